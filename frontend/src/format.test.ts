@@ -25,6 +25,8 @@ describe("numbers", () => {
     expect(number(0.00000698)).toBe("6.98e-6");
     expect(number(-0.0001)).toBe("-1e-4");
     expect(number(0)).toBe("0");
+    expect(number(9_007_199_254_740_991)).toBe("9,007,199,254,740,991");
+    expect(number(-1e308)).toBe("-1e+308");
   });
   it("shows missing values as missing", () => {
     expect(number(null)).toBe("–");

@@ -7,9 +7,10 @@ const NOTHING = "–";
 /** A number rounded to three significant digits: 6.98e-6, 0.0123, 4.57, 182, 12,400. */
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
-  if (Number.isInteger(value)) return value.toLocaleString("en-US");
-  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(digits - 1).replace(/\.?0*e/, "e");
-  const magnitude = value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
+  const size = Math.abs(value);
+  if (Number.isSafeInteger(value)) return value.toLocaleString("en-US");
+  if (size < 1e-3 || size > Number.MAX_SAFE_INTEGER) return value.toExponential(digits - 1).replace(/\.?0*e/, "e");
+  const magnitude = Math.floor(Math.log10(size));
   const decimals = Math.min(6, Math.max(0, digits - 1 - magnitude));
   return value.toLocaleString("en-US", { maximumFractionDigits: decimals });
 }
