@@ -15,8 +15,6 @@ from typing import Final, NamedTuple
 
 from django.db import connection, transaction
 
-from web.outages import DATABASE_ERRORS
-
 MARKS_AT_MOST_EVERY_SECONDS: Final = 0.02
 SECONDS_PER_MARK: Final = 0.002
 """Pause per marked row: few answers are marked at once, many together."""
@@ -83,16 +81,12 @@ class _AnsweredPushes:
                 marks, self._unmarked = self._unmarked, []
             try:
                 self._store(marks)
-            except DATABASE_ERRORS as error:
-                logger.warning("rows of answered pushes not marked, retrying: %s", error)
+            except Exception as error:  # noqa: BLE001 any outage of the database
+                logger.warning("rows of answered pushes not marked, retrying: %r", error)
                 connection.close()
                 with self._news:
                     self._unmarked = [*marks, *self._unmarked]
                 time.sleep(1.0)
-            except Exception:
-                # Without marks, the rows expire.
-                logger.exception("rows of answered pushes not marked")
-                self._marked.clear()
             else:
                 time.sleep(min(MARKS_AT_MOST_EVERY_SECONDS, len(marks) * SECONDS_PER_MARK))
 
