@@ -1,4 +1,4 @@
-"""Size limits: files under 400 lines, functions under 60."""
+"""Size limits: files under 500 lines, functions under 80."""
 
 import ast
 from pathlib import Path
@@ -14,8 +14,8 @@ FOLDERS = [
     "examples",
     "benchmarks",
 ]
-MAX_FILE_LINES = 400
-MAX_FUNCTION_LINES = 60
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 80
 
 
 def sources() -> list[Path]:
