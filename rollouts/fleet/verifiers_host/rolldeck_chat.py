@@ -36,7 +36,7 @@ class RolldeckChatHarness(Harness[RolldeckChatHarnessConfig]):
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
 
-    async def launch(  # noqa: D102 the package's interface
+    async def launch(
         self,
         ctx: ModelContext,
         trace: Trace,  # noqa: ARG002
