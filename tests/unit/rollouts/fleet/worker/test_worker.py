@@ -15,7 +15,7 @@ import pytest
 from worker_bench import Bench, bench
 
 from buffer.ingest.rules.fragments import check, real_steps
-from rolldeck.wire import EpisodeWindow, unpack_array
+from rolldeck.wire import Fragment, unpack_array
 from rollouts.episodes.rules.episode_ids import episodes_with
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.mlp import MlpPolicy
@@ -63,30 +63,36 @@ def test_fragments_of_a_real_environment_are_contiguous(
         assert np.array_equal(boundary, unpack_array(after.arrays["obs"])[0])
 
 
-def test_reports_name_episodes_as_fragments_do(
-    make_worker_settings: MakeSettings, eventually: Eventually
-) -> None:
-    windows: list[EpisodeWindow] = []
-    with bench(make_worker_settings()) as b:
-        eventually(lambda: windows.extend(b.order().episodes) or len(b.fragments) > 40)
-    stored: dict[str, float] = {}
+def returns_of_fragments(fragments: list[Fragment]) -> dict[str, float]:
+    """Return the returns of the episodes that end in a fragment."""
+    returns: dict[str, float] = {}
     ended: set[str] = set()
-    for fragment in b.fragments:
+    for fragment in fragments:
         index, reward = (unpack_array(fragment.arrays[n]) for n in ("episode_index", "reward"))
         ends = unpack_array(fragment.arrays["terminated"])
         for place, episode in enumerate(fragment.episode_ids):
-            stored[episode] = stored.get(episode, 0.0) + float(reward[index == place].sum())
+            returns[episode] = returns.get(episode, 0.0) + float(reward[index == place].sum())
             ended |= {episode} if ends[index == place].any() else set()
+    return {episode: returns[episode] for episode in ended}
 
-    named = {
-        episode: value
-        for window in windows
-        for value in window.returns
-        for episode in episodes_with(window, of="return", value=value)
-    }
-    both = ended & set(named)
-    assert len(both) > 10
-    assert {episode: named[episode] for episode in both} == {e: stored[e] for e in both}
+
+def test_reports_name_episodes_as_fragments_do(
+    make_worker_settings: MakeSettings, eventually: Eventually
+) -> None:
+    named: dict[str, float] = {}
+    with bench(make_worker_settings()) as b:
+
+        def both() -> set[str]:
+            for window in b.order().episodes:
+                for value in window.returns:
+                    episodes = episodes_with(window, of="return", value=value)
+                    named.update(dict.fromkeys(episodes, value))
+            return set(named) & set(returns_of_fragments(list(b.fragments)))
+
+        eventually(lambda: len(both()) > 10)
+    stored = returns_of_fragments(b.fragments)
+    both_kinds = set(named) & set(stored)
+    assert {e: named[e] for e in both_kinds} == {e: stored[e] for e in both_kinds}
 
 
 def test_no_steps_are_sampled_before_the_first_weights(
