@@ -2,7 +2,6 @@ import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { compression } from "vite-plugin-compression2";
 import { defineConfig } from "vitest/config";
-import { licences } from "./licences";
 
 /** Let the page name the file that draws: it comes together with the one that asks, and is read after it. */
 const frameAtOnce: Plugin = {
@@ -24,7 +23,7 @@ const frameAtOnce: Plugin = {
 export default defineConfig(({ command }) => ({
   base: command === "build" ? "/static/app/" : "/",
   // WhiteNoise sends the packed file that lies beside one, to whoever takes it.
-  plugins: [react(), frameAtOnce, licences(), compression({ algorithms: ["gzip"], include: /\.(js|css|svg)$/, threshold: 1_000 })],
+  plugins: [react(), frameAtOnce, compression({ algorithms: ["gzip"], include: /\.(js|css|svg)$/, threshold: 1_000 })],
   build: {
     outDir: "dist",
     manifest: true,

@@ -76,7 +76,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/cluster/nodes/<slug:node>/usage"): READ,
     ("GET", "/api/v1/server"): KNOWN,
     ("GET", "/api/v1/server/retention"): READ,
-    ("GET", "/api/v1/server/licenses"): KNOWN,
     ("GET", "/api/v1/server/notice"): KNOWN,
     ("PUT", "/api/v1/server/notice"): OPERATE,
     ("DELETE", "/api/v1/server/notice"): OPERATE,

@@ -8,7 +8,6 @@ from config import admin_login, error_codes, health
 from config.api_document import ApiDocument
 from config.cluster.retention import RetentionView
 from config.cluster.view import ClusterView, ServerView
-from config.licences import LicencesView
 from config.root import root
 from runs.access.api.permissions import Anyone
 from runs.access.api.sessions import OneTimeLogin
@@ -30,7 +29,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/cluster", ClusterView.as_view()),
     path("api/v1/server", ServerView.as_view()),
-    path("api/v1/server/licenses", LicencesView.as_view()),
     path("api/v1/server/retention", RetentionView.as_view()),
     path("api/v1/", include("runs.urls")),
     path("api/v1/", include("buffer.urls")),

@@ -59,22 +59,6 @@ def test_the_page_shows_the_name_of_the_person_and_the_server(page: Page, server
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_dependencies_are_listed_with_their_licences(page: Page, server: Server) -> None:
-    sign_in(page, VIEWER)
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.goto("/settings")
-    page.get_by_role("button", name="Licences").click()
-    dialog = page.get_by_role("dialog", name="Licences")
-    rows = dialog.get_by_role("table", name="Packages and their licences").get_by_role("row")
-
-    expect(rows.filter(has_text=re.compile(r"^[Dd]jango \d"))).to_contain_text("BSD")
-    expect(rows.filter(has_text=re.compile(r"^uplot \d"))).to_contain_text("MIT")
-    licenses = server.get("/api/v1/server/licenses")["results"]
-    expect(rows).to_have_count(len(licenses) + 1)
-    assert all(package["licence"] for package in licenses)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-
-
 def test_a_webhook_test_shows_the_answer(page: Page, server: Server, webhook: Receiver) -> None:
     sign_in(page, OPERATOR)
     page.goto("/settings")

@@ -43,12 +43,6 @@ export function machineUsageQuery(node: string, hours: number) {
   });
 }
 
-export const licencesQuery = queryOptions({
-  queryKey: ["licences"],
-  queryFn: () => body(api.GET("/api/v1/server/licenses")),
-  staleTime: Number.POSITIVE_INFINITY,
-});
-
 export const retentionQuery = queryOptions({
   queryKey: ["retention"],
   queryFn: () => body(api.GET("/api/v1/server/retention")),

@@ -9,7 +9,6 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { Appearance } from "@/pages/settings/Appearance";
 import { Browsers } from "@/pages/settings/Browsers";
-import { Licences } from "@/pages/settings/Licences";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
@@ -67,7 +66,6 @@ function Facts() {
           </div>
         ))}
       </dl>
-      <Licences />
     </Panel>
   );
 }
