@@ -58,7 +58,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve seed demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup serve example-runs demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,8 +69,10 @@ setup: ## Install Python packages and build the dashboard
 serve: setup ## Run the platform in the foreground (ROLLDECK_PORT, ROLLDECK_VAR, ROLLDECK_AUTH)
 	@$(BIN)/python manage.py up $(ARGS)
 
-seed: $(INSTALLED) ## Fill the server of a running make serve with sample runs; ARGS="--small --exit"
-	@$(BIN)/python manage.py seed $(ARGS)
+example-runs: $(INSTALLED) ## Restore recorded example runs into an empty server, before make serve
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m tarfile -e tests/recorded_runs/runs.tar.xz "$$folder"; \
+	$(BIN)/python manage.py restore_backup "$$folder/backup"
 
 demo: setup ## Watch a policy learn; ARGS="--exit" ends at the target
 	@$(BIN)/python manage.py demo $(ARGS)

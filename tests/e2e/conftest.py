@@ -47,6 +47,16 @@ OPERATOR = "olga"
 PASSWORD = "a-password-for-tests"
 INFERENCE_SERVER = "local"
 WEBHOOK_SECRET = "between us"
+PLAY = """
+from contextlib import suppress
+from django.utils import timezone
+from tests.sample_runs import sample_runs
+fleets = sample_runs.write(clock=timezone.now)
+print("the sample runs are written", flush=True)
+with suppress(KeyboardInterrupt):
+    sample_runs.keep_alive(fleets, clock=timezone.now)
+sample_runs.end(fleets, now=timezone.now())
+"""
 # A busy machine may need long for short operations.
 expect.set_options(timeout=30_000)
 
@@ -104,18 +114,18 @@ def server(
 
 @pytest.fixture(scope="session")
 def seeded_server(server: Server, shared: ExitStack) -> Server:
-    """The server with the runs of `manage.py seed --small`; the live run has a fake fleet."""
-    shared.enter_context(seeded(server, "--small"))
+    """The server with sample runs (tests/sample_runs); the live run has a fake fleet."""
+    shared.enter_context(seeded(server))
     return server
 
 
 @contextmanager
-def seeded(server: Server, *options: str) -> Iterator[None]:
-    """Seed a server, and simulate the live run's fleet until the end of the block."""
+def seeded(server: Server) -> Iterator[None]:
+    """Write sample runs into a server, and report for the live fleets until the block ends."""
     log = server.var / "seed.log"
     with log.open("ab") as output:
         process = processes.start(
-            [sys.executable, "manage.py", "seed", *options],
+            [sys.executable, "manage.py", "shell", "-c", PLAY],
             cwd=ROOT,
             env=environment(server.var, server.port),
             stdout=output,
@@ -124,7 +134,7 @@ def seeded(server: Server, *options: str) -> Iterator[None]:
 
     def is_seeded() -> bool:
         assert process.poll() is None, log.read_text()
-        return "simulating the fleets" in log.read_text()
+        return "the sample runs are written" in log.read_text()
 
     try:
         wait_until(is_seeded, seconds=300, what="the server is seeded")

@@ -19,13 +19,11 @@ from pytest_django import DjangoDbBlocker
 from schemathesis.checks import CHECKS
 from schemathesis.generation.meta import TestPhase
 
-from config.seed import sample_runs
-from config.seed.scale import SMALL
 from rollouts.control.models.machines import MachineSample
-from runs.lifecycle.models.runs import Run
 from tests.factories import make_run
 from tests.fuzz.conftest import Platform
 from tests.fuzz.known_objects import NODE, SPARE, KnownObjects
+from tests.sample_runs import sample_runs
 
 pytestmark = [pytest.mark.django_db, pytest.mark.full("sends thousands of generated requests")]
 
@@ -57,17 +55,15 @@ def as_bytes(_context: Any, value: Any) -> bytes:
 def known(platform: Platform, django_db_blocker: DjangoDbBlocker) -> Iterator[KnownObjects]:
     """Seed the database of the module's platform and collect its objects."""
     with django_db_blocker.unblock():
-        seeded = sample_runs.write(scale=SMALL, clock=now, note=lambda _: None)
+        fleets = sample_runs.write(clock=now)
         make_run(name=SPARE, kind="outside")
-        # Otherwise exports of sample runs are refused to tokens.
-        Run.objects.update(serves_simulated=True)
         MachineSample.objects.create(
             node=NODE, at=now(), cpu_cores=1, cpus=2, memory_bytes=1, memory_total_bytes=2
         )
         try:
             yield KnownObjects(platform.lease)
         finally:
-            sample_runs.end(seeded.fleets, now=now())
+            sample_runs.end(fleets, now=now())
             connection.close()
 
 

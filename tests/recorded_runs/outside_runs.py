@@ -9,12 +9,12 @@ from typing import Any, Final
 import httpx
 import numpy as np
 
-from config.seed import texts
-from config.seed.groups import group_content
 from rolldeck.errors import RolldeckError
 from rolldeck.trainer import Trainer
 from tests.recorded_runs.names import HOSTILE, MIXED
 from tests.recorded_runs.people import Person
+from tests.sample_runs import texts
+from tests.sample_runs.groups import group_content
 from tests.server import ADMIN_TOKEN, Server, wait_until
 
 GROUP: Final = 8

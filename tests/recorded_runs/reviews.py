@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from config.seed import texts
 from tests.recorded_runs.names import FAILED, HOSTILE, LANGUAGE, LIVE, MIXED, PAUSED, PROJECT
 from tests.recorded_runs.people import Person
+from tests.sample_runs import texts
 from tests.server import Server, wait_until
 
 LABELS: Final = {1: "good", 3: "reward hack", 4: "format broken"}

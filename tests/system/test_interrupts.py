@@ -34,7 +34,7 @@ def test_ctrl_c_leaves_no_server_no_ray_head_and_no_seeding_process(
             lines = list(descendants(session.pid).values())
             return all(
                 any(word in line for line in lines)
-                for word in ("manage.py seed", "manage.py up", "raylet", "postgres", "chrom")
+                for word in ("tests.sample_runs", "manage.py up", "raylet", "postgres", "chrom")
             )
 
         wait_until(is_seeding, seconds=300, what="every kind of process runs")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
 
@@ -11,7 +11,6 @@ from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.core.management import call_command
 from django.db import connection
 from django.db.models import Q
 from django.test import Client
@@ -25,6 +24,7 @@ from runs.access.models.tokens import ApiToken
 from runs.lifecycle.models.runs import Environment, Run
 from tests.database import shared_rows
 from tests.e2e import pages
+from tests.sample_runs import sample_runs
 from web.admin import read_only
 
 pytestmark = pytest.mark.django_db
@@ -48,15 +48,18 @@ WITHOUT_ROWS = {
     "rollouts.machinecordon",
     "rollouts.machinesample",
 }
-"""Tables shown by the dashboard that the seed leaves empty."""
+"""Tables shown by the dashboard that the sample runs leave empty."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _seeded(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Seed once for all tests of this file."""
-    with shared_rows(
-        django_db_blocker, lambda: call_command("seed", "--small", "--exit", verbosity=0)
-    ):
+    """Write the sample runs once for all tests of this file."""
+
+    def write() -> None:
+        now = datetime.now(UTC)
+        sample_runs.end(sample_runs.write(clock=lambda: now), now=now)
+
+    with shared_rows(django_db_blocker, write):
         yield
 
 

@@ -27,7 +27,7 @@ it("groups the alerts of a run behind the most severe one", async () => {
 it("shows the first steps on an empty server", async () => {
   serverFor().on("GET", "/api/v1/runs", listOf([])).tell("alerts", { alerts: summaryOf() });
   await load("/");
-  expect(await screen.findByRole("region", { name: "Load demo data" })).toHaveTextContent("make seed");
+  expect(await screen.findByRole("region", { name: "Load example runs" })).toHaveTextContent("make example-runs");
   expect(screen.getByRole("link", { name: "Get a token" })).toBeVisible();
   fireEvent.click(screen.getByRole("link", { name: "Launch CartPole" }));
   await waitFor(() => expect(here()).toBe("/runs/new?preset=cartpole"));

@@ -17,13 +17,14 @@ function Way({ title, children, command, action }: { title: string; children: Re
   );
 }
 
-/** Getting started on a deployment without runs: demo data, a first launch, an own trainer. */
+/** Getting started on a deployment without runs: example runs, a first launch, an own trainer. */
 export function Start() {
   const mayOperate = useMayOperate();
   return (
     <div className={css.ways}>
-      <Way title="Load demo data" command="make seed">
-        Creates a dozen demo runs: one active, one failed, a sweep, lessons, and batches in every state. No training needed.
+      <Way title="Load example runs" command="make example-runs">
+        Restores nine recorded runs into an empty server that is stopped: an active and a failed one, a sweep, lessons, and batches in every
+        state.
       </Way>
       <Way
         title="Launch a run"

@@ -9,8 +9,6 @@ import numpy as np
 from django.conf import settings
 from numpy.typing import NDArray
 
-from config.seed.scale import ACTOR, RunTimeline
-from config.seed.worker_ids import incarnation_of
 from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import (
     EpisodeWindow,
@@ -32,6 +30,7 @@ from rollouts.metrics.services.resources import measure_resources
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.services.lifecycle import change_status
+from tests.sample_runs.timeline import ACTOR, RunTimeline, incarnation_of
 
 Returns = NDArray[np.floating[Any]]
 SLOTS: Final = 8
@@ -50,10 +49,8 @@ WAITS: Final = {"waiting_room": 0.11, "waiting_weights": 0.03}
 LOG: Final = (
     "INFO  worker {worker} up on {node}, pid {pid}",
     "INFO  policy mlp 64×64, 4,675 parameters, device cpu",
-    "INFO  8 env slots of {environment} in one process",
+    "INFO  8 env slots in one process",
     "INFO  weights 1.0 loaded in 0.041 s",
-    "WARN  batch timeout 20 ms reached with 5 of 8 observations",
-    "INFO  120 fragments sent, 0 in the spool",
     "ERROR env slot 5: ValueError: pole angle is nan, the environment is restarted",
     "INFO  env slot 5 is up again after 0.8 s",
 )
@@ -65,7 +62,6 @@ class FakeFleet:
 
     run: Run
     workers: int
-    environment: str
     random: np.random.Generator
     incarnation: str = ""
     sequence: int = 0
@@ -74,9 +70,7 @@ class FakeFleet:
     weights_command: int = 0
 
     @classmethod
-    def launched(
-        cls, run: Run, *, timeline: RunTimeline, workers: int, environment: str
-    ) -> "FakeFleet":
+    def launched(cls, run: Run, *, timeline: RunTimeline, workers: int) -> "FakeFleet":
         """Start a run and become its only manager, before a reconciler sees it."""
         placed_at = timeline.at(0.01)
         change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=timeline.at(0))
@@ -84,15 +78,13 @@ class FakeFleet:
             run_id=run.pk,
             reason="the run was started",
             platform_url=settings.ROLLDECK_PUBLIC_URL,
-            is_external=True,
             now=placed_at,
         )
-        assert order is not None  # noqa: S101 it was started two lines above
+        assert order is not None
         record_manager_placed(run_id=run.pk, incarnation=order.incarnation, now=placed_at)
         return cls(
             run=run,
             workers=workers,
-            environment=environment,
             random=timeline.random,
             incarnation=order.incarnation,
         )
@@ -174,7 +166,7 @@ class FakeFleet:
         )
 
     def _log(self, worker: int) -> list[str]:
-        fields = {"worker": worker, "node": NODES[worker % 4], "environment": self.environment}
+        fields = {"worker": worker, "node": NODES[worker % 4]}
         return [line.format(pid=41_000 + worker, **fields) for line in LOG]
 
     def _worker(self, index: int, policy_step: int, state: str) -> WorkerReport:

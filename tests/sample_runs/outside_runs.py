@@ -15,12 +15,6 @@ from buffer.followers.services import Filter, follow
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE
-from config.seed import marks, texts
-from config.seed.curves import grpo_metrics
-from config.seed.fleet_runs import date_batches, measure, publish, train_on
-from config.seed.groups import scored
-from config.seed.people import owner
-from config.seed.scale import ACTOR, RunTimeline
 from rollouts.metrics.services.measuring import measure_run
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
@@ -32,11 +26,17 @@ from runs.lifecycle.services.registry import (
     register_environment,
     register_trainer,
 )
+from tests.sample_runs import texts
+from tests.sample_runs.curves import grpo_metrics
+from tests.sample_runs.fleet_runs import date_batches, measure, publish, train_on
+from tests.sample_runs.groups import scored
+from tests.sample_runs.timeline import ACTOR, METRIC_STEPS, RunTimeline, owner
 
 FIRST: Final = "token:grpo-node-0"
 SECOND: Final = "token:grpo-node-1"
 GROUP: Final = 8
 BATCH: Final = 32
+PUSHES: Final = 14
 # Name, weight, minimum share of each batch, whether it is still connected.
 ENVIRONMENTS: Final = (
     ("gsm8k", 2.0, 0.25, True),
@@ -53,8 +53,6 @@ def opened(timeline: RunTimeline, *, batch_size: int = BATCH) -> Run:
         kind="outside",
         created_by=owner(),
         tags=("grpo", "atropos"),
-        is_simulated=True,
-        serves_simulated=True,  # until it is written
         now=timeline.began_at,
     )
     change_status(run_id=run.pk, verb=RunVerb.START, actor=ACTOR, now=timeline.began_at)
@@ -96,24 +94,22 @@ def write_mixed(timeline: RunTimeline) -> Run:
         join(run, timeline, name, weight, least)
         if not stays:
             disconnect_environment(run_id=run.pk, env_id=env_id, now=timeline.at(0.4))
-    pushes = timeline.scale.group_pushes
-    for number in range(pushes):
+    for number in range(PUSHES):
         if number % 4 == 0:
-            at = timeline.at(0.03 + 0.95 * number / pushes)
+            at = timeline.at(0.03 + 0.95 * number / PUSHES)
             publish(run, number // 4, random=random, identity=FIRST, now=at)
         env_id = (0, 1, 0, 2)[number % 4]
         _push(
-            run, timeline, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / pushes
+            run, timeline, random, env_id=env_id, number=number, part=0.03 + 0.95 * number / PUSHES
         )
-        at = timeline.at(0.03 + 0.95 * (number + 0.5) / pushes)
-        if number % 2 and number < pushes // 2:
+        at = timeline.at(0.03 + 0.95 * (number + 0.5) / PUSHES)
+        if number % 2 and number < PUSHES // 2:
             _lease_and_acknowledge(
-                run, at=at, lasts=timeline.length * random.uniform(0.4, 1.4) / pushes
+                run, at=at, lasts=timeline.length * random.uniform(0.4, 1.4) / PUSHES
             )
-        measure_run(run_id=run.pk, now=at + timeline.length * 0.4 / pushes)
+        measure_run(run_id=run.pk, now=at + timeline.length * 0.4 / PUSHES)
     _every_batch_state(run, timeline)
-    marks.write(run, timeline)
-    measure(run, timeline, grpo_metrics(random, timeline.scale.metric_steps // 2))
+    measure(run, timeline, grpo_metrics(random, METRIC_STEPS // 2))
     for name in ("archive", "dashboards"):
         follow(run=run, name=name, start="earliest", only=Filter(), now=timeline.at(0.5))
     return run

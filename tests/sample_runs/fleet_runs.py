@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 from django.core.files.base import ContentFile
@@ -14,12 +13,6 @@ from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import DropReason
 from buffer.payloads.services.cleanup import drop_open
-from config.seed import curves
-from config.seed.fake_fleet import SLOTS, FakeFleet
-from config.seed.fragments import SPEC, Slot
-from config.seed.people import owner
-from config.seed.scale import ACTOR, RunTimeline
-from config.seed.worker_ids import incarnation_of
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
 from rollouts.control.services.launches import record_manager_ended
@@ -34,6 +27,17 @@ from runs.lifecycle.services.lifecycle import change_status, move
 from runs.lifecycle.services.registry import register_trainer
 from runs.weights.services.weights import publish_weights
 from runs.weights.services.weights_commands import sync_weights
+from tests.sample_runs import curves
+from tests.sample_runs.fake_fleet import SLOTS, FakeFleet
+from tests.sample_runs.fragments import SPEC, Slot
+from tests.sample_runs.timeline import (
+    ACTOR,
+    METRIC_STEPS,
+    VERSIONS,
+    RunTimeline,
+    incarnation_of,
+    owner,
+)
 
 TRAINER = "token:ppo-node-3"
 BATCH = 8
@@ -46,12 +50,10 @@ class FleetPlan:
     best: float = 480.0
     workers: int = 4
     seed: int = 0
-    learning_speed: float = 5.0
+    versions: int = VERSIONS
 
 
-def create(
-    timeline: RunTimeline, plan: FleetPlan, *, tags: tuple[str, ...] = ("ppo",), **fields: Any
-) -> Run:
+def create(timeline: RunTimeline, plan: FleetPlan, *, tags: tuple[str, ...] = ("ppo",)) -> Run:
     """Create a CartPole run with small fragments."""
     config = {
         "environment": {"spec": SPEC},
@@ -65,16 +67,13 @@ def create(
         config=config,
         created_by=owner(),
         tags=tags,
-        is_simulated=True,
-        serves_simulated=True,  # until it is written
         now=timeline.began_at,
-        **fields,
     )
 
 
 def train(run: Run, timeline: RunTimeline, plan: FleetPlan) -> FakeFleet:
     """Launch the fleet of a run and train it for all versions of the timeline."""
-    fleet = FakeFleet.launched(run, timeline=timeline, workers=plan.workers, environment=SPEC)
+    fleet = FakeFleet.launched(run, timeline=timeline, workers=plan.workers)
     register_trainer(run_id=run.pk, identity=TRAINER, name="ppo-node-3", now=timeline.at(0.015))
     random = timeline.random
     slots = [
@@ -82,9 +81,9 @@ def train(run: Run, timeline: RunTimeline, plan: FleetPlan) -> FakeFleet:
         for worker in range(plan.workers)
         for slot in range(BATCH // plan.workers)
     ]
-    many = timeline.scale.versions
+    many = plan.versions
     step = timeline.length * 0.97 / many
-    windows = list(curves.returns(random, many, best=plan.best, speed=plan.learning_speed))
+    windows = list(curves.returns(random, many, best=plan.best))
     for version in range(many):
         at = timeline.at(0.02 + 0.97 * version / many)
         publish(run, version, random=random, now=at)
@@ -112,7 +111,7 @@ def train(run: Run, timeline: RunTimeline, plan: FleetPlan) -> FakeFleet:
             measure_run(run_id=run.pk, now=at + step * 0.95)
     lease_batch(run_id=run.pk, identity=TRAINER)
     date_batches(run, timeline)
-    measure(run, timeline, curves.ppo_metrics(random, timeline.scale.metric_steps))
+    measure(run, timeline, curves.ppo_metrics(random, METRIC_STEPS))
     return fleet
 
 

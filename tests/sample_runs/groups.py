@@ -9,8 +9,8 @@ import numpy as np
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from config.seed.texts import Messages, Problem
 from rolldeck.groups import IGNORED
+from tests.sample_runs.texts import Messages, Problem
 
 LONGEST_TOKENS: Final = 24_576
 PUSH_SECONDS: Final = 0.4

@@ -6,9 +6,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from config.seed.worker_ids import incarnation_of, worker_id
 from rolldeck.fleet_wire import episode_id
 from rolldeck.wire import Fragment, encode, pack_array
+from tests.sample_runs.timeline import incarnation_of, worker_id
 
 SPEC: Final = "gymnasium:CartPole-v1"
 STEPS: Final = 32

@@ -7,14 +7,6 @@ from numpy.random import default_rng
 
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.groups import accept_groups
-from config.seed import curves
-from config.seed.fake_fleet import FakeFleet
-from config.seed.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
-from config.seed.groups import scored
-from config.seed.people import owner
-from config.seed.scale import ACTOR, RunTimeline
-from config.seed.texts import Problem, reversal
-from config.seed.worker_ids import worker_id
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.lesson_outcomes import count_outcome
@@ -24,6 +16,19 @@ from rollouts.metrics.services.measuring import measure_run
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.lifecycle import create
 from runs.lifecycle.services.registry import register_trainer
+from tests.sample_runs import curves
+from tests.sample_runs.fake_fleet import FakeFleet
+from tests.sample_runs.fleet_runs import TRAINER, complete, date_batches, measure, publish, train_on
+from tests.sample_runs.groups import scored
+from tests.sample_runs.texts import Problem, reversal
+from tests.sample_runs.timeline import (
+    ACTOR,
+    METRIC_STEPS,
+    VERSIONS,
+    RunTimeline,
+    owner,
+    worker_id,
+)
 
 WORKER: Final = worker_id(0)
 EVALUATED: Final = 64
@@ -45,14 +50,12 @@ def write(timeline: RunTimeline) -> Run:
         config=_config(),
         created_by=owner(),
         tags=("grpo", "lessons"),
-        is_simulated=True,
-        serves_simulated=True,  # until it is written
         now=timeline.began_at,
     )
-    fleet = FakeFleet.launched(run, timeline=timeline, workers=2, environment="task:reverse")
+    fleet = FakeFleet.launched(run, timeline=timeline, workers=2)
     register_trainer(run_id=run.pk, identity=TRAINER, name="grpo", now=timeline.at(0.02))
     random = timeline.random
-    many = timeline.scale.versions
+    many = VERSIONS
     step = timeline.length * 0.95 / many
     for version in range(many):
         at, done = timeline.at(0.03 + 0.95 * version / many), version / (many - 1)
@@ -71,7 +74,7 @@ def write(timeline: RunTimeline) -> Run:
         if version == many // 2:
             _steer(run, now=at + step * 0.96)
     date_batches(run, timeline)
-    measure(run, timeline, curves.grpo_metrics(random, timeline.scale.metric_steps // 2))
+    measure(run, timeline, curves.grpo_metrics(random, METRIC_STEPS // 2))
     run.refresh_from_db()
     complete(run, timeline)
     return run

@@ -1,1 +1,0 @@
-"""Sample runs for a deployment, written by `manage.py seed`."""

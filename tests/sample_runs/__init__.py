@@ -1,0 +1,1 @@
+"""Sample runs for tests that need changing runs of every kind and state."""

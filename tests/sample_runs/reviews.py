@@ -1,0 +1,139 @@
+"""Marks, notes, presets, a project and alerts on the sample runs."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from buffer.inspect.services.group_sets import change_set
+from buffer.inspect.services.marks import mark_groups, name_label
+from buffer.items.models.items import TrajectoryGroup
+from rollouts.metrics.schemas.comparisons import ComparisonView, SaveComparison
+from rollouts.metrics.services.comparisons import save_comparison
+from runs.alerts.models.alerts import Alert
+from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
+from runs.alerts.services import alert_rules, alerts, conditions, silences
+from runs.config.services.presets import save_preset
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.notes import write_notes
+from runs.lifecycle.services.run_settings import change_settings
+from runs.projects.services import create_project
+from tests.sample_runs import texts
+from tests.sample_runs.timeline import ACTOR, PREFIX, owner
+
+LIVE: Final = f"{PREFIX}cartpole-live"
+MIXED: Final = f"{PREFIX}atropos-mix"
+PROJECT: Final = f"{PREFIX}poles"
+_LABELS: Final = {1: "good", 3: "reward hack", 4: "format broken"}
+_LESSONS: Final = """\
+**Baseline** for the reversal lessons; compare everything with this one.
+
+| lesson | graduated after |
+|---|---|
+| reverse-4-letters | 25 train steps |
+
+- [x] rehearsal at 0.2
+
+Next: see [the sweep](/runs?q=tag:sweep).
+"""
+_HOSTILE: Final = (
+    f"# {texts.MARKUP}\n\n{texts.DECEPTIVE} [a link](javascript:alert(1)) ![](https://x/)"
+)
+
+
+def write(*, now: datetime) -> None:
+    """Write notes, one with an edit, a preset, a comparison, a project, marks and alerts."""
+    _note("reverse-lessons", "Baseline.", revision=0, at=now - timedelta(hours=4))
+    _note("reverse-lessons", _LESSONS, revision=1, at=now - timedelta(hours=2))
+    _note("hostile-text", _HOSTILE, revision=0, at=now - timedelta(minutes=20))
+    view = ComparisonView(
+        runs=[f"{PREFIX}reverse-lessons", LIVE],
+        metrics=["rolldeck/reward/mean", "rolldeck/queue/depth"],
+        x="elapsed",
+    )
+    body = SaveComparison(
+        name="Lessons and a control task", remarks="Returns are not of one scale.", view=view
+    )
+    save_comparison(body=body, actor=ACTOR, now=now - timedelta(hours=1))
+    save_preset(
+        name=f"{PREFIX}four-workers",
+        description="CartPole on four workers, as in the sweep",
+        access="open",
+        config={"fleet": {"num_workers": 4, "envs_per_worker": 8}, "buffer": {"batch_size": 32}},
+        person=owner(),
+        actor=ACTOR,
+        now=now - timedelta(days=3),
+    )
+    _project(now=now - timedelta(days=2))
+    _marks(now=now)
+    _alerts(now=now)
+
+
+def _note(name: str, text: str, *, revision: int, at: datetime) -> None:
+    run = Run.objects.current().get(name=f"{PREFIX}{name}")
+    write_notes(run_id=run.pk, text=text, revision=revision, actor=ACTOR, now=at)
+
+
+def _project(*, now: datetime) -> None:
+    create_project(
+        name=PROJECT,
+        title="Balance a pole",
+        description="Step runs on CartPole, compared by return.",
+        defaults={"preset": "cartpole", "config": {"seed": 7}, "tags": ["sweep"]},
+        actor=ACTOR,
+        now=now,
+    )
+    for name in (LIVE, f"{PREFIX}cartpole-paused"):
+        run = Run.objects.current().get(name=name)
+        change_settings(run_id=run.pk, changes={"project": PROJECT}, actor=ACTOR, now=now)
+
+
+def _marks(*, now: datetime) -> None:
+    """Label, pin and annotate some groups, and put a few into a set."""
+    run_id = Run.objects.current().get(name=MIXED).pk
+    stored = TrajectoryGroup.objects.filter(run=run_id, segment__isnull=False).order_by("-pk")
+    groups = list(stored.values_list("pk", flat=True)[:12])
+    changes = [
+        (groups[1:3], {"label": 1}),
+        (groups[4:8], {"label": 3}),
+        (groups[9:10], {"label": 4}),
+    ]
+    changes.append(
+        (groups[4:5], {"is_pinned": True, "note": "The answer is right, the work is not."})
+    )
+    for label, name in _LABELS.items():
+        name_label(run_id=run_id, label=label, name=name, actor=ACTOR, now=now)
+    for some, change in changes:
+        mark_groups(run_id=run_id, group_ids=some, changes=change, actor=ACTOR, now=now)
+    change_set(run_id=run_id, name="reward-hacks", add=groups[4:8], actor=ACTOR, now=now)
+
+
+def _alerts(*, now: datetime) -> None:
+    """Leave a resolved, an acknowledged and open alerts, a rule that does not fire, a silence."""
+    at = now - timedelta(days=2)
+    alert_id = _corrupt("atropos-mix", "3 items of batch 2 were corrupt", at=at)
+    solved, reason = at + timedelta(hours=1), "the disk was replaced"
+    alerts.resolve(alert_id=alert_id, actor=ACTOR, reason=reason, now=solved)
+    _corrupt("hostile-text", f"{texts.MARKUP} {texts.DECEPTIVE}", at=now - timedelta(minutes=30))
+    body = SetAlertRule(
+        name="Value loss is not a number",
+        metric="value_loss",
+        comparator="not_finite",
+        severity="error",
+        runbook="Stop the run, and start it again from the last weights with half the rate.",
+        run=LIVE,
+        reason="it diverged twice last month",
+    )
+    rule = alert_rules.make_rule(body=body, actor=ACTOR, now=now)
+    until, reason = now + timedelta(days=7), "the new optimiser is being tried out"
+    silence = NewSilence(kind="rule", rule=rule.pk, run=LIVE, until=until, reason=reason)
+    silences.silence(body=silence, actor=ACTOR, now=now)
+    conditions.watch(now=now)
+    failed = Alert.objects.get(kind=AlertKind.RUN_FAILED, run__name__startswith=PREFIX)
+    reason = "the cluster lost a node; starting it again tonight"
+    alerts.acknowledge(alert_id=failed.pk, actor=ACTOR, reason=reason, now=now)
+
+
+def _corrupt(name: str, message: str, *, at: datetime) -> int:
+    run = Run.objects.current().get(name=f"{PREFIX}{name}")
+    condition = Condition(kind=AlertKind.ITEMS_CORRUPT, run_id=run.pk, message=message)
+    return alerts.raise_alert(condition, now=at)
