@@ -1,25 +1,49 @@
 """Start a server and a trainer, and show the learning progress."""
 
 import os
+import secrets
 import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
 from typing import Any, Final
 
 from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection
 from django.utils import timezone
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 
-from config.demo.demos import DemoKind
-from config.demo.progress import Progress, ProgressReader, phase
-from config.demo.scenario import USER_NAME, Scenario, prepare
-from config.demo.view import Frame, View
+from config.demo.progress import (
+    Progress,
+    Reader,
+    Returns,
+    RunState,
+    lesson_reader,
+    phase,
+    run_state,
+)
 from config.embedded.children import Child, Command, StartFailed
 from config.embedded.folders import Folders
 from config.embedded.services import Services, manage_command
+from runs.access.services.logins import make_login_link
+from runs.access.services.tokens import create_token
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.services.lifecycle import change_status, create
 
+USER_NAME: Final = "demo"
 SERVER_START_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.5
+LINE_EVERY_SECONDS: Final = 10.0
 TRAINER_RESTART_SECONDS: Final = 1.0
 # Enough for a loaded machine to start Python and torch, and to find a restarted web process.
 EARLY_DEATH_SECONDS: Final = 60.0
@@ -27,12 +51,72 @@ EARLY_DEATHS_AT_MOST: Final = 10
 READY_TEXT: Final = "Ready on"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoKind:
+    """One demo: its title, run preset, trainer in examples/, time limit and progress reader."""
+
+    title: str
+    preset: str
+    trainer: str
+    limit_seconds: float
+    reader: Callable[[int], Reader]
+
+
+DEMOS: Final = {
+    "cartpole": DemoKind(
+        title="CartPole with PPO",
+        preset="cartpole",
+        trainer="ppo_cartpole.py",
+        limit_seconds=600.0,
+        reader=Returns,
+    ),
+    "grpo": DemoKind(
+        title="lessons in text with GRPO",
+        preset="curriculum",
+        trainer="grpo.py",
+        limit_seconds=1200.0,
+        reader=lesson_reader,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """The created objects: a started run, its trainer's token, and a one-time link to its page."""
+
+    run_id: int
+    run_name: str
+    trainer_token: str
+    login_path: str
+
+
+def prepare(*, preset: str, config: dict[str, Any] | None = None, now: datetime) -> Scenario:
+    """Create the demo's user if missing, and a new run, through the dashboard's own services.
+
+    Raises:
+        UnknownPreset: If the preset does not exist.
+        InvalidRunConfig: If `config`, which overrides the preset, is invalid.
+    """
+    user = User.objects.filter(username=USER_NAME).first()
+    if user is None:  # the link signs in, so the password is random
+        user = User.objects.create_superuser(USER_NAME, password=secrets.token_urlsafe(24))
+    taken = set(Run.objects.filter(name__startswith="demo-").values_list("name", flat=True))
+    name = next(name for name in (f"demo-{place}" for place in count(1)) if name not in taken)
+    run = create(name=name, preset=preset, config=config, created_by=user, now=now)
+    change_status(run_id=run.pk, verb=RunVerb.START, actor=f"user:{USER_NAME}", now=now)
+    _, token = create_token(
+        name=f"trainer of {run.name}", scopes=["trainer"], run_id=run.pk, created_by=user, now=now
+    )
+    path = make_login_link(user, then=f"/runs/{run.name}", now=now)
+    return Scenario(run_id=run.pk, run_name=run.name, trainer_token=token, login_path=path)
+
+
 class Demo:
-    """The server and the trainer as child processes, with their progress in a view.
+    """The server and the trainer as child processes, with their progress on a console.
 
     Args:
         demo: The demo to run.
-        view: Target of the output.
+        console: A terminal shows a live table; anything else a line every ten seconds.
         exits: Whether to end once the target is reached or the time limit has passed.
         limit_seconds: Time limit counted from the start; None for the demo's.
         config: A run configuration that replaces the demo's preset.
@@ -41,14 +125,14 @@ class Demo:
     def __init__(
         self,
         demo: DemoKind,
-        view: View,
+        console: Console,
         *,
         exits: bool,
         limit_seconds: float | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
         self._demo = demo
-        self._view = view
+        self._console = console
         self._exits = exits
         self._limit_seconds = demo.limit_seconds if limit_seconds is None else limit_seconds
         self._config = config
@@ -56,6 +140,10 @@ class Demo:
         self._began_at = time.monotonic()
         self._children: list[Child] = []
         self._environment: dict[str, str] = {}
+        self._printed = 0
+        self._next_line_at = 0.0
+        self._missing: str | None = None
+        """Empty once the target is reached; the missing part once the time limit has passed."""
 
     def run(self) -> str:
         """Return the missing part of the target, empty if it is reached; only with `exits`.
@@ -68,69 +156,91 @@ class Demo:
             signal.signal(number, signal.default_int_handler)
         self._folders.create()
         try:
-            return self._watch(*self._start())
+            server = self._start_server()
+            preset = "" if self._config else self._demo.preset
+            scenario = prepare(preset=preset, config=self._config, now=timezone.now())
+            self._print(f"Run {scenario.run_name} is launched; starting its trainer")
+            return self._watch(server, scenario)
         finally:
-            self._stop()
+            # A second Ctrl-C must not leave some processes running.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            self._print("Stopping …")
+            for child in reversed(self._children):
+                child.stop()
 
-    def _start(self) -> tuple[Child, Scenario]:
+    def _start_server(self) -> Child:
+        """Start the server, and show its own lines until it is ready."""
         server = self._child("server", "manage.py", "up", stop_seconds=20.0)
-        self._wait_for(server)
+        deadline = time.monotonic() + SERVER_START_SECONDS
+        shown, is_ready = 0, False
+        while not is_ready:
+            has_ended = server.exit_code is not None
+            lines = server.logged().splitlines()[shown:]
+            for line in lines:
+                self._print(line)
+            shown += len(lines)
+            is_ready = any(line.startswith(READY_TEXT) for line in lines)
+            if not is_ready and (has_ended or time.monotonic() > deadline):
+                raise StartFailed("the server did not start; see its output above")
+            time.sleep(0.1)
         services = Services.from_file(self._folders.services)
         services.adopt()
         self._environment = services.child_environment(
             base_folder=settings.BASE_DIR, var=settings.ROLLDECK_VAR
         )
-        scenario = self._prepare()
-        self._view.print_line(f"Run {scenario.run_name} is launched; starting its trainer")
-        return server, scenario
-
-    def _prepare(self) -> Scenario:
-        preset = "" if self._config else self._demo.preset
-        return prepare(preset=preset, config=self._config, now=timezone.now())
+        return server
 
     def _watch(self, server: Child, scenario: Scenario) -> str:
-        reader = ProgressReader(scenario.run_id, self._demo.learning(scenario.run_id))
         trainer = _Trainer(self._child, self._demo.trainer, scenario)
-        report = _Report(self._view, limit_seconds=self._limit_seconds)
         url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
-        with self._view as view:
-            view.print_line(f"Further login links: {manage_command('login_link', USER_NAME)}")
-            while True:
+        self._print(f"Further login links: {manage_command('login_link', USER_NAME)}")
+        self._print(f"Watch it (signs in once, within 15 minutes): {url}")
+        read = self._demo.reader(scenario.run_id)
+        seen: tuple[RunState, Progress] | None = None
+        live = Live(console=self._console, refresh_per_second=4)
+        with live if self._console.is_terminal else nullcontext():
+            while self._missing is None or not self._exits:
                 if server.exit_code is not None:
                     raise StartFailed(f"the server has ended:\n{server.last_lines()}")
                 trainer.keep_running()
-                progress = reader.read(now=timezone.now())
-                if progress is not None:
-                    elapsed = time.monotonic() - self._began_at
-                    view.show(
-                        Frame(
-                            title=self._demo.title,
-                            phase=phase(progress, trainer_exit_code=trainer.exit_code),
-                            elapsed_seconds=elapsed,
-                            progress=progress,
-                            url=url,
-                        )
-                    )
-                    report.check(progress, elapsed)
-                if self._exits and report.missing is not None:
-                    return report.missing
+                try:
+                    run = run_state(scenario.run_id, now=timezone.now())
+                    seen = run, read(run)
+                except DatabaseError:  # the last snapshot is kept until it is back
+                    connection.close()
+                if seen is not None:
+                    self._show(live, *seen, trainer_exit_code=trainer.exit_code)
                 time.sleep(POLL_SECONDS)
+        return self._missing
 
-    def _wait_for(self, server: Child) -> None:
-        """Show the server's own lines until it is ready."""
-        deadline = time.monotonic() + SERVER_START_SECONDS
-        shown = 0
-        while True:
-            ended = server.exit_code is not None
-            lines = server.logged().splitlines()
-            for line in lines[shown:]:
-                self._view.print_line(line)
-                if line.startswith(READY_TEXT):
-                    return
-            shown = len(lines)
-            if ended or time.monotonic() > deadline:
-                raise StartFailed("the server did not start; see its output above")
-            time.sleep(0.1)
+    def _show(
+        self, live: Live, run: RunState, progress: Progress, *, trainer_exit_code: int | None
+    ) -> None:
+        """Update the table or the log, print new milestones, and check the target."""
+        elapsed = time.monotonic() - self._began_at
+        now_doing = phase(run, progress, trainer_exit_code=trainer_exit_code)
+        if self._console.is_terminal:
+            live.update(panel_of(self._demo.title, now_doing, elapsed, run, progress))
+        elif elapsed >= self._next_line_at:
+            self._next_line_at = elapsed + LINE_EVERY_SECONDS
+            self._print(line_of(now_doing, elapsed, run, progress))
+        after = f"{elapsed:.1f} seconds after the command"
+        for line in progress.milestones[self._printed :]:
+            self._print(f"{line}, {after}")
+        self._printed = max(self._printed, len(progress.milestones))
+        if self._missing is not None:
+            return
+        if progress.has_reached_target:
+            self._missing = ""
+            self._print(f"Learnt {after}: {progress.summary}")
+        elif elapsed > self._limit_seconds:
+            self._missing = f"{progress.summary} after {self._limit_seconds:g} seconds"
+            self._print(f"Target missed: {self._missing}")
+
+    def _print(self, line: str) -> None:
+        """Print a line, above the table of a terminal."""
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _child(self, name: str, *words: str, stop_seconds: float = 5.0, **more: str) -> Child:
         command = Command(
@@ -144,14 +254,6 @@ class Demo:
         self._children.append(child)
         return child
 
-    def _stop(self) -> None:
-        # A second Ctrl-C must not leave some processes running.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self._view.print_line("Stopping …")
-        for child in reversed(self._children):
-            child.stop()
-
 
 class _Trainer:
     """The example trainer; restarted from its last checkpoint if it fails.
@@ -160,8 +262,8 @@ class _Trainer:
         StartFailed: From `keep_running`, after repeated failures within a minute of the start.
     """
 
-    def __init__(self, child: Callable[..., Child], file: str, scenario: Scenario) -> None:
-        self._start = child
+    def __init__(self, start: Callable[..., Child], file: str, scenario: Scenario) -> None:
+        self._start = start
         self._file = file
         self._scenario = scenario
         self._again_at: float | None = None
@@ -180,18 +282,15 @@ class _Trainer:
         now = time.monotonic()
         if self._again_at is None:
             self._again_at = now + TRAINER_RESTART_SECONDS
-            self._count_death(lived_seconds=now - self._child.started_at)
+            is_early = now - self._child.started_at < EARLY_DEATH_SECONDS
+            self._early_deaths = self._early_deaths + 1 if is_early else 0
+            if self._early_deaths >= EARLY_DEATHS_AT_MOST:
+                raise StartFailed(
+                    f"the trainer failed {self._early_deaths} times:\n{self._child.last_lines()}"
+                )
         elif now >= self._again_at:
             self._again_at = None
             self._child = self._begin("--resume")
-
-    def _count_death(self, *, lived_seconds: float) -> None:
-        is_early = lived_seconds < EARLY_DEATH_SECONDS
-        self._early_deaths = self._early_deaths + 1 if is_early else 0
-        if self._early_deaths >= EARLY_DEATHS_AT_MOST:
-            raise StartFailed(
-                f"the trainer failed {self._early_deaths} times:\n{self._child.last_lines()}"
-            )
 
     def _begin(self, *words: str) -> Child:
         return self._start(
@@ -205,27 +304,38 @@ class _Trainer:
         )
 
 
-class _Report:
-    """Reporter of each event once, and of the reached or missed target."""
+def line_of(now_doing: str, elapsed_seconds: float, run: RunState, progress: Progress) -> str:
+    """Format the progress as one line."""
+    return (
+        f"{elapsed_seconds:5.0f} s  {now_doing}: {progress.summary}, version {_version(run)}, "
+        f"{run.queued} queued, {run.workers_running}/{run.workers} workers"
+    )
 
-    def __init__(self, view: View, *, limit_seconds: float) -> None:
-        self._view = view
-        self._limit_seconds = limit_seconds
-        self._printed = 0
-        self.missing: str | None = None
-        """Empty once the target is reached; the missing part once the time limit has passed."""
 
-    def check(self, progress: Progress, elapsed_seconds: float) -> None:
-        """Write the new events."""
-        after = f"{elapsed_seconds:.1f} seconds after the command"
-        for line in progress.milestones[self._printed :]:
-            self._view.print_line(f"{line}, {after}")
-        self._printed = max(self._printed, len(progress.milestones))
-        if self.missing is not None:
-            return
-        if progress.has_reached_target:
-            self.missing = ""
-            self._view.print_line(f"Learnt {after}: {progress.summary}")
-        elif elapsed_seconds > self._limit_seconds:
-            self.missing = f"{progress.summary} after {self._limit_seconds:g} seconds"
-            self._view.print_line(f"Target missed: {self.missing}")
+def panel_of(
+    title: str, now_doing: str, elapsed_seconds: float, run: RunState, progress: Progress
+) -> Panel:
+    """Format the progress as a table in a box."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column(style="dim", min_width=14)
+    table.add_column()
+    minutes, seconds = divmod(int(elapsed_seconds), 60)
+    rows = {
+        "phase": f"{now_doing}   {minutes}:{seconds:02}",
+        **progress.rows,
+        "policy version": f"{_version(run)}   batches served {run.served_steps}",
+        "queue": f"{run.queued} of {run.threshold:g}",
+        "workers": f"{run.workers_running} of {run.workers} running   fleet {run.fleet}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return Panel(
+        Group(table, ProgressBar(total=1.0, completed=progress.share)),
+        title=f"Rolldeck: {title}",
+        subtitle="Ctrl-C stops everything",
+        border_style="green" if progress.has_reached_target else "blue",
+    )
+
+
+def _version(run: RunState) -> str:
+    return "none yet" if run.policy_step < 0 else str(run.policy_step)

@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from django.contrib.auth.models import User
 
-from config.demo.lessons import Curricula
-from config.demo.progress import ProgressReader
-from config.demo.returns import Returns
-from config.demo.scenario import prepare
+from config.demo.progress import Returns, lesson_reader, run_state
+from config.demo.show import prepare
 from runs.access.models.tokens import ApiToken
 from runs.access.services.logins import redeem_login_token
 from runs.lifecycle.models.runs import Run
@@ -44,26 +42,24 @@ def test_the_link_signs_the_demos_user_in() -> None:
 
 def test_a_new_run_has_no_progress() -> None:
     run_id = prepare(preset="cartpole", now=NOW).run_id
-    progress = ProgressReader(run_id, Returns(run_id)).read(now=NOW)
+    run = run_state(run_id, now=NOW)
+    progress = Returns(run_id)(run)
 
-    assert progress is not None
-    assert (progress.run.status, progress.milestones) == ("queued", ())
-    assert progress.run.threshold == 48
+    assert (run.status, run.threshold, progress.milestones) == ("queued", 48, [])
     assert not progress.has_begun
     assert not progress.has_reached_target
 
 
 def test_a_new_language_run_has_no_progress() -> None:
     run_id = prepare(preset="curriculum", now=NOW).run_id
-    progress = ProgressReader(run_id, Curricula(run_id)).read(now=NOW)
+    progress = lesson_reader(run_id)(run_state(run_id, now=NOW))
 
-    assert progress is not None
     assert progress.summary == "0 of 4 lessons have graduated, 3 required"
     # In the preset's order: databases do not keep the order of an object's fields.
     assert list(progress.rows) == [
         *("reverse-4-letters", "reverse-8-letters", "reverse-12-letters", "sort-2-digits")
     ]
-    assert progress.milestones == ()
+    assert progress.milestones == []
 
 
 def test_the_run_uses_a_given_configuration() -> None:

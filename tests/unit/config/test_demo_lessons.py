@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.demo.lessons import LessonsProgress
-from config.demo.progress import RunState
+from config.demo.progress import lesson_progress
 from rollouts.curriculum.schemas import EvaluationRow, LessonChangeRow, LessonRow
 from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
 
@@ -106,15 +105,13 @@ def fell_back(name: str) -> LessonChangeRow:
 
 
 def test_every_transition_is_reported_with_its_reason() -> None:
-    progress = LessonsProgress(
-        changes=(*moves(("one", "active"), ("one", "graduated")), fell_back("one"))
-    )
+    changes = (*moves(("one", "active"), ("one", "graduated")), fell_back("one"))
 
-    assert progress.milestones == (
+    assert lesson_progress((), changes).milestones == [
         "one unlocks at version 0 (because)",
         "one graduates at version 25 (because)",
         "one falls back at version 100 (evaluation fell)",
-    )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -131,26 +128,21 @@ def test_every_transition_is_reported_with_its_reason() -> None:
 def test_three_lessons_and_the_first_of_them_are_the_target(
     graduated: tuple[tuple[str, str], ...], success: float | None, reached: bool
 ) -> None:
-    progress = LessonsProgress(
-        lessons=(lesson("three"), lesson("one", success), lesson("two"), lesson("four")),
-        changes=moves(*graduated),
-    )
+    rows = (lesson("three"), lesson("one", success), lesson("two"), lesson("four"))
 
-    assert progress.has_reached_target is reached
+    assert lesson_progress(rows, moves(*graduated)).has_reached_target is reached
 
 
 def test_a_lesson_that_was_reactivated_counts_as_graduated() -> None:
-    progress = LessonsProgress(
-        lessons=(lesson("one", 0.95), lesson("two", 0.4), lesson("three")),
-        changes=(*moves(*LEARNT), fell_back("two")),
-    )
+    rows = (lesson("one", 0.95), lesson("two", 0.4), lesson("three"))
+    progress = lesson_progress(rows, (*moves(*LEARNT), fell_back("two")))
 
     assert progress.has_reached_target
     assert progress.share == 1.0
 
 
 def test_a_run_of_one_lesson_has_it_as_target() -> None:
-    progress = LessonsProgress(lessons=(lesson("one", 0.95),), changes=moves(LEARNT[0]))
+    progress = lesson_progress((lesson("one", 0.95),), moves(LEARNT[0]))
 
     assert progress.has_reached_target
     assert progress.summary == "1 of 1 lessons have graduated, 1 required, one evaluated at 95.0 %"
@@ -158,22 +150,22 @@ def test_a_run_of_one_lesson_has_it_as_target() -> None:
 
 def test_all_graduated_lessons_are_counted_although_fewer_are_required() -> None:
     four = tuple(lesson(name, 0.95) for name in ("one", "two", "three", "four"))
-    progress = LessonsProgress(lessons=four, changes=moves(*LEARNT, ("four", "graduated")))
+    progress = lesson_progress(four, moves(*LEARNT, ("four", "graduated")))
 
     assert progress.summary.startswith("4 of 4 lessons have graduated, 3 required")
 
 
 def test_a_run_without_lessons_has_not_reached_the_target() -> None:
-    assert not LessonsProgress().has_reached_target
-    assert LessonsProgress().summary == "0 of 0 lessons have graduated, 0 required"
+    assert not lesson_progress((), ()).has_reached_target
+    assert lesson_progress((), ()).summary == "0 of 0 lessons have graduated, 0 required"
 
 
 def test_a_demo_has_started_with_the_first_answers() -> None:
-    assert not LessonsProgress(lessons=(lesson("one", samples=0),)).has_begun
-    assert LessonsProgress(lessons=(lesson("one"),)).has_begun
+    assert not lesson_progress((lesson("one", samples=0),), ()).has_begun
+    assert lesson_progress((lesson("one"),), ()).has_begun
 
 
 def test_a_lesson_is_a_row_of_the_table() -> None:
-    rows = LessonsProgress(run=RunState(), lessons=(lesson("one", 0.973),)).rows
+    rows = lesson_progress((lesson("one", 0.973),), ()).rows
 
     assert rows["one"].split() == ["active", "evaluated", "97.3", "%", "drawn", "25.0", "%"]

@@ -7,9 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 
-from config.demo.demos import DEMOS
-from config.demo.show import Demo
-from config.demo.view import LiveView, PlainView, View
+from config.demo.show import DEMOS, Demo
 from config.embedded.children import StartFailed
 from runs.config.rules.run_config import InvalidRunConfig
 
@@ -46,11 +44,9 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run until the target with ``--exit``, otherwise until Ctrl-C."""
-        console = Console()
-        view: View = LiveView(console) if console.is_terminal else PlainView(console)
         demo = Demo(
             DEMOS[options["demo"]],
-            view,
+            Console(),
             exits=options["exit"],
             limit_seconds=options["limit_seconds"],
             config=_read(options["config"]) if options["config"] else None,
