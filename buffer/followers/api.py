@@ -15,7 +15,6 @@ from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.followers.services import Filter, confirm_read, follow, unfollow
 from buffer.items.api.callers import AnyAccept
-from buffer.items.queries.withheld import check_served
 from buffer.items.rules.states import ItemKind
 from buffer.replay import schemas
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
@@ -132,7 +131,6 @@ class FetchFollowedView(WaitingView):
         """
         body = read(request, schemas.FetchFollowed)
         found = run_named(run)
-        check_served(found)
 
         def read_once() -> HttpResponseBase | None:
             reader = followers.named(found, follower)
@@ -157,7 +155,6 @@ def _bytes(
         count=len(chunk.ids),
         cursor=chunk.cursor.token(),
         item_ids=chunk.ids,
-        is_simulated=run.is_simulated,
     )
     accept = request.headers.get("Accept", "")
     if kind is ItemKind.FRAGMENTS:

@@ -268,12 +268,11 @@ def _findings(check: Row) -> str:
 def _runs_table(runs: list[Row]) -> str:
     if not runs:
         return "no runs"
-    columns = ["name", "kind", "status", "simulated", "served_steps", "policy_step", "created_at"]
+    columns = ["name", "kind", "status", "served_steps", "policy_step", "created_at"]
     shown = [
         run
         | {
             "policy_step": _version(run.get("policy_step", "")),
-            "simulated": "yes" if run.get("is_simulated") else "no",
         }
         for run in runs
     ]

@@ -226,8 +226,6 @@ class FollowHead(Struct, frozen=True, kw_only=True):
     cursor: str
     """Position of the last item in the stream; acknowledge it to get the following items."""
     item_ids: list[int]
-    is_simulated: bool = False
-    """Whether the run's data is simulated; it is then delivered only with `serves_simulated`."""
 
 
 class FollowAnswer(Struct, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ function showComparison() {
   const { view } = comparison;
   const lines = parts("metric");
   const placeOf = (run) => Math.max(0, view.runs.indexOf(run));
-  const facts = runs.map((run) => [make("span", {}, swatch(placeOf(run.name)), " ", run.name), stateOf(run), run.kind, time(run.created_at), number(run.served_steps), (run.tags || []).join(", ")]);
+  const facts = runs.map((run) => [make("span", {}, swatch(placeOf(run.name)), " ", run.name), run.status, run.kind, time(run.created_at), number(run.served_steps), (run.tags || []).join(", ")]);
   const charts = view.metrics.map((name) => overlay(name, lines.filter((line) => line.name === name), view, placeOf));
   document.getElementById("bundle").replaceChildren(
     make("header", {}, make("h1", {}, comparison.name), make("span", { class: "soft" }, "copied ", time(about.written_at), `, saved by ${comparison.created_by}`)),

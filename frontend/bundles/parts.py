@@ -155,7 +155,7 @@ def bundle(
         now: Current time.
         bounds: Size limits.
     """
-    yield page.head(title=f"{run.name}{' · simulated' if run.is_simulated else ''} · Rolldeck")
+    yield page.head(title=f"{run.name} · Rolldeck")
     about = about_run(run, now=now)
     yield page.block("run", about)
     drawn = 0

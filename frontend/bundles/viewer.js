@@ -58,10 +58,6 @@ function table(name, columns, rows, counts = false) {
   return make("div", { class: "wide", tabindex: 0, role: "region", "aria-label": name }, make("table", { "aria-label": name }, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, body)));
 }
 
-function stateOf(run) {
-  return run.is_simulated ? `${run.status} · simulated` : run.status;
-}
-
 function facts(run) {
   const known = {
     Kind: `${run.kind} run`,
@@ -307,7 +303,7 @@ function show() {
   ];
   const links = { facts: "Run", ...(hasNotes ? { notes: "Notes" } : {}), ledger: "Ledger", metrics: "Metrics", groups: "Groups", events: "Events", config: "Configuration" };
   main.replaceChildren(
-    make("header", {}, make("h1", {}, run.name), make("span", { class: "chip", "data-status": run.status }, stateOf(run)), run.status_reason ? make("span", {}, `“${run.status_reason}”`) : null, make("span", { class: "soft" }, "copied ", time(about.written_at))),
+    make("header", {}, make("h1", {}, run.name), make("span", { class: "chip", "data-status": run.status }, run.status), run.status_reason ? make("span", {}, `“${run.status_reason}”`) : null, make("span", { class: "soft" }, "copied ", time(about.written_at))),
     ...(end ? [] : [make("p", { class: "warning", role: "alert" }, "The file is incomplete: its download was interrupted. The received parts are shown.")]),
     make("nav", { "aria-label": "Parts" }, Object.entries(links).map(([id, name]) => make("a", { href: `#${id}` }, name))),
     ...sections,

@@ -40,7 +40,6 @@ _GAUGES: Final = {
     "served_steps": "Batches leased.",
     "policy_step": "Step of the current policy version; -2 for none.",
     "truncated_groups": "Groups accepted with truncated sequences.",
-    "is_simulated": "1 if the run's data is simulated.",
     "ledger_balanced": "0 if an item was lost or counted twice.",
     "batch_wait_seconds": "Time that the oldest item of the newest batch waited in the queue.",
     "batch_staleness_versions": "Mean staleness of the newest batch's items, in policy versions.",
@@ -134,7 +133,6 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         "served_steps": depth.served_steps,
         "policy_step": run.policy_step,
         "truncated_groups": queries_counts.truncated_groups(run.pk),
-        "is_simulated": float(run.is_simulated),
         "ledger_balanced": float(ledger.balanced and not run.ledger_problem),
         **_newest_batch(run.pk, kind),
     }

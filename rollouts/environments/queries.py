@@ -46,7 +46,7 @@ RUNS_SHOWN: Final = 50
 
 _LOOKED: Final = """
     looked AS MATERIALIZED (
-        SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.created_at, r.is_simulated,
+        SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.created_at,
             r.config, f.heard_at
         FROM (
             SELECT * FROM runs_run WHERE archived_at IS NULL
@@ -68,30 +68,29 @@ _LOOKED: Final = """
 _PAGE: Final = f"""
     WITH {_LOOKED},
     used AS (
-        SELECT n.kind, n.name, r.id, r.name AS run, r.status, r.is_simulated,
+        SELECT n.kind, n.name, r.id, r.name AS run, r.status,
             max(n.seen_at) AS seen_at, array_agg(n.env_id) AS env_ids,
             array_agg(n.lesson) AS lessons,
             row_number() OVER (PARTITION BY n.kind, n.name ORDER BY r.created_at DESC, r.id DESC)
                 AS place
         FROM named n JOIN looked r ON r.id = n.id
         WHERE n.name <> ''
-        GROUP BY n.kind, n.name, r.id, r.name, r.status, r.is_simulated, r.created_at
+        GROUP BY n.kind, n.name, r.id, r.name, r.status, r.created_at
     ),
     counted AS (
         SELECT kind, name, count(*) AS runs,
             count(*) FILTER (WHERE status = ANY(%(active)s)) AS active_runs,
-            count(*) FILTER (WHERE is_simulated) AS simulated_runs,
             max(seen_at) AS last_seen_at, max(run) FILTER (WHERE place = 1) AS newest_run,
             jsonb_agg(jsonb_build_array(id, env_ids, lessons)) FILTER (WHERE place <= %(each)s)
                 AS members
         FROM used GROUP BY kind, name
         UNION ALL
-        SELECT k.kind, k.name, 0, 0, 0, NULL, NULL, '[]'
+        SELECT k.kind, k.name, 0, 0, NULL, NULL, '[]'
         FROM unnest(%(known_kinds)s::text[], %(known_names)s::text[]) AS k(kind, name)
         WHERE NOT EXISTS (
             SELECT FROM used u WHERE u.name = k.name AND u.kind <> 'outside')
     )
-    SELECT kind, name, runs, active_runs, simulated_runs, last_seen_at, newest_run, members
+    SELECT kind, name, runs, active_runs, last_seen_at, newest_run, members
     FROM counted
     WHERE (%(part)s = '' OR strpos(lower(name), lower(%(part)s)) > 0)
         AND (%(kind)s = '' OR kind = %(kind)s) AND (%(only)s = '' OR name = %(only)s)
@@ -99,11 +98,11 @@ _PAGE: Final = f"""
     ORDER BY name COLLATE "C", kind COLLATE "C" LIMIT %(limit)s"""  # noqa: S608 texts of our own
 _RUNS: Final = f"""
     WITH {_LOOKED}
-    SELECT r.name, r.status, r.status_changed_at, r.created_at, r.is_simulated, max(n.seen_at),
+    SELECT r.name, r.status, r.status_changed_at, r.created_at, max(n.seen_at),
         array_remove(array_agg(n.lesson ORDER BY n.lesson), NULL), count(n.env_id),
         CASE WHEN %(kind)s = 'outside' THEN NULL ELSE r.config END
     FROM named n JOIN looked r ON r.id = n.id WHERE n.kind = %(kind)s AND n.name = %(only)s
-    GROUP BY r.id, r.name, r.status, r.status_changed_at, r.created_at, r.is_simulated, r.config
+    GROUP BY r.id, r.name, r.status, r.status_changed_at, r.created_at, r.config
     ORDER BY r.created_at DESC, r.id DESC LIMIT %(limit)s"""  # noqa: S608
 _COUNT: Final = """
     SELECT count(*) FROM (SELECT FROM runs_run WHERE archived_at IS NULL LIMIT %s) AS counted"""
@@ -160,7 +159,6 @@ class _Row(NamedTuple):
     name: str
     runs: int
     active_runs: int
-    simulated_runs: int
     last_seen_at: datetime | None
     newest_run: str | None
     members: list[tuple[int, list[int | None], list[str | None]]]
@@ -205,13 +203,11 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
             _RUNS, {"most": RUNS_AT_MOST, "kind": kind, "only": name, "limit": RUNS_SHOWN}
         )
         found = cursor.fetchall()
-    config = _config(found[0][8]) if found else {}
+    config = _config(found[0][-1]) if found else {}
     return KnownEnvironmentDetail(
         environment=_known(rows[0], _figures(rows, now=now)[0], _denials([name])),
         runs=[
-            EnvironmentRun(
-                **dict(zip(EnvironmentRun.__struct_fields__, row[:8], strict=True)),
-            )
+            EnvironmentRun(**dict(zip(EnvironmentRun.__struct_fields__, row[:-1], strict=True)))
             for row in found
         ],
         config=least_config(kind, name, config),
@@ -259,7 +255,7 @@ def _page(
     }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, asks)
-        rows = [_Row._make((*row[:7], _members(row[7]))) for row in cursor.fetchall()]
+        rows = [_Row._make((*row[:-1], _members(row[-1]))) for row in cursor.fetchall()]
         cursor.execute(_COUNT, [RUNS_AT_MOST + 1])
         (runs,) = cursor.fetchone()
     return rows, runs
@@ -342,7 +338,6 @@ def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) 
         kind=row.kind,
         runs=row.runs,
         active_runs=row.active_runs,
-        simulated_runs=row.simulated_runs,
         last_seen_at=row.last_seen_at,
         newest_run=row.newest_run,
         registered=row.kind != "outside" and (row.name in offered or row.name.startswith(DATASET)),

@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from benchmarks.fleet_reports import BECOME_MANAGER
 from rolldeck.operator_requests import (
     RECORDING_TYPE,
     LogLines,
@@ -48,15 +49,13 @@ class SimulatedManager:
         name: str,
         *,
         config: Mapping[str, Any] = CONFIG,
-        is_replaced: bool = False,
     ) -> None:
-        """Create a run and become its manager, as the platform's own simulation does.
+        """Create a run and become its manager; the reconciler replaces it when it is silent.
 
         Args:
             server: Server of the run.
             name: Name of the run.
             config: Configuration of the run.
-            is_replaced: Whether the reconciler launches another manager when this one is silent.
         """
         self.name = server.free_name(name)
         self.workers = 2
@@ -75,20 +74,8 @@ class SimulatedManager:
         """Measured fields of a worker's report, by worker."""
         self.episodes: list[EpisodeWindow] = []
         self.control: FleetControl | None = None
-        order = json.loads(
-            in_the_shell(
-                server,
-                "import json; from django.utils import timezone; "
-                "from rollouts.control.services.launches import launch_simulation;"
-                f"order = launch_simulation(name={name!r}, config={config!r},"
-                f" platform_url={server.url!r}, actor='tests', now=timezone.now());"
-                "from rollouts.models import Fleet;"
-                f"Fleet.objects.filter(run__name={name!r}, run__archived_at=None)"
-                f".update(is_external={not is_replaced});"
-                "print(json.dumps([order.incarnation, order.token]))",
-            ).splitlines()[-1]
-        )
-        self._incarnation, token = order
+        code = BECOME_MANAGER.format(name=name, config=dict(config), url=server.url)
+        self._incarnation, token = json.loads(in_the_shell(server, code).splitlines()[-1])
         self._http = httpx.Client(
             base_url=f"{server.url}/api/v1/runs/{name}",
             headers={"Authorization": f"Bearer {token}"},

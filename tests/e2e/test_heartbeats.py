@@ -96,7 +96,7 @@ def test_a_fleet_without_heartbeats_is_unknown_until_another_manager_reports(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "falls-silent"
-    fleet = SimulatedManager(server, run, is_replaced=True)
+    fleet = SimulatedManager(server, run)
     try:
         page.goto(f"/runs/{run}/fleet")
         chip = page.locator("tr[data-worker='0'] [data-state]")
@@ -142,7 +142,7 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, "not-heard-of"
-    fleet = SimulatedManager(server, run, is_replaced=True)
+    fleet = SimulatedManager(server, run)
     in_its_header = page.locator(".run-title [data-state]")
     of_the_fleet = page.locator("[data-fleet-state] [data-state]")
     diagnosis = page.get_by_role("region", name="Diagnosis")

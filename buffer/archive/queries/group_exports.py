@@ -43,7 +43,6 @@ COLUMNS: Final = {
     "is_pinned": "bool",
     "note": "string",
     "sets": "string",
-    "is_simulated": "bool",
     "missing": "string",
     "group": "large_string",
 }
@@ -74,7 +73,7 @@ def json_lines(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[b
     for row, mark in rows(run.pk, group_filter, limit=limit):
         group, missing = _content(row)
         known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
-        known |= {"sets": mark.sets, "is_simulated": run.is_simulated, "missing": missing}
+        known |= {"sets": mark.sets, "missing": missing}
         line = known | {"group": msgspec.Raw(group or b"null")}
         yield msgspec.json.encode(line) + b"\n"
 
@@ -87,20 +86,18 @@ def parquet(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[byte
     """
     stream = ParquetStream(COLUMNS)
     found = rows(run.pk, group_filter, limit=limit)
-    return _parquet_parts(stream, found, is_simulated=run.is_simulated)
+    return _parquet_parts(stream, found)
 
 
-def _parquet_parts(
-    stream: ParquetStream, found: Iterator[Marked], *, is_simulated: bool
-) -> Iterator[bytes]:
+def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[bytes]:
     while some := list(islice(found, ROW_GROUP_ROWS)):
         records: list[tuple[Any, ...]] = []
         size_bytes = 0
         for row, mark in some:
             group, missing = _content(row)
-            known = [_known(row, mark, name) for name in list(COLUMNS)[:-3]]
+            known = [_known(row, mark, name) for name in list(COLUMNS)[:-2]]
             text = None if group is None else group.decode()
-            records.append((*known, is_simulated, missing, text))
+            records.append((*known, missing, text))
             size_bytes += len(group or b"")
             if size_bytes >= ROW_GROUP_BYTES:
                 yield stream.write(records)

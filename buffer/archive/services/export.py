@@ -28,7 +28,6 @@ _PAGE: Final = 512
 _OF_RUN: Final = (
     *("name", "kind", "config", "preset", "created_at", "batch_size", "max_token_len"),
     *("wandb_group", "wandb_project", "epoch", "policy_step", "served_steps", "lenient"),
-    "is_simulated",
 )
 _OF_ENVIRONMENT: Final = (
     *("env_id", "desired_name", "wandb_name", "spec", "weight", "max_token_length"),
@@ -116,7 +115,6 @@ def export_run(
     about = {
         "source": source_of(run),
         "run": _described(run),
-        "is_simulated": run.is_simulated,
         "environments": _environments(run),
         "window": asdict(window),
         "marks": marks_of_run(run) if kind is ItemKind.GROUPS else {},

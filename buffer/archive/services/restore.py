@@ -32,7 +32,6 @@ from buffer.ingest.services.fragments import (
 from buffer.ingest.services.groups import RunNotAccepting
 from buffer.ingest.services.push_context import new_group_ids
 from buffer.ingest.services.push_rows import PushRows, insert_pushes
-from buffer.items.queries.withheld import SimulatedNotServed
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes, Counted
 from buffer.payloads.services.contents import (
@@ -111,7 +110,6 @@ def restore_archive(
         ArchiveUnreadable: If the file is damaged or holds invalid items; nothing is stored.
         RunNotAccepting: If the run has ended.
         WrongRunForArchive: If the run accepts the other kind of items.
-        SimulatedNotServed: If the archive is of a simulated run and the run serves real data only.
     """
     archive = ArchiveReader(path)
     try:
@@ -174,11 +172,6 @@ def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run
         raise WrongRunForArchive(f"{name} does not accept the {archive.kind} of this archive")
     if run.status in TERMINAL:
         raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
-    if archive.about("run").get("is_simulated") and not (run.is_simulated or run.serves_simulated):
-        raise SimulatedNotServed(
-            f"the archive is of a simulated run: to restore it into {name}, set "
-            f"`serves_simulated` with PATCH /api/v1/runs/{name}"
-        )
     return run
 
 
@@ -187,12 +180,13 @@ def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: da
     """Create a run that waits for its trainer, or a draft with the archived fleet configuration."""
     was = archive.about("run")
     config = was.get("config") or None
+    if config:  # an option of earlier versions
+        config["buffer"].pop("serves_simulated", None)
     run = create_and_start(
         name=name,
         kind=RunKind.FLEET if config else kind,
         config=config,
         start=kind == RunKind.OUTSIDE and not config,
-        is_simulated=bool(was.get("is_simulated")),
         actor=actor,
         now=now,
     )

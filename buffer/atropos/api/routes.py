@@ -41,7 +41,6 @@ from buffer.ingest.schemas.bodies import (
 )
 from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
 from buffer.items.queries.counts import limits, queued_groups
-from buffer.items.queries.withheld import check_served
 from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
 from runs.access.rules.rights import ADMINISTER
@@ -366,7 +365,6 @@ class LatestExampleView(AtroposView):
         Empty lists before the first one.
         """
         found = self.find_run()
-        check_served(found)
         latest = latest_group(found.pk)
         return HttpResponse(
             LATEST_WHEN_EMPTY if latest is None else example_answer(latest),

@@ -35,7 +35,6 @@ from buffer.batches.services.leases import (
 )
 from buffer.items.api.callers import AnyAccept
 from buffer.items.models.items import Batch
-from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import batch_id_of
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
@@ -163,7 +162,6 @@ class LeasingView(WaitingView):
 
         `trained` is acknowledged first, without waiting.
         """
-        check_served(run)
         identity = identity_of(request)
         to_acknowledge = [] if trained is None else [trained]
 
@@ -229,7 +227,6 @@ class NextBatchView(LeasingView):
         self, request: Request, run: Run, body: messages.NextBatch, share: Share
     ) -> HttpResponseBase:
         """Return a rank's shard of the first batch of rank 0 that it has not received."""
-        check_served(run)
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:

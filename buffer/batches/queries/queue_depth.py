@@ -15,7 +15,7 @@ from buffer.items.queries.admission import (
     kind_of,
 )
 from buffer.items.queries.counts import _USES, counts
-from buffer.items.rules.states import OPEN, BatchState, ItemKind, ItemState
+from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import was_seen_recently
@@ -145,8 +145,6 @@ def is_batch_available(
 def is_drained(run_id: int) -> bool:
     """Return whether no batch is leased and no further one can be formed or served."""
     run = Run.objects.get(pk=run_id)
-    if run.withholds_data:
-        return not Batch.objects.filter(run_id=run_id, state=BatchState.LEASED).exists()
     rows = counts(run_id, kind_of(run), state__in=[ItemState.QUEUED, ItemState.LEASED])
     leased = sum(row.items for row in rows if row.state == ItemState.LEASED)
     queued = sum(row.sequences for row in rows if row.state == ItemState.QUEUED)

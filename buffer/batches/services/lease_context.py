@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from buffer.batches.rules.lease_errors import TrainerNotRegistered
-from buffer.items.queries.withheld import check_served
 from buffer.payloads.services.expiry import HAS_STALE_FRAGMENTS
 from runs.lifecycle.models.runs import Run, Trainer
 from web.rows import first_row, row_of
@@ -42,13 +41,11 @@ def lease_context(run_id: int, identity: str) -> LeaseContext:
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
-        SimulatedNotServed: If the run's data is simulated and not served.
     """
     parameters = [identity] * sum(text.count("%s") for text in _COMPUTED.values())
     run = first_row(Run, "id = %s", [*parameters, run_id], computed=_COMPUTED)
     if run is None:
         raise Run.DoesNotExist(f"run {run_id} does not exist")
-    check_served(run)
     found: dict[str, Any] = {name: run.__dict__.pop(name) for name in _COMPUTED}
     if found["asking_id"] is None:
         raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")

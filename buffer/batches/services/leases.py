@@ -20,7 +20,6 @@ from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
 from buffer.batches.services.lease_context import lease_context
 from buffer.batches.services.quarantine import count_restart
 from buffer.items.models.items import Batch
-from buffer.items.queries.withheld import check_served
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import (
     OPEN_BATCHES,
@@ -110,7 +109,6 @@ def lease_batch(
 
     Raises:
         TrainerNotRegistered: If no trainer of the run has this identity.
-        SimulatedNotServed: If the run's data is simulated and not served.
         BatchNotFound: If the run has no batch `trained`.
         LeaseLost: If `trained` has been leased again or dropped.
         OutOfOrder: If the trainer holds a batch that it received before `trained`.
@@ -146,9 +144,6 @@ def lease_for_atropos(*, run_id: int, identity: str, sender: str, now: datetime)
         identity: Identity of the requester; it is registered if it is not yet.
         sender: The process that will send the answer.
         now: Time of the request.
-
-    Raises:
-        SimulatedNotServed: If the run's data is simulated and not served.
     """
     try:
         return _lease_for_stock(run_id, identity, sender)
@@ -179,7 +174,6 @@ def _served_run(run_id: int) -> Run:
     run = first_row(Run, "id = %s", [run_id])
     if run is None:
         raise Run.DoesNotExist(f"run {run_id} does not exist")
-    check_served(run)
     return run
 
 
@@ -331,7 +325,6 @@ def held_by(*, run_id: int, batch_id: UUID, identity: str) -> Lease:
     Raises:
         BatchNotFound: If the run has no such batch.
         LeaseLost: If it is not leased to this trainer.
-        SimulatedNotServed: If the run's data is simulated and not served.
     """
     run = _served_run(run_id)
     batch = Batch.objects.select_related("trainer").filter(run_id=run_id, pk=batch_id).first()
@@ -353,7 +346,6 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
 
     Raises:
         TrainerNotRegistered: If the run has no trainer with this identity.
-        SimulatedNotServed: If the run's data is simulated and not served.
     """
     run = _served_run(run_id)
     trainer = _trainer(run, identity)

@@ -84,7 +84,6 @@ export type NewLimits = {
   max_staleness?: number | null;
   lease_seconds?: number;
   on_second_registration?: "keep" | "reset";
-  serves_simulated?: boolean;
   reason: string;
 };
 

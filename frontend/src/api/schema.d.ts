@@ -3298,26 +3298,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/server/licenses": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List third-party licenses
-         * @description Each installed package with the license that it declares, by part and name.
-         */
-        get: operations["licences_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/server/notice": {
         parameters: {
             query?: never;
@@ -4170,7 +4150,6 @@ export interface components {
             /** @enum {unknown} */
             state: "acknowledged" | "open" | "resolved";
             run: string | null;
-            is_simulated: boolean;
             subject: string;
             metric: string;
             message: string;
@@ -4240,7 +4219,6 @@ export interface components {
             /** @enum {unknown} */
             state: "acknowledged" | "open" | "resolved";
             run: string | null;
-            is_simulated: boolean;
             subject: string;
             metric: string;
             message: string;
@@ -5365,7 +5343,6 @@ export interface components {
             status: string;
             status_changed_at: string;
             created_at: string;
-            is_simulated: boolean;
             last_seen_at: string | null;
             lessons: string[];
             instances: number;
@@ -5891,8 +5868,6 @@ export interface components {
             count: number;
             cursor: string;
             item_ids: number[];
-            /** @default false */
-            is_simulated: boolean;
         };
         /**
          * FollowerList
@@ -6199,7 +6174,6 @@ export interface components {
             kind: "outside" | "steps" | "tokens";
             runs: number;
             active_runs: number;
-            simulated_runs: number;
             last_seen_at: string | null;
             newest_run: string | null;
             registered: boolean;
@@ -6478,28 +6452,6 @@ export interface components {
             summary: components["schemas"]["CurriculumSummary"];
         };
         /**
-         * Licences
-         * @description The license of Rolldeck, and those of the packages installed with it, by part and name.
-         *
-         *         The dashboard's packages are listed in its built files.
-         */
-        Licences: {
-            results: components["schemas"]["Licensed"][];
-            next: string | null;
-            own: string;
-        };
-        /**
-         * Licensed
-         * @description One package.
-         */
-        Licensed: {
-            name: string;
-            version: string;
-            licence: string;
-            /** @enum {unknown} */
-            part: "dashboard" | "server";
-        };
-        /**
          * LimitSetter
          * @description Author of the current limits.
          */
@@ -6568,8 +6520,6 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lenient: boolean;
-            is_simulated: boolean;
-            serves_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -7288,7 +7238,6 @@ export interface components {
             overlong_sequences?: "drop" | "keep" | "truncate";
             /** @enum {unknown} */
             on_second_registration?: "keep" | "reset";
-            serves_simulated?: boolean;
             num_steps?: number;
             ends_at_num_steps?: boolean;
             num_workers?: number;
@@ -8201,8 +8150,6 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lenient: boolean;
-            is_simulated: boolean;
-            serves_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -8284,8 +8231,6 @@ export interface components {
             off_policy_tolerance: number;
             exact_queue_size: boolean;
             lenient: boolean;
-            is_simulated: boolean;
-            serves_simulated: boolean;
             lease_seconds: number;
             dry_deadline_seconds: number | null;
             /** @enum {unknown} */
@@ -25845,53 +25790,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ServerInfo"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    licences_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Licences"];
                 };
             };
             /** @description A parameter or the body is invalid. */

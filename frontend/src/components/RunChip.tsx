@@ -7,7 +7,7 @@ import { honest, isOver, RUN_PROOF_SECONDS } from "@/theme/chips";
 const PROVEN_BY_FLEET = new Set(["running", "paused", "draining"]);
 
 type Props = {
-  run: { kind: string; status: string; status_changed_at: string; status_reason?: string; is_simulated: boolean };
+  run: { kind: string; status: string; status_changed_at: string; status_reason?: string };
   /** Server time of the fleet's last heartbeat; null if none is expected. */
   observedAt: string | null | undefined;
   /** Reason for the fleet's state, or why the state is unknown. */
@@ -29,10 +29,10 @@ export function useIsProven(run: Props["run"] | undefined, observedAt: Props["ob
   return honest(run.status, ageSeconds(observedAt, now), RUN_PROOF_SECONDS) !== "unknown";
 }
 
-/** A run's state, its duration and whether it is simulated; `unknown` if an expected fleet does not report. */
+/** A run's state and its duration; `unknown` if an expected fleet does not report. */
 export function RunChip({ run, observedAt, reason = "", allowedSeconds = RUN_PROOF_SECONDS }: Props) {
   const now = useNow();
-  const known = { state: run.status, since: run.status_changed_at, isSimulated: run.is_simulated };
+  const known = { state: run.status, since: run.status_changed_at };
   const stated = run.status_reason || reason;
   if (run.kind === "outside" || !PROVEN_BY_FLEET.has(run.status) || !observedAt) {
     return <StateChip {...known} reason={stated} />;

@@ -1,7 +1,6 @@
 import { Tooltip } from "@mantine/core";
 import { Chip } from "@/components/Chip";
 import { useNow } from "@/components/now";
-import { SIMULATED_MEANING } from "@/components/simulated";
 import { ageSeconds, duration, utc, visible } from "@/format";
 import { useIsOutdated } from "@/live/live";
 import { honest, lookOf } from "@/theme/chips";
@@ -15,14 +14,12 @@ type Props = {
   /** Server time at which the state began. */
   since?: string | null;
   reason?: string;
-  /** Whether the data behind the state is simulated. */
-  isSimulated?: boolean;
 };
 
 const UNREACHED = "The server does not answer.";
 
 /** A state and its duration. The heartbeat is shown only when it is late; without the server, no state claims life. */
-export function StateChip({ state, provenAt, allowedSeconds, since, reason, isSimulated = false }: Props) {
+export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Props) {
   const now = useNow();
   const isOutdated = useIsOutdated();
   const proof = ageSeconds(provenAt, now);
@@ -39,7 +36,6 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason, isSi
   const lasting = since && !isLate && !isUnreached ? duration(ageSeconds(since, now)) : "";
   const lines = [
     shown === state ? meaning : `Last known state: ${state}. ${meaning}`,
-    isSimulated ? SIMULATED_MEANING : "",
     reason ? `Reason: ${visible(reason)}` : "",
     since && !isLate && !isUnreached ? `Since ${utc(since)}` : "",
     provenAt ? `Last heartbeat ${utc(provenAt)}` : "",
@@ -50,7 +46,6 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason, isSi
         <Chip tone={tone} sign={sign} tabIndex={0} data-state={shown}>
           {shown}
           {lasting && <span className="chip-age">· {lasting}</span>}
-          {isSimulated && <span className="chip-age">· simulated</span>}
           {why && <span className="unseen">, {visible(why)}</span>}
         </Chip>
       </Tooltip>

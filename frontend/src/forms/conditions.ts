@@ -1,7 +1,7 @@
 /** Conditions under which fields apply, from the schema of a run configuration. Pure. */
 
-/** A condition on the value at a dotted path: `is` one of the values, `not` one of them, or `starts` with a text. */
-export type Condition = { field: string; is?: unknown[]; not?: unknown[]; starts?: string };
+/** A condition on the value at a dotted path: `is` one of the values, or `not` one of them. */
+export type Condition = { field: string; is?: unknown[]; not?: unknown[] };
 
 type Config = Record<string, unknown>;
 
@@ -13,12 +13,11 @@ export function valueAt(config: unknown, path: string): unknown {
 }
 
 /** Return whether a value meets a condition. */
-function holds({ is, not, starts }: Condition, value: unknown): boolean {
+function holds({ is, not }: Condition, value: unknown): boolean {
   // A missing optional part and null are the same.
   const known = value ?? null;
   if (is && !is.includes(known)) return false;
-  if (not?.includes(known)) return false;
-  return starts === undefined || (typeof known === "string" && known.startsWith(starts));
+  return !not?.includes(known);
 }
 
 /** Return whether a field with these conditions applies to a configuration: all of them hold. */
@@ -34,11 +33,5 @@ function listed(values: unknown[]): string {
 
 /** The conditions as text, with the titles of their fields: `Policy is cnn or gru`. */
 export function conditionsText(when: Condition[], titleOf: (path: string) => string): string {
-  return when
-    .map(({ field, is, not, starts }) => {
-      const title = titleOf(field);
-      if (is) return `${title} is ${listed(is)}`;
-      return not ? `${title} is not ${listed(not)}` : `${title} starts with ${starts}`;
-    })
-    .join(" and ");
+  return when.map(({ field, is, not }) => `${titleOf(field)} is ${is ? listed(is) : `not ${listed(not ?? [])}`}`).join(" and ");
 }

@@ -32,8 +32,6 @@ export function runOf(name: string, changes: Partial<RunDetail> = {}): RunDetail
     off_policy_tolerance: 3,
     exact_queue_size: false,
     lenient: false,
-    is_simulated: false,
-    serves_simulated: false,
     lease_seconds: 60,
     dry_deadline_seconds: null,
     advantages: "",

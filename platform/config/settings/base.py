@@ -159,8 +159,6 @@ ROLLDECK_OUTCOME_ROWS = env.integer("ROLLDECK_OUTCOME_ROWS", 1_000_000)
 # Retention of archive files; 0: until they are deleted manually.
 ROLLDECK_ARCHIVE_SECONDS = env.integer("ROLLDECK_ARCHIVE_SECONDS", 0)
 
-# Whether `manage.py simulate` may register simulated fleets on this platform.
-ROLLDECK_SIMULATION = env.flag("ROLLDECK_SIMULATION", default=False)
 
 # API calls of machines that take as long are logged; 0: all calls. Refused ones are always logged.
 ROLLDECK_SLOW_CALL_MS = env.integer("ROLLDECK_SLOW_CALL_MS", 1000, at_least=0)

@@ -32,11 +32,6 @@ class Fleet(models.Model):
     # The one manager whose reports count. Empty: none may be running.
     incarnation = models.CharField(max_length=64, blank=True)
     actor_name = models.CharField(max_length=160, blank=True)
-    is_external = models.BooleanField(
-        default=False,
-        db_default=False,
-        help_text="The manager runs outside the cluster. The reconciler does not replace it.",
-    )
     attempt = models.PositiveIntegerField(default=0, help_text="Managers launched so far.")
     launched_at = models.DateTimeField(null=True, blank=True)
     # Launch times of recent managers: the launch budget counts these.

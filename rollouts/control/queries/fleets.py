@@ -119,7 +119,6 @@ def fleet_view(run_id: int) -> FleetView:
         status=status,
         launches_fleets=run.has_fleet,
         has_manager=bool(fleet.incarnation),
-        is_external=fleet.is_external,
         observed=fleet.observed,
         reason=fleet.reason,
         is_final=fleet.is_final,

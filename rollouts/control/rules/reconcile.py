@@ -76,9 +76,6 @@ class FleetView:
     """False for outside runs, whose environments are not managed by the platform."""
     has_manager: bool
     """Whether a manager was launched and has not ended."""
-    is_external: bool = False
-    """Whether the manager runs outside the cluster: the reconciler neither checks nor replaces it.
-    """
     observed: str = "none"
     reason: str = ""
     """Reason of the observed state, as reported by the manager."""
@@ -145,13 +142,7 @@ def _decide_draining(view: FleetView, *, now: datetime) -> Decision:
         return Decision(action=Action.FINISH_DRAIN, reason="fleet and buffer are drained")
     if not view.has_manager or fleet_is_done:
         return Decision(action=Action.WAIT)
-    silence = _silence(view, now=now)
-    if view.is_external and silence >= NOT_REPORTING_AFTER:
-        return Decision(
-            action=Action.ABANDON,
-            reason=f"its manager has not reported for {silence.total_seconds():.0f} s",
-        )
-    if not view.is_external and silence >= CHECK_AFTER:
+    if _silence(view, now=now) >= CHECK_AFTER:
         return Decision(action=Action.CHECK)
     return Decision(action=Action.WAIT)
 
@@ -160,8 +151,6 @@ def _decide_running(view: FleetView, *, now: datetime) -> Decision:
     if view.status is RunStatus.QUEUED:
         # Any remaining manager, and the budget spent so far, belong to an earlier start of the run.
         return Decision(action=Action.LAUNCH, reason="the run was started")
-    if view.is_external:
-        return Decision(action=Action.WAIT)
     if not view.has_manager:
         if view.status is RunStatus.PAUSED:
             return Decision(action=Action.WAIT, reason="paused before its fleet was launched")

@@ -18,7 +18,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import weights_directory
 from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.services.lifecycle import create_and_start, move
+from runs.lifecycle.services.lifecycle import move
 from web.live.announcements import announce
 
 ACTOR = "fleet reconciler"
@@ -27,14 +27,12 @@ _LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatu
 
 @transaction.atomic
 def begin_launch(
-    *, run_id: int, reason: str, platform_url: str, now: datetime, is_external: bool = False
+    *, run_id: int, reason: str, platform_url: str, now: datetime
 ) -> LaunchRequest | None:
     """Register a new manager as the run's only one, before the cluster launches it.
 
     A crash between this call and the cluster's answer leaves a manager that never started. The next
     reconciler pass finds it missing and launches another.
-
-    An external manager is the caller itself: the reconciler neither checks nor replaces it.
 
     Returns:
         The settings of the new manager, or None if the run does not want one.
@@ -50,7 +48,7 @@ def begin_launch(
         fleet.heard_at = None
         move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
     attempts.end_all(fleet, reason=f"a new manager was launched: {reason}", now=now)
-    _assign_manager(fleet, run.name, is_external=is_external, now=now)
+    _assign_manager(fleet, run.name, now=now)
     token = _replace_manager_token(run, now=now)
     record_event(
         run_id=run_id,
@@ -73,27 +71,6 @@ def begin_launch(
         weights_directory=weights_directory(run),
         closed_nodes=closed_nodes(),
     )
-
-
-@transaction.atomic
-def launch_simulation(
-    *, name: str, config: dict[str, Any], platform_url: str, actor: str, now: datetime
-) -> LaunchRequest | None:
-    """Create a run with the caller as its manager, invisible to the reconciler until then.
-
-    Returns:
-        The settings of the manager; None if the run does not want one.
-
-    Raises:
-        InvalidRunConfig: If the configuration is invalid.
-    """
-    run = create_and_start(start=True, actor=actor, now=now, name=name, config=config)
-    order = begin_launch(
-        run_id=run.pk, reason=actor, platform_url=platform_url, is_external=True, now=now
-    )
-    if order is not None:
-        record_manager_placed(run_id=run.pk, incarnation=order.incarnation, now=now)
-    return order
 
 
 def record_manager_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
@@ -160,9 +137,8 @@ def _config_now(run: Run) -> dict[str, Any]:
     return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
 
 
-def _assign_manager(fleet: Fleet, run_name: str, *, is_external: bool, now: datetime) -> None:
+def _assign_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:
     fleet.attempt += 1
-    fleet.is_external = is_external
     fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
     fleet.actor_name = rules.actor_name(run=run_name, attempt=fleet.attempt)
     fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None

@@ -120,7 +120,7 @@ def _launch(
     cluster.reach()
     if reason_to_wait := why_no_machine():
         raise LaunchRefused(reason_to_wait)
-    if earlier.actor_name and not earlier.is_external:
+    if earlier.actor_name:
         cluster.kill(earlier.actor_name)
     order = launches.begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
     if order is None:
@@ -133,8 +133,7 @@ def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -
     fleet = _fleet(run_id)
     if not fleet.incarnation:
         return
-    if not fleet.is_external:
-        cluster.kill(fleet.actor_name)
+    cluster.kill(fleet.actor_name)
     launches.record_manager_ended(
         run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now
     )

@@ -137,7 +137,6 @@ def _facts(
         pause_above=depth.threshold or None,
         is_full=depth.paused and not run.has_fleet,
         is_limited=depth.admission_remaining <= 0 and run.has_fleet,
-        withholds_data=run.withholds_data,
         max_staleness=run.max_staleness,
         max_age_seconds=run.max_age_seconds,
         batch_size=depth.batch_size,

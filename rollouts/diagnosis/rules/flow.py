@@ -113,8 +113,6 @@ class Facts:
     """Whether the queue is above `pause_above`, so producers pause until it drains."""
     is_limited: bool = False
     """Whether the fleet's admission limit is used up: no worker may start a fragment or group."""
-    withholds_data: bool = False
-    """Whether trainers are refused, because the data is simulated."""
     max_staleness: int | None = None
     """Most versions by which training data may be behind; None: no limit."""
     max_age_seconds: float | None = None

@@ -41,15 +41,11 @@ def paused(facts: Facts) -> Diagnosis | None:
     """Diagnose a paused run."""
     if facts.status != "paused":
         return None
-    is_served = not facts.withholds_data
     return Diagnosis(
         kind="paused",
-        summary="The run is paused: no data is generated, and queued data is "
-        f"{'still served' if is_served else 'not served, because it is simulated'}.",
+        summary="The run is paused: no data is generated, and queued data is still served.",
         evidence=[*_given(facts.reason), f"{facts.queued:,} {facts.unit} are queued"],
-        change="Resume the run to continue."
-        if is_served
-        else f"Resume the run to continue. {phrases.SERVE_SIMULATED}",
+        change="Resume the run to continue.",
     )
 
 
@@ -145,14 +141,12 @@ def without_weights(facts: Facts) -> Diagnosis | None:
 
 def draining(facts: Facts) -> Diagnosis | None:
     """Diagnose a draining run: queued data is served, and nothing needs to be faster."""
-    is_served = not facts.withholds_data
-    is_untaken = is_served and facts.trainer_waits is None and facts.batches_waiting >= 1
+    is_untaken = facts.trainer_waits is None and facts.batches_waiting >= 1
     if facts.status != "draining" or is_untaken:
         return None
     return Diagnosis(
         kind="draining",
-        summary="The run is draining: open episodes finish, and queued data is "
-        f"{'served' if is_served else 'dropped, because it is simulated'}.",
+        summary="The run is draining: open episodes finish, and queued data is served.",
         evidence=[f"{facts.queued:,} {facts.unit} are queued", *_unsent(facts)],
         change="Wait: the run ends automatically. Stop sets a deadline.",
     )

@@ -7,9 +7,6 @@ from web.rules.amounts import percent
 
 MOSTLY: Final = 0.5
 NOTABLY: Final = 0.3
-SERVE_SIMULATED: Final = (
-    "To train on simulated data, switch on “Serve simulated data” under Queue ▸ Change limits."
-)
 
 
 def versions(count: int) -> str:

@@ -161,17 +161,6 @@ def untaken(facts: Facts) -> Diagnosis | None:
             evidence=[f"{facts.queued:,} {facts.unit} are queued"],
             change="Register a trainer with a batch size, or set `batch_size` on the run.",
         )
-    if facts.queued >= facts.batch_size and facts.withholds_data:
-        return Diagnosis(
-            kind="not_served",
-            stage="train",
-            summary="Simulated data is not served: requests of trainers are refused.",
-            evidence=[
-                f"{facts.queued:,} {facts.unit} are queued, a batch takes {facts.batch_size:,}",
-                "the run is simulated, and `serves_simulated` is false",
-            ],
-            change=phrases.SERVE_SIMULATED,
-        )
     if facts.queued >= facts.batch_size:
         is_held = facts.is_limited or facts.held_back >= phrases.MOSTLY
         pause = phrases.pause(facts, is_held=is_held)

@@ -79,7 +79,6 @@ class KnownEnvironment(Struct, frozen=True, kw_only=True):
     """Stepped by a fleet, a lesson of a language run, or registered from outside."""
     runs: int
     active_runs: int
-    simulated_runs: int
     last_seen_at: datetime | None
     """Time of the last report of the environment, or of a fleet that uses it."""
     newest_run: str | None
@@ -119,7 +118,6 @@ class EnvironmentRun(Struct, frozen=True, kw_only=True):
     status: str
     status_changed_at: datetime
     created_at: datetime
-    is_simulated: bool
     last_seen_at: datetime | None
     lessons: list[str]
     """The run's lessons that use it."""

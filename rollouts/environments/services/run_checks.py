@@ -18,7 +18,7 @@ from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
-from runs.config.rules import extensions, run_config, simulated_fleet
+from runs.config.rules import extensions, run_config
 from runs.config.rules.language_config import LessonConfig
 from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
@@ -111,7 +111,7 @@ def _refusal(error: Exception) -> Finding:
 
 
 def _static_findings(config: RunConfig) -> list[Finding]:
-    requests = [*_environments(config), *_cluster(config)]
+    requests = [*_environments(config), *_cluster()]
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
         outcomes = list(threads.map(lambda pair: _run_probe(pair[1]), requests))
@@ -147,8 +147,6 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
     """Return the environments to construct, without duplicates, by the field that names them."""
     if config.language is None:
         one = config.environment
-        if one.spec in simulated_fleet.PROFILES:
-            return []
         request = ProbeRequest(
             kind="environment",
             spec=one.spec,
@@ -183,8 +181,8 @@ def _probed_kwargs(lesson: LessonConfig) -> dict[str, Any]:
     return {**rest, "rewards": rewards} if rewards else rest
 
 
-def _cluster(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
-    if not settings.RAY_ADDRESS or config.environment.spec in simulated_fleet.PROFILES:
+def _cluster() -> list[tuple[str, ProbeRequest]]:
+    if not settings.RAY_ADDRESS:
         return []
     return [("fleet", ProbeRequest(kind="cluster", address=settings.RAY_ADDRESS))]
 

@@ -22,16 +22,14 @@ from rollouts.fleet.manager.worker_placement import (
     is_placed,
     node_of,
 )
-from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource
+from rollouts.fleet.manager.workers import WorkerHandle
 from rollouts.fleet.process import private_process
 from rollouts.fleet.process.log_capture import redirect_output
 from rollouts.fleet.process.log_files import read_log
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.weights.object_references import RefWeights
 from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from runs.config.rules.simulated_fleet import simulation_of
 
 CONCURRENCY: Final = 8
 """Concurrent calls per actor, so that a slow call does not block a ping."""
@@ -174,15 +172,6 @@ class RayWorkers:
         _end_own_actor()
 
 
-def workers_for(settings: FleetSettings) -> WorkerSource:
-    """Return the source of a run's workers: the Ray cluster, or a simulation."""
-    environment = settings.config.environment
-    simulation = simulation_of(environment.spec, environment.kwargs)
-    if simulation is None:
-        return RayWorkers(settings)
-    return SimulatedWorkers(simulation, settings=settings, retire=_end_own_actor)
-
-
 def _own_node() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
@@ -203,7 +192,7 @@ class ManagerActor:
         self._platform_url = decoded.platform_url
         redirect_output(decoded, worker=None)
         self._manager = RolloutManager(
-            decoded, workers_for(decoded), owns_process=True, node_id=_own_node()
+            decoded, RayWorkers(decoded), owns_process=True, node_id=_own_node()
         )
 
     def ping(self) -> str:

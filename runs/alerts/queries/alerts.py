@@ -37,7 +37,7 @@ GROUPED_AT_MOST: Final = 1_000
 """Maximum number of alerts that are grouped by run."""
 DELIVERIES_AT_MOST: Final = 100
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_DERIVED: Final = frozenset({"title", "advice", "metric", "is_simulated", "silenced_until"})
+_DERIVED: Final = frozenset({"title", "advice", "metric", "silenced_until"})
 
 
 class AlertNotFound(NotFound):
@@ -229,7 +229,6 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
         title=details.get("title") or note.title,
         advice=details.get("runbook") or note.advice,
         metric=details.get("metric", ""),
-        is_simulated=alert.run is not None and alert.run.is_simulated,
         silenced_until=_silenced_until(alert, known),
     )
 

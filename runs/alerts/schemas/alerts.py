@@ -47,8 +47,6 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     state: State
     run: str | None
     """Null for alerts of the deployment."""
-    is_simulated: bool
-    """Whether the run is simulated."""
     subject: str
     """Affected part of the run: a batch, a lesson, or the id of the breached rule; empty for the
     run itself."""

@@ -126,7 +126,6 @@ def _test_row(*, now: datetime) -> AlertRow:
         severity="warning",
         state="resolved",
         run=None,
-        is_simulated=False,
         subject="",
         metric="",
         message="test notification, no action required",

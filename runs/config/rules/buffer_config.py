@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from runs.config.rules.config_field import NO_LANGUAGE, applicable, starting
+from runs.config.rules.config_field import NO_LANGUAGE, applicable
 from runs.config.rules.config_field import described as _field
 from runs.config.rules.replay_config import ReplayConfig
 
@@ -48,12 +48,4 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         float,
         _field("Lease", "Time that a trainer may hold a batch.", unit="s", ge=1, le=86_400),
     ] = 60.0
-    serves_simulated: Annotated[
-        bool,
-        _field(
-            "Serve simulated data",
-            "Serve the data of simulated environments to trainers.",
-            when=(starting("environment.spec", "simulated:"),),
-        ),
-    ] = False
     replay: Annotated[ReplayConfig, applicable(NO_LANGUAGE)] = ReplayConfig()

@@ -57,10 +57,5 @@ def none_of(field: str, *values: object) -> Condition:
     return {"field": field, "not": list(values)}
 
 
-def starting(field: str, text: str) -> Condition:
-    """Return the condition that a field's text starts with `text`."""
-    return {"field": field, "starts": text}
-
-
 NO_LANGUAGE = one_of("language", None)
 """The run steps environments."""

@@ -12,7 +12,6 @@ from runs.config.rules import (
     extensions,
     policy_kinds,
     run_config,
-    simulated_fleet,
 )
 from runs.config.rules.inference_servers import unsupported
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
@@ -52,9 +51,6 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
 def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
     """Return an error for each field that names what this server does not have or allow."""
     environment, policy = config.environment, config.policy
-    registered = {*settings.ROLLDECK_ENVIRONMENTS}
-    if settings.ROLLDECK_SIMULATION:
-        registered |= simulated_fleet.PROFILES.keys()
     policies = registered_extensions(extensions.POLICIES)
     lists = {
         extensions.WRAPPERS: environment.wrappers,
@@ -62,8 +58,9 @@ def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
         extensions.STEP_CALLBACKS: environment.step_callbacks,
     }
     return run_config.errors_of(
-        partial(environment_specs.check, environment.spec, registered=registered),
-        partial(simulated_fleet.simulation_of, environment.spec, environment.kwargs),
+        partial(
+            environment_specs.check, environment.spec, registered=settings.ROLLDECK_ENVIRONMENTS
+        ),
         *(
             partial(extensions.check, point, named, registered=registered_extensions(point))
             for point, named in lists.items()

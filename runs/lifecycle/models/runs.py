@@ -131,14 +131,6 @@ class Run(models.Model):
     )
     lease_seconds = models.FloatField(default=600.0)
     lenient = models.BooleanField(default=False)
-    is_simulated = models.BooleanField(
-        default=False,
-        db_default=False,
-        help_text="`manage.py seed` or `manage.py simulate` makes its data.",
-    )
-    serves_simulated = models.BooleanField(
-        default=False, db_default=False, help_text="Serve simulated data to trainers."
-    )
     advantages = models.CharField(
         max_length=8,
         blank=True,
@@ -264,11 +256,6 @@ class Run(models.Model):
             self.status == RunStatus.DRAINING and self.has_served_all_steps
         )
         return self.kind == RunKind.OUTSIDE and is_over
-
-    @property
-    def withholds_data(self) -> bool:
-        """Whether its data is not served, because it is simulated."""
-        return self.is_simulated and not self.serves_simulated
 
     @property
     def takes_groups(self) -> bool:

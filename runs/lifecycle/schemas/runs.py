@@ -53,10 +53,6 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     off_policy_tolerance: float
     exact_queue_size: bool
     lenient: bool
-    is_simulated: bool
-    """Whether `manage.py seed` or `manage.py simulate` makes its data."""
-    serves_simulated: bool
-    """Whether simulated data is served to trainers."""
     lease_seconds: float
     dry_deadline_seconds: float | None
     advantages: Literal["", "rloo", "grpo"]
@@ -147,8 +143,6 @@ class ChangeRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Effect of a trainer's registration on an outside run that has a trainer: none, or archive the
     run and begin a new one of its name.
     """
-    serves_simulated: bool | UnsetType = UNSET
-    """Serve simulated data to trainers."""
     num_steps: Annotated[int, Meta(ge=1, le=1 << 31)] | UnsetType = UNSET
     """Planned train steps, including those before the run."""
     ends_at_num_steps: bool | UnsetType = UNSET

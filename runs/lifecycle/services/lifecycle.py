@@ -16,7 +16,6 @@ from runs.config.rules import run_config
 from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
-from runs.config.rules.simulated_fleet import SIMULATED_PREFIX
 from runs.config.services.run_configs import configured
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
@@ -72,8 +71,6 @@ def create(
     project: Project | None = None,
     tags: Iterable[str] = (),
     lenient: bool = False,
-    is_simulated: bool = False,
-    serves_simulated: bool = False,
     created_by: User | None = None,
     actor: str = "",
     now: datetime,
@@ -88,8 +85,6 @@ def create(
         project: Project of the run; its defaults are not applied here.
         tags: Labels for filters.
         lenient: Accept groups with inconsistent lengths or unknown environments.
-        is_simulated: Mark its data as simulated, as for `simulated:…` environments.
-        serves_simulated: Serve simulated data to trainers.
         created_by: The requesting person, if any.
         actor: Actor of the event, by default `created_by`.
         now: Time of creation.
@@ -104,10 +99,7 @@ def create(
     check_name(name)
     fields: dict[str, Any] = {"kind": kind}
     if kind != RunKind.OUTSIDE:
-        parsed = configured(preset=preset, config=config or {}, asked_by=created_by)
-        fields = _fields_of(parsed)
-        is_simulated = is_simulated or parsed.environment.spec.startswith(SIMULATED_PREFIX)
-        serves_simulated = serves_simulated or parsed.buffer.serves_simulated
+        fields = _fields_of(configured(preset=preset, config=config or {}, asked_by=created_by))
     elif config or preset:
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     return _insert(
@@ -119,8 +111,6 @@ def create(
         created_by=created_by,
         tags=checked(tags),
         lenient=lenient,
-        is_simulated=is_simulated,
-        serves_simulated=serves_simulated,
         **fields,
     )
 

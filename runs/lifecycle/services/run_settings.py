@@ -35,7 +35,6 @@ CHANGEABLE: Final = frozenset(
         "on_second_registration",
         "overlong_sequences",
         "project",
-        "serves_simulated",
     }
 )
 # Settings that decide whether a batch of chunks can become complete.

@@ -73,16 +73,8 @@ def test_runs_are_listed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["--url", server.url, "runs"]) == 0
 
     heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split()[:4] == ["name", "kind", "status", "simulated"]
-    assert row.split()[:4] == ["demo", "fleet", "paused", "no"]
-
-
-def test_simulated_runs_are_marked_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    content = json.dumps({"results": [RUN | {"is_simulated": True}], "next": None}).encode()
-    with serving(lambda _: Planned(body=content)) as server:
-        assert main(["--url", server.url, "runs"]) == 0
-
-    assert capsys.readouterr().out.splitlines()[1].split()[3] == "yes"
+    assert heading.split()[:3] == ["name", "kind", "status"]
+    assert row.split()[:3] == ["demo", "fleet", "paused"]
 
 
 def test_a_run_without_a_version_has_none_yet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
-import { SimulatedTag } from "@/components/SimulatedTag";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { useDraft } from "@/components/useDraft";
@@ -147,7 +146,7 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
       {alert && (
         <>
           <p className={css.lead}>
-            <AlertChip alert={alert} /> <span className="anywhere">{visible(alert.message)}</span> <SimulatedTag of={alert} />
+            <AlertChip alert={alert} /> <span className="anywhere">{visible(alert.message)}</span>
           </p>
           <p className={`soft ${css.advice}`}>{visible(alert.advice)}</p>
           {place && (

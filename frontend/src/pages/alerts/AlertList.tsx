@@ -7,7 +7,6 @@ import { AlertChip } from "@/components/AlertChip";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
-import { SimulatedTag } from "@/components/SimulatedTag";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { number, utc, visible } from "@/format";
@@ -42,7 +41,7 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
           {visible(alert.message)}
         </button>
         <div className="small soft">
-          {visible(alert.title)} <SimulatedTag of={alert} />
+          {visible(alert.title)}
           {alert.state === "acknowledged" && ` · acknowledged by ${visible(alert.acknowledged_by)}`}
           {alert.silenced_until && <span title={utc(alert.silenced_until)}> · notifications silenced</span>}
           {alert.acknowledged_reason && alert.state === "acknowledged" && `: “${visible(alert.acknowledged_reason)}”`}

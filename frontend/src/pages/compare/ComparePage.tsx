@@ -171,13 +171,7 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
           <Summary chosen={chosen} metrics={metrics.shown} returnName={metrics.returnName} view={view} />
           <div className={css.overlays}>{others.map(overlay)}</div>
           <Costs runs={view.runs} places={view.places} />
-          <Prompts
-            chosenRuns={chosen}
-            runs={view.runs}
-            places={view.places}
-            chosen={search.prompt}
-            onChoose={(prompt) => change({ prompt })}
-          />
+          <Prompts runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
           <ConfigDiff
             chosen={chosen}
             places={view.places}

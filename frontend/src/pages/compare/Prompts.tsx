@@ -6,10 +6,8 @@ import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
-import { SimulatedTag } from "@/components/SimulatedTag";
 import { counted, number, policyStep, visible } from "@/format";
 import css from "./prompts.module.css";
-import type { ComparedRun } from "./useComparedRuns";
 
 const CHARACTERS_SHOWN = 4000;
 
@@ -46,13 +44,13 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
   );
 }
 
-type SampleProps = { run: string; known: ComparedRun["run"]; place: number; found: InRun | undefined; prompt: string };
+type SampleProps = { run: string; place: number; found: InRun | undefined; prompt: string };
 
-function Sample({ run, known, place, found, prompt }: SampleProps) {
+function Sample({ run, place, found, prompt }: SampleProps) {
   return (
     <section className={css.sample} aria-label={`Sample of ${run}`}>
       <h3>
-        <Swatch look={lineStyleAt(place)} /> {run} <SimulatedTag of={known} />
+        <Swatch look={lineStyleAt(place)} /> {run}
       </h3>
       {found ? (
         <>
@@ -77,7 +75,6 @@ function Sample({ run, known, place, found, prompt }: SampleProps) {
 }
 
 type Props = {
-  chosenRuns: ComparedRun[];
   runs: string[];
   places: Map<string, number>;
   chosen: string | undefined;
@@ -85,7 +82,7 @@ type Props = {
 };
 
 /** Prompts that several runs share, with the answer of each. */
-export function Prompts({ chosenRuns, runs, places, chosen, onChoose }: Props) {
+export function Prompts({ runs, places, chosen, onChoose }: Props) {
   const { data, error } = useQuery({ ...promptsQuery(runs), enabled: runs.length > 0 });
   if (error) return <ErrorState title="Prompts unavailable" error={error} />;
   if (!data) return null;
@@ -120,7 +117,6 @@ export function Prompts({ chosenRuns, runs, places, chosen, onChoose }: Props) {
               <Sample
                 key={run}
                 run={run}
-                known={chosenRuns.find(({ name }) => name === run)?.run}
                 place={places.get(run) ?? 0}
                 prompt={shown.prompt}
                 found={shown.runs.find((each) => each.run === run)}

@@ -5,7 +5,6 @@ import type { Controlled } from "@/charts/controllableState";
 import { lineStyleAt } from "@/charts/lineStyles";
 import { isolated, toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
-import { SimulatedTag } from "@/components/SimulatedTag";
 import { visible } from "@/format";
 import { lookOf } from "@/theme/chips";
 import css from "./compare.module.css";
@@ -39,7 +38,6 @@ export function RunChips({ chosen, hidden, onTakeOut }: Props) {
               <Link to="/runs/$name" params={{ name }} className={css.name} data-hidden={hidden.value.includes(name) || undefined}>
                 {name}
               </Link>
-              <SimulatedTag of={run} />
               {run && (
                 <span className={`tone-${lookOf(run.status).tone} ${css.state}`} title={`${run.status}. ${lookOf(run.status).meaning}`}>
                   <span aria-hidden="true">{lookOf(run.status).sign}</span>

@@ -5,7 +5,6 @@ import { Plus } from "lucide-react";
 import { useState } from "react";
 import { matchingRunsQuery } from "@/api/compare";
 import { ApiProblem } from "@/api/problems";
-import { stateText } from "@/components/simulated";
 import { visible } from "@/format";
 import css from "./compare.module.css";
 import { RUNS_AT_MOST } from "./search";
@@ -43,7 +42,7 @@ export function RunPicker({ chosen, onAdd }: Props) {
         return (
           <span className={css.option}>
             <span className="anywhere">{option.value}</span>
-            <span className="faint tiny">{run && stateText(run)}</span>
+            <span className="faint tiny">{run?.status}</span>
           </span>
         );
       }}

@@ -88,7 +88,7 @@ export function configRows(configs: Config[]): ConfigRow[] {
 /** The current values of settings that can be changed during a run. */
 export function settingsOf(run: RunDetail): Config {
   const { kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds } = run;
-  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, serves_simulated } = run;
+  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences } = run;
   const { on_second_registration } = run;
   return {
     ...{ kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds },
@@ -98,7 +98,6 @@ export function settingsOf(run: RunDetail): Config {
       advantages,
       drop_zero_variance,
       overlong_sequences,
-      serves_simulated,
       on_second_registration,
     },
   };

@@ -6,7 +6,6 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { SIMULATED_MEANING, simulatedRunsText } from "@/components/simulated";
 import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
@@ -25,11 +24,6 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
         {row.denied && (
           <span className="tag" title={visible(row.denied.reason)}>
             denied
-          </span>
-        )}
-        {simulatedRunsText(row) && (
-          <span className="tag" title={SIMULATED_MEANING} data-simulated>
-            {simulatedRunsText(row)}
           </span>
         )}
         {row.presets.map((preset) => (

@@ -7,7 +7,6 @@ const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   kind: "steps",
   runs: 0,
   active_runs: 0,
-  simulated_runs: 0,
   last_seen_at: null,
   newest_run: null,
   registered: true,

@@ -9,7 +9,6 @@ import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
 import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip, useIsProven } from "@/components/RunChip";
-import { servedText } from "@/components/simulated";
 import { policyStep, utc, visible } from "@/format";
 import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
@@ -100,7 +99,6 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
             {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
           </span>
           <Uptime run={run} />
-          {servedText(run) && <span data-served>{servedText(run)}</span>}
           <span>
             epoch {run.epoch} · policy {policyStep(run.policy_step)}
           </span>

@@ -4,7 +4,6 @@ import { useLocation, useNavigate, useRouter } from "@tanstack/react-router";
 import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
 import { useMayOperate, useSignOut } from "@/api/session";
-import { stateText } from "@/components/simulated";
 import { viewLink } from "@/share/link";
 import { runAt } from "@/shell/addresses";
 import { MAIN_PAGES } from "@/shell/mainPages";
@@ -77,7 +76,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       act: () => void navigate({ to: "/projects/$project", params: { project: name } }),
     }),
   );
-  const known = new Map((runs.data ?? []).map((run) => [run.name, stateText(run)]));
+  const known = new Map<string, string>((runs.data ?? []).map((run) => [run.name, run.status]));
   for (const name of recentRuns()) if (!known.has(name)) known.set(name, "");
   const named = [...known].map(
     ([name, status]): Command => ({

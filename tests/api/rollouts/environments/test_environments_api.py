@@ -72,13 +72,7 @@ def test_available_environments_are_listed_before_their_first_use(
 
 def test_an_outside_environment_has_its_figures(server: Server) -> None:
     for name in ("one", "two"):
-        make_run(
-            name=name,
-            kind="outside",
-            status="running",
-            is_simulated=name == "two",
-            serves_simulated=True,
-        )
+        make_run(name=name, kind="outside", status="running")
         server.opens(name)
         server.registers(name)
         server.registers(name, desired_name="code")
@@ -95,7 +89,6 @@ def test_an_outside_environment_has_its_figures(server: Server) -> None:
     (math,) = server.get(kind="outside", q="MAT")["results"]
 
     assert (math["name"], math["runs"], math["active_runs"]) == ("math", 2, 2)
-    assert math["simulated_runs"] == 1
     assert math["newest_run"] in {"one", "two"}
     assert math["last_seen_at"]
     assert (math["per_hour"], math["reward_mean"], math["zero_variance_share"]) == (2.0, 0.75, 0.5)

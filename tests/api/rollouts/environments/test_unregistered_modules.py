@@ -33,7 +33,6 @@ STEPPED: Final = (
     f"gymnasium:{MODULE}/Env-v0",
     f"minestudio:{MODULE}",
     f"rolldeck:{MODULE}",
-    f"simulated:{MODULE}",
     f"verifiers:{MODULE}",
     f"{MODULE}:Env",
 )
@@ -121,11 +120,7 @@ def test_an_unregistered_module_is_not_probed(operator: APIClient, spec: str) ->
     assert response.status_code in {400, 404}, response.content
 
 
-# Simulated environments of any name come from one module, which may be loaded already.
-BUILT_BY_NAME = [spec for spec in (*STEPPED, *LESSONS) if not spec.startswith("simulated:")]
-
-
-@pytest.mark.parametrize("spec", BUILT_BY_NAME)
+@pytest.mark.parametrize("spec", [*STEPPED, *LESSONS])
 def test_a_worker_builds_no_unregistered_environment(spec: str) -> None:
     with pytest.raises(Exception, match=r"regist|not found|known:"):
         environments.make(spec, {})

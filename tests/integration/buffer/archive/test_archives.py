@@ -19,7 +19,6 @@ from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_pus
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
-from buffer.items.queries.withheld import SimulatedNotServed
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
 from buffer.payloads.services.cleanup import drop_open
@@ -72,23 +71,6 @@ def test_restored_groups_are_replayed_byte_for_byte(run: Run, tmp_path: Path) ->
     assert set(again.environments.values_list("desired_name", flat=True)) == {"math", "code"}
     assert miscounts(again.pk) == []
     assert RunEvent.objects.get(run=again, kind="archive_restored").details["from"] == "words"
-
-
-def test_archives_of_simulated_runs_stay_simulated(run: Run, tmp_path: Path) -> None:
-    push_groups(run, 2, env_id=1)
-    train(run, steps=1)
-    Run.objects.filter(pk=run.pk).update(is_simulated=True)
-    run.refresh_from_db()
-    export(run, tmp_path / "words.parquet")
-    real = make_run(name="real", kind="outside")
-
-    restore(tmp_path / "words.parquet", "again")
-    with pytest.raises(SimulatedNotServed, match="PATCH /api/v1/runs/real"):
-        restore(tmp_path / "words.parquet", "real")
-    Run.objects.filter(pk=real.pk).update(serves_simulated=True)
-
-    assert Run.objects.get(name="again").withholds_data
-    assert restore(tmp_path / "words.parquet", "real").stored > 0
 
 
 def test_msgpack_groups_are_restored_byte_for_byte(run: Run, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from django.db import connection
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
 from rollouts.control.rules.reconcile import Action, ActorState
-from rollouts.control.services.launches import launch_simulation
 from runs.access.models.tokens import ApiToken
 from runs.access.services.tokens import authenticate
 from runs.events.models import RunEvent
@@ -78,48 +77,6 @@ def test_simultaneous_passes_launch_one_manager() -> None:
 
     assert len(cluster.orders) == 1
     assert RunEvent.objects.filter(kind="fleet_launched").count() == 1
-
-
-def test_a_silent_external_manager_keeps_its_run_and_ends_with_it() -> None:
-    cluster = FakeCluster()
-    cluster.is_reachable = False
-    order = launch_simulation(
-        name="simulated",
-        config={"environment": {"spec": "gymnasium:CartPole-v1"}},
-        platform_url="http://platform",
-        actor="tests",
-        now=NOON,
-    )
-    assert order is not None
-    run = Run.objects.get(name="simulated")
-
-    for seconds in (9, 60, 3600):
-        reconcile_run(run, cluster, now=later(seconds))
-    assert fleet(run).incarnation == order.incarnation
-
-    change_status(run, RunVerb.KILL)
-    reconcile_run(run, cluster, now=later(3601))
-    assert fleet(run).incarnation == ""
-
-
-def test_a_run_whose_manager_was_external_gets_a_manager_on_the_cluster_when_restarted() -> None:
-    cluster = FakeCluster()
-    launch_simulation(
-        name="simulated",
-        config={"environment": {"spec": "gymnasium:CartPole-v1"}},
-        platform_url="http://platform",
-        actor="tests",
-        now=NOON,
-    )
-    run = Run.objects.get(name="simulated")
-    change_status(run, RunVerb.KILL)
-    reconcile_run(run, cluster)
-    change_status(run, RunVerb.START)
-
-    reconcile_run(run, cluster)
-
-    assert len(cluster.orders) == 1
-    assert not fleet(run).is_external
 
 
 def test_a_dead_manager_is_replaced_and_its_token_revoked() -> None:

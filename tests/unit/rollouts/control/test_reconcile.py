@@ -69,39 +69,6 @@ def test_an_outside_run_never_gets_a_fleet() -> None:
     assert decision.action is Action.WAIT
 
 
-@pytest.mark.parametrize("status", [RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED])
-@pytest.mark.parametrize("observed", ["running", "stopped", "failed"])
-def test_an_external_manager_is_never_replaced(status: RunStatus, observed: str) -> None:
-    silent = reporting(
-        status,
-        is_external=True,
-        observed=observed,
-        is_final=True,
-        observed_at=seconds_ago(3600),
-    )
-
-    assert decide(silent, now=NOON).action is Action.WAIT
-
-
-def test_a_restart_of_a_run_with_an_external_manager_launches_a_fleet() -> None:
-    decision = decide(reporting(RunStatus.QUEUED, is_external=True), now=NOON)
-
-    assert decision.action is Action.LAUNCH
-
-
-def test_a_drain_does_not_wait_for_an_external_manager_that_stopped_reporting() -> None:
-    def draining(silence: float) -> FleetView:
-        return reporting(
-            RunStatus.DRAINING,
-            is_external=True,
-            observed="draining",
-            observed_at=seconds_ago(silence),
-        )
-
-    assert decide(draining(119), now=NOON).action is Action.WAIT
-    assert decide(draining(120), now=NOON).action is Action.ABANDON
-
-
 def test_a_draft_needs_no_action() -> None:
     assert decide(view(RunStatus.DRAFT, has_manager=False), now=NOON).action is Action.WAIT
 

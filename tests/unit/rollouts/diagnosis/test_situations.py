@@ -93,14 +93,6 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         ),
         "Add workers",
     ),
-    "a simulated run is paused": (
-        FLEET | {"status": "paused", "queued": 16, "withholds_data": True},
-        (
-            "The run is paused: no data is generated, and queued data is not served, because it "
-            "is simulated."
-        ),
-        "Resume the run to continue. To train on simulated data, switch on",
-    ),
     "paused by a person": (
         FLEET | {"status": "paused", "reason": "lunch"},
         "The run is paused: no data is generated, and queued data is still served.",
@@ -155,24 +147,6 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         FLEET | UNTAKEN | {"status": "draining", "queued": 16},
         "No trainer leases the queued batches.",
         "Start the trainer",
-    ),
-    "simulated data is not served": (
-        FLEET | UNTAKEN | {"queued": 16, "withholds_data": True},
-        "Simulated data is not served: requests of trainers are refused.",
-        "Serve simulated data",
-    ),
-    "simulated data is not served, and the queue is full": (
-        OUTSIDE | UNTAKEN | {"queued": 30, "is_full": True, "withholds_data": True},
-        "Simulated data is not served: requests of trainers are refused.",
-        "Serve simulated data",
-    ),
-    "a simulated run drains": (
-        FLEET | UNTAKEN | {"status": "draining", "queued": 16, "withholds_data": True},
-        (
-            "The run is draining: open episodes finish, and queued data is dropped, because it is "
-            "simulated."
-        ),
-        "the run ends automatically",
     ),
     "nothing runs yet": (
         FLEET | GONE | {"status": "draft"},

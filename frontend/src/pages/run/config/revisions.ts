@@ -33,7 +33,6 @@ const SETTINGS: Record<Exclude<keyof ChangeRun, "reason">, true> = {
   drop_zero_variance: true,
   overlong_sequences: true,
   on_second_registration: true,
-  serves_simulated: true,
   num_steps: true,
   ends_at_num_steps: true,
   num_workers: true,

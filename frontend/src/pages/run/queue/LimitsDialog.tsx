@@ -1,4 +1,4 @@
-import { NativeSelect, NumberInput, Switch } from "@mantine/core";
+import { NativeSelect, NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
@@ -64,15 +64,6 @@ export function LimitsDialog({ run, onClose }: Props) {
             { value: "reset", label: "Archive the run and begin a new one" },
           ]}
           onChange={(event) => setTyped({ ...typed, on_second_registration: event.currentTarget.value === "reset" ? "reset" : "keep" })}
-        />
-      )}
-      {run.is_simulated && (
-        <Switch
-          mt="md"
-          label="Serve simulated data"
-          description="Trainers and followers receive the data of this simulated run. Otherwise they are refused."
-          checked={typed.serves_simulated}
-          onChange={(event) => setTyped({ ...typed, serves_simulated: event.currentTarget.checked })}
         />
       )}
     </ReasonDialog>

@@ -2,14 +2,13 @@ import { expect, it } from "vitest";
 import { changesOf, typedOf } from "./limits";
 
 const now = {
-  ...{ off_policy_tolerance: 3, max_staleness: 2, lease_seconds: 600, serves_simulated: false },
+  ...{ off_policy_tolerance: 3, max_staleness: 2, lease_seconds: 600 },
   on_second_registration: "keep" as const,
 };
 
 it("requests only changed limits", () => {
   expect(changesOf(now, typedOf(now))).toBeNull();
   expect(changesOf(now, { ...typedOf(now), off_policy_tolerance: 5 })).toEqual({ off_policy_tolerance: 5 });
-  expect(changesOf(now, { ...typedOf(now), serves_simulated: true })).toEqual({ serves_simulated: true });
   expect(changesOf(now, { ...typedOf(now), on_second_registration: "reset" })).toEqual({ on_second_registration: "reset" });
   expect(changesOf(now, { ...typedOf(now), max_staleness: 0, lease_seconds: 60 })).toEqual({ max_staleness: 0, lease_seconds: 60 });
 });

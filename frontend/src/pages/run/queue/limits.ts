@@ -4,19 +4,12 @@ import type { NewLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 
 type NumberLimit = "off_policy_tolerance" | "max_staleness" | "lease_seconds";
-type Choice = "serves_simulated" | "on_second_registration";
-export type Limits = Pick<RunDetail, NumberLimit | Choice>;
+export type Limits = Pick<RunDetail, NumberLimit | "on_second_registration">;
 /** Form values; empty staleness means no limit. */
-type TypedLimits = { [name in NumberLimit]: number | string } & Pick<Limits, Choice>;
+type TypedLimits = { [name in NumberLimit]: number | string } & Pick<Limits, "on_second_registration">;
 
-export function typedOf({
-  off_policy_tolerance,
-  max_staleness,
-  lease_seconds,
-  serves_simulated,
-  on_second_registration,
-}: Limits): TypedLimits {
-  return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds, serves_simulated, on_second_registration };
+export function typedOf({ off_policy_tolerance, max_staleness, lease_seconds, on_second_registration }: Limits): TypedLimits {
+  return { off_policy_tolerance, max_staleness: max_staleness ?? "", lease_seconds, on_second_registration };
 }
 
 /** The changed limits; null if nothing changed or a value is invalid. */
@@ -29,6 +22,5 @@ export function changesOf(now: Limits, typed: TypedLimits): Omit<NewLimits, "rea
   if (staleness !== now.max_staleness) changes.max_staleness = staleness;
   if (lease_seconds !== now.lease_seconds) changes.lease_seconds = lease_seconds;
   if (typed.on_second_registration !== now.on_second_registration) changes.on_second_registration = typed.on_second_registration;
-  if (typed.serves_simulated !== now.serves_simulated) changes.serves_simulated = typed.serves_simulated;
   return Object.keys(changes).length > 0 ? changes : null;
 }

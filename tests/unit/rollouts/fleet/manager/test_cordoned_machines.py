@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from idle_workers import IdleWorker, IdleWorkers
 from msgspec.structs import replace
 from small_platform import SmallPlatform, served
 
@@ -15,9 +16,7 @@ from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.simulated.workers import SimulatedHandle, SimulatedWorkers
 from rollouts.fleet.worker.messages import WorkerCommand
-from runs.config.rules.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
@@ -25,7 +24,7 @@ HOT = MachineCommand(node="north", host="gpu-1", reason="its fan is loud")
 
 
 class Machines(LocalWorkers):
-    """Starts workers in this process, on the first simulated machine that is not cordoned."""
+    """Starts workers in this process, on the first machine that is not cordoned."""
 
     def __init__(self) -> None:
         self.closed: frozenset[str] = frozenset()
@@ -88,11 +87,10 @@ def test_workers_of_a_cordoned_machine_flush_and_restart_on_another(
     assert platform.duplicates == 0
 
 
-class WorkerPlacement(SimulatedWorkers):
+class WorkerPlacement(IdleWorkers):
     """Worker source with machines; a worker without placement waits."""
 
     def __init__(self, **seats: int) -> None:
-        super().__init__(Simulation(), clock=lambda: 0.0)
         self.seats = seats
         self.closed: frozenset[str] = frozenset()
         self.requested: list[frozenset[str]] = []
@@ -101,37 +99,28 @@ class WorkerPlacement(SimulatedWorkers):
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
         self.closed = nodes
 
-    def spawn(self, settings: WorkerSettings) -> SimulatedHandle:
+    def spawn(self, settings: WorkerSettings) -> IdleWorker:
         self.requested.append(self.closed)
         free = [name for name, left in self.seats.items() if left and name not in self.closed]
         if not free:
-            return Waiting(super().spawn(settings)._worker)
+            return Waiting(settings)
         self.seats[free[0]] -= 1
-        return Seated(super().spawn(settings)._worker, self, free[0])
+        return Seated(settings, self, free[0])
 
 
-class Seated(SimulatedHandle):
+class Seated(IdleWorker):
     """A worker that reports its machine."""
 
-    def __init__(self, worker: Any, seats: WorkerPlacement, node: str) -> None:
-        super().__init__(worker)
+    def __init__(self, settings: WorkerSettings, seats: WorkerPlacement, node: str) -> None:
+        super().__init__(settings, node_id=node)
         self._placement, self._node, self._is_there = seats, node, True
-
-    def submit(self, method: str, *arguments: object) -> Future[Any]:
-        future = super().submit(method, *arguments)
-        if method != "heartbeat":
-            return future
-        state = future.result()
-        response: Future[Any] = Future()
-        response.set_result(replace(state, report=replace(state.report, node_id=self._node)))
-        return response
 
     def kill(self) -> None:
         if self._is_there:
             self._is_there, self._placement.seats[self._node] = False, 1
 
 
-class Waiting(SimulatedHandle):
+class Waiting(IdleWorker):
     """A worker without placement, which never answers."""
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:

@@ -3,18 +3,16 @@
 from collections.abc import Callable
 
 import pytest
+from idle_workers import IdleWorkers
 from small_platform import SmallPlatform, served
 
 from rolldeck.operator_requests import CordonCommand
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.simulated.workers import SimulatedWorkers
 from rollouts.fleet.worker.messages import WorkerCommand
-from runs.config.rules.simulated_fleet import Simulation
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]
@@ -78,29 +76,11 @@ def test_a_fully_cordoned_fleet_is_paused_and_can_be_drained(
         eventually(lambda: platform.reports[-1].state == "drained")
 
 
-def test_simulated_workers_can_be_cordoned(
-    make_settings: MakeSettings, eventually: Eventually
-) -> None:
-    platform = SmallPlatform()
-    platform.publish(0)
-    with served(platform) as url:
-        settings = make_settings(url=url, num_workers=3)
-        manager = RolloutManager(settings, SimulatedWorkers(Simulation()))
-        try:
-            eventually(lambda: [worker.state for worker in workers(platform)] == ["running"] * 3)
-            platform.cordons = [CordonCommand(worker=1, reason="look at it")]
-
-            eventually(lambda: states(platform)[1] == ("stopped", True))
-
-            assert [state for state, _ in states(platform)] == ["running", "stopped", "running"]
-        finally:
-            manager.shutdown()
-
-
 @pytest.fixture
 def member(make_settings: MakeSettings) -> WorkerSupervisor:
-    source = SimulatedWorkers(Simulation(), clock=lambda: 0.0)
-    supervisor = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())
+    supervisor = WorkerSupervisor(
+        0, settings=make_settings(), source=IdleWorkers(), events=EventLog()
+    )
     supervisor.turn(0.0)
     return supervisor
 
