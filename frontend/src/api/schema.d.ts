@@ -510,30 +510,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/metric-choices": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List metric choices
-         * @description Your own, by page and kind of run.
-         */
-        get: operations["metric_choices_list"];
-        /**
-         * Set a metric choice
-         * @description Replaces your choice on one page for one kind of run; null deletes it.
-         */
-        put: operations["metric_choices_set"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/metrics/lines": {
         parameters: {
             query?: never;
@@ -767,26 +743,6 @@ export interface paths {
          * @description JSON Schema of a run's configuration, and the built-in presets.
          */
         get: operations["run_config_schema"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/run-costs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the costs of runs
-         * @description Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
-         */
-        get: operations["run_costs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -6805,45 +6761,6 @@ export interface components {
             newest: number;
         };
         /**
-         * MetricChoiceRow
-         * @description The choice of a person on one page, for one kind of run.
-         */
-        MetricChoiceRow: {
-            /** @enum {unknown} */
-            page: "compare" | "metrics";
-            /** @enum {unknown} */
-            kind: "fleet" | "language" | "mixed" | "outside";
-            view: components["schemas"]["MetricChoiceView"];
-            changed_at: string;
-        };
-        /**
-         * MetricChoiceView
-         * @description Charts and axes of a page.
-         */
-        MetricChoiceView: {
-            /** @default [] */
-            metrics: string[];
-            /**
-             * @default step
-             * @enum {unknown}
-             */
-            x: "amount" | "elapsed" | "step" | "time";
-            /** @default 0 */
-            smooth: number;
-            /** @default [] */
-            logarithmic: string[];
-            /** @default [] */
-            panels: string[];
-        };
-        /**
-         * MetricChoices
-         * @description The caller's choices, by page and kind.
-         */
-        MetricChoices: {
-            results: components["schemas"]["MetricChoiceRow"][];
-            next: string | null;
-        };
-        /**
          * MetricContext
          * @description Context of a run while the samples of a chart point arrived.
          */
@@ -8148,29 +8065,6 @@ export interface components {
             presets: components["schemas"]["Preset"][];
         };
         /**
-         * RunCost
-         * @description Use of a run's data, and the worker time spent; null if unknown.
-         */
-        RunCost: {
-            run: string;
-            /** @enum {unknown} */
-            unit: "fragments" | "groups";
-            ledger: components["schemas"]["KindLedger"];
-            confirmed_batches: number;
-            served_sequences: number | null;
-            served_tokens: number | null;
-            worker_seconds: number | null;
-            gpu_seconds: number | null;
-        };
-        /**
-         * RunCosts
-         * @description Costs of several runs.
-         */
-        RunCosts: {
-            results: components["schemas"]["RunCost"][];
-            next: string | null;
-        };
-        /**
          * RunDetail
          * @description A run with its configuration; empty for outside runs.
          */
@@ -8684,17 +8578,6 @@ export interface components {
             is_enabled: boolean;
             /** @default  */
             reason: string;
-        };
-        /**
-         * SetMetricChoice
-         * @description A choice to remember.
-         */
-        SetMetricChoiceRequest: {
-            /** @enum {unknown} */
-            page: "compare" | "metrics";
-            /** @enum {unknown} */
-            kind: "fleet" | "language" | "mixed" | "outside";
-            view: components["schemas"]["MetricChoiceView"] | null;
         };
         /**
          * SetMetricLayout
@@ -11876,149 +11759,6 @@ export interface operations {
             };
         };
     };
-    metric_choices_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MetricChoices"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    metric_choices_set: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SetMetricChoiceRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MetricChoices"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     metric_lines_of_runs: {
         parameters: {
             query: {
@@ -13299,74 +13039,6 @@ export interface operations {
             };
             /** @description Credentials are missing, invalid or expired. */
             401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    run_costs: {
-        parameters: {
-            query: {
-                /** @description Comma-separated run names. */
-                runs: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RunCosts"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
