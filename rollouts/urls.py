@@ -53,7 +53,6 @@ urlpatterns = [
     path("runs/<slug:run>/episodes/detail", episodes.EpisodeView.as_view()),
     path("runs/<slug:run>/episodes/summary", EpisodeSummaryView.as_view()),
     path("runs/<slug:run>/episodes/distribution", episodes.EpisodeSpreadView.as_view()),
-    path("runs/<slug:run>/episodes/outliers", episodes.EpisodeOutliersView.as_view()),
     path("runs/<slug:run>/episodes/matches", episodes.EpisodeMatchesView.as_view()),
     path(
         "runs/<slug:run>/episodes/<large:report>/fragments",

@@ -1435,27 +1435,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/episodes/outliers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get episode outliers
-         * @description Recent episodes by worker, workers that deviate from the others, and extreme
-         *     episodes.
-         */
-        get: operations["episodes_outliers"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/episodes/summary": {
         parameters: {
             query?: never;
@@ -5367,8 +5346,6 @@ export interface components {
          * @description A report with a matching episode.
          */
         EpisodeFind: {
-            /** @enum {unknown} */
-            kind: "highest" | "longest" | "lowest" | "match";
             value: number;
             report: number;
             at: string;
@@ -5416,15 +5393,6 @@ export interface components {
             total_return: number;
             discounted_return: number;
             length: number;
-        };
-        /**
-         * EpisodeOutliers
-         * @description Recent episodes by worker and extreme episodes, from the newest 20,000 reports.
-         */
-        EpisodeOutliers: {
-            seconds: number;
-            workers: components["schemas"]["EpisodesOfWorker"][];
-            extremes: components["schemas"]["EpisodeFind"][];
         };
         /**
          * EpisodePart
@@ -5482,7 +5450,7 @@ export interface components {
             of: "length" | "return";
             least: number | null;
             most: number | null;
-            columns: components["schemas"]["SpreadColumn"][];
+            counts: number[];
             tasks: components["schemas"]["TaskSpread"][];
             counted: number;
             is_sampled: boolean;
@@ -5549,18 +5517,6 @@ export interface components {
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
             next: string | null;
-        };
-        /**
-         * EpisodesOfWorker
-         * @description Statistics of one worker's training episodes.
-         */
-        EpisodesOfWorker: {
-            worker: number;
-            episodes: number;
-            return_mean: number;
-            length_mean: number;
-            aborted_share: number;
-            deviations: components["schemas"]["WorkerDeviation"][];
         };
         /**
          * ErrorFrame
@@ -8719,14 +8675,6 @@ export interface components {
             end: number;
         };
         /**
-         * SpreadColumn
-         * @description Counts of one interval; all intervals are equally long.
-         */
-        SpreadColumn: {
-            at: string;
-            counts: number[];
-        };
-        /**
          * StacksRequest
          * @description A request for the stack traces of a worker's threads; answered by its id, like a log.
          */
@@ -9231,16 +9179,6 @@ export interface components {
             incarnation: string;
             /** @default  */
             reason: string;
-        };
-        /**
-         * WorkerDeviation
-         * @description A worker's mean that is an outlier.
-         */
-        WorkerDeviation: {
-            /** @enum {unknown} */
-            measure: "aborted_share" | "length_mean" | "return_mean";
-            median: number;
-            score: number;
         };
         /**
          * WorkerEnding
@@ -16166,76 +16104,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeMatches"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    episodes_outliers: {
-        parameters: {
-            query?: {
-                /** @description Seconds back from now: 1 to 86400, default 300. */
-                seconds?: number;
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeOutliers"];
                 };
             };
             /** @description A parameter or the body is invalid. */
