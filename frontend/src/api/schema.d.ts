@@ -4764,7 +4764,6 @@ export interface components {
             storage: components["schemas"]["StoragePart"];
             placements: components["schemas"]["NodeWorkers"][];
             cordons: components["schemas"]["MachineCordonRow"][];
-            growth: components["schemas"]["Growth"];
             versions: {
                 [key: string]: string;
             };
@@ -5068,12 +5067,6 @@ export interface components {
             size_bytes: number | null;
             /** @default null */
             replicas: number | null;
-            /** @default null */
-            tables: components["schemas"]["TableRow"][] | null;
-            /** @default null */
-            oldest_xmin_transactions: number | null;
-            /** @default null */
-            wal_bytes: number | null;
         };
         /**
          * DeltaFrame
@@ -5142,20 +5135,6 @@ export interface components {
          */
         DiscardedGroups: {
             results: components["schemas"]["DiscardOutcome"][];
-        };
-        /**
-         * DiskForecast
-         * @description Time until pushes are refused for lack of disk space, at the recent rate.
-         */
-        DiskForecast: {
-            /** @enum {unknown} */
-            state: "below" | "shrinks" | "steady" | "unknown";
-            /** @default null */
-            per_hour: number | null;
-            /** @default null */
-            seconds_left: number | null;
-            /** @default null */
-            at: string | null;
         };
         /**
          * Drawn
@@ -6004,19 +5983,6 @@ export interface components {
                 [key: string]: number;
             };
             admission_remaining: number;
-        };
-        /**
-         * Growth
-         * @description Growth of the deployment over the last hours, from one sample per minute.
-         */
-        Growth: {
-            since: string | null;
-            samples: number;
-            database_bytes_per_hour: number | null;
-            wal_bytes_per_hour: number | null;
-            disk: components["schemas"]["DiskForecast"];
-            database_bytes: number[];
-            disk_free_bytes: number[];
         };
         /**
          * HTTPValidationError
@@ -8758,17 +8724,6 @@ export interface components {
             /** @enum {unknown} */
             type: "subscribe";
             topic: string;
-        };
-        /**
-         * TableRow
-         * @description One of the largest tables, from PostgreSQL's statistics.
-         */
-        TableRow: {
-            name: string;
-            size_bytes: number;
-            live_rows: number;
-            dead_rows: number;
-            vacuumed_at: string | null;
         };
         /**
          * TaskEpisodes
