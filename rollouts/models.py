@@ -19,7 +19,6 @@ from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonCha
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.choices import MetricChoice
 from rollouts.metrics.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -48,7 +47,6 @@ __all__ = [
     "MachineCordon",
     "MachineSample",
     "MeasureCursor",
-    "MetricChoice",
     "MetricChunk",
     "MetricSample",
     "MetricSeries",

@@ -11,7 +11,7 @@ from rollouts.diagnosis.api import PipelineView
 from rollouts.environments.api import checks, environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
-from rollouts.metrics.api import annotations, choices, comparisons, costs, layouts, metrics
+from rollouts.metrics.api import annotations, comparisons, layouts, metrics
 from rollouts.trajectories.api import TrajectoriesView
 
 urlpatterns = [
@@ -25,8 +25,6 @@ urlpatterns = [
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
     path("comparisons", comparisons.ComparisonsView.as_view()),
     path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
-    path("metric-choices", choices.MetricChoicesView.as_view()),
-    path("run-costs", costs.CostsView.as_view()),
     path("run-checks", checks.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/syncs", deliveries.WeightSyncsView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
@@ -55,7 +53,6 @@ urlpatterns = [
     path("runs/<slug:run>/episodes/detail", episodes.EpisodeView.as_view()),
     path("runs/<slug:run>/episodes/summary", EpisodeSummaryView.as_view()),
     path("runs/<slug:run>/episodes/distribution", episodes.EpisodeSpreadView.as_view()),
-    path("runs/<slug:run>/episodes/outliers", episodes.EpisodeOutliersView.as_view()),
     path("runs/<slug:run>/episodes/matches", episodes.EpisodeMatchesView.as_view()),
     path(
         "runs/<slug:run>/episodes/<large:report>/fragments",

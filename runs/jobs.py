@@ -6,13 +6,12 @@ from django.utils import timezone
 from runs.access.services import login_attempts
 from runs.alerts.jobs import send_webhooks
 from runs.alerts.services import alert_retention, conditions
-from runs.deployment.services import heartbeats, samples
+from runs.deployment.services import heartbeats
 
 __all__ = [
     "delete_old_alerts",
     "delete_old_login_attempts",
     "delete_silent_processes",
-    "record_size_sample",
     "send_webhooks",
     "watch_conditions",
 ]
@@ -28,12 +27,6 @@ def delete_silent_processes() -> int:
 def delete_old_login_attempts() -> int:
     """Delete expired counters of password attempts; return their number."""
     return login_attempts.delete_old_attempts(now=timezone.now())
-
-
-@shared_task(name="runs.jobs.record_size_sample")
-def record_size_sample() -> None:
-    """Sample the size of the deployment, for the disk forecast."""
-    samples.record_size_sample(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.watch_conditions")

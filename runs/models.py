@@ -4,7 +4,7 @@ from runs.access.models.logins import LoginCount
 from runs.access.models.tokens import ApiToken, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.deployment.models.deployment import Deployment, ServerNotice, SizeSample
+from runs.deployment.models.deployment import Deployment, ServerNotice
 from runs.deployment.models.part_exits import PartExit
 from runs.deployment.models.process_heartbeats import PART_KINDS, ProcessHeartbeat
 from runs.events.models import RunEvent
@@ -45,7 +45,6 @@ __all__ = [
     "RunQuerySet",
     "SavedObject",
     "ServerNotice",
-    "SizeSample",
     "TokenIssuer",
     "Trainer",
     "WeightsCommand",

@@ -78,14 +78,6 @@ function configuration(runs, isAll) {
   return panel("config", isAll ? "Configurations" : "Different settings", content);
 }
 
-function costs(found) {
-  const rows = found.map((one) => [
-    one.run, one.unit, number(one.ledger.accepted), number(one.ledger.served), number(Object.values(one.ledger.dropped).reduce((sum, items) => sum + items, 0)),
-    number(one.served_tokens), one.worker_seconds === null ? NOTHING : number(one.worker_seconds / 3600), one.gpu_seconds === null ? NOTHING : number(one.gpu_seconds / 3600),
-  ]);
-  return panel("costs", "Ledgers and costs", table("Ledgers and costs", ["run", "items", "accepted", "served", "dropped", "tokens served", "worker hours", "GPU hours"], rows, true));
-}
-
 function showComparison() {
   const [about] = parts("comparison");
   if (!about) return;
@@ -102,7 +94,6 @@ function showComparison() {
     ...(comparison.remarks ? [panel("remarks", "Remarks", make("pre", {}, comparison.remarks))] : []),
     panel("runs", "Runs", table("Runs", ["run", "state", "kind", "created", "batches served", "tags"], facts)),
     panel("metrics", "Metrics", charts.length ? charts : make("p", { class: "soft" }, "No metrics selected.")),
-    costs(about.costs),
     configuration(runs, view.config === "all"),
   );
 }

@@ -9,11 +9,9 @@ from msgspec import Struct
 
 from frontend.bundles import page
 from rollouts.metrics.queries import series
-from rollouts.metrics.queries.costs import run_costs
 from rollouts.metrics.queries.series import TIMES, SeriesRange
 from rollouts.metrics.rules.series import X_AT_MOST
 from rollouts.metrics.schemas.comparisons import ComparisonRow, ComparisonView
-from rollouts.metrics.schemas.costs import RunCost
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_detail
 from runs.lifecycle.schemas.runs import RunDetail
@@ -31,7 +29,6 @@ class ComparisonPart(Struct, frozen=True, kw_only=True):
     runs: list[RunDetail]
     missing: list[str]
     """Names of runs that have been archived or deleted."""
-    costs: list[RunCost]
 
 
 class ComparisonEnd(Struct, frozen=True, kw_only=True):
@@ -51,7 +48,6 @@ def comparison_page(row: ComparisonRow, *, now: datetime) -> Iterator[bytes]:
             comparison=row,
             runs=[run_detail(run) for run in found],
             missing=missing,
-            costs=run_costs(found),
         ),
     )
     drawn, view = 0, _view(row.view)

@@ -59,11 +59,6 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
         "schedule": 60.0,
         "options": {"expires": 60.0},
     },
-    "record the size of the deployment": {
-        "task": "runs.jobs.record_size_sample",
-        "schedule": 60.0,
-        "options": {"expires": 60.0},
-    },
     "watch conditions": {
         "task": "runs.jobs.watch_conditions",
         "schedule": 5.0,

@@ -1,4 +1,4 @@
-"""API of the distribution and outliers of episodes."""
+"""API of episodes and their distribution."""
 
 import math
 from typing import Final, cast
@@ -20,7 +20,6 @@ from rollouts.episodes.schemas import (
     EpisodeDetail,
     EpisodeFragments,
     EpisodeMatches,
-    EpisodeOutliers,
     EpisodeSpread,
 )
 from runs.access.api.permissions import Readers
@@ -83,36 +82,6 @@ class EpisodeSpreadView(ApiView):
             of=_measure(request),
             task=request.query_params.get("task", ""),
             mode=mode,
-        )
-        return bodies.answer(found)
-
-
-class EpisodeOutliersView(ApiView):
-    """Outliers among recent episodes."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="episodes_outliers",
-        parameters=[
-            Parameter(
-                "seconds",
-                between(1, 86_400),
-                description="Seconds back from now: 1 to 86400, default 300.",
-            )
-        ],
-        responses={200: EpisodeOutliers},
-        tags=["episodes"],
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """Get episode outliers.
-
-        Recent episodes by worker, workers that deviate from the others, and extreme
-        episodes.
-        """
-        seconds = bodies.whole_number(request, "seconds", default=300, at_least=1, at_most=86_400)
-        found = selectors.episode_outliers(
-            readable_run(run).pk, seconds=seconds or 1, now=timezone.now()
         )
         return bodies.answer(found)
 

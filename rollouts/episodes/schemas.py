@@ -1,4 +1,4 @@
-"""Schemas of the episode distribution and outlier APIs."""
+"""Schemas of the API of episodes."""
 
 from datetime import datetime
 from typing import Literal
@@ -8,15 +8,6 @@ from msgspec import Struct
 from web.rules.pages import Page
 
 Mode = Literal["train", "eval"]
-
-
-class SpreadColumn(Struct, frozen=True, kw_only=True):
-    """Counts of one interval; all intervals are equally long."""
-
-    at: datetime
-    """Beginning of the interval."""
-    counts: list[int]
-    """Counts by bin, lowest first."""
 
 
 class TaskSpread(Struct, frozen=True, kw_only=True):
@@ -41,39 +32,18 @@ class EpisodeSpread(Struct, frozen=True, kw_only=True):
     least: float | None
     """Least value, as `most` is the greatest; null without values."""
     most: float | None
-    columns: list[SpreadColumn]
+    counts: list[int]
+    """Counts by bin, lowest first; empty without values."""
     tasks: list[TaskSpread]
-    """All environments or lessons, regardless of the filter of the columns."""
+    """All environments or lessons, regardless of the filter of the counts."""
     counted: int
     is_sampled: bool
     """Whether there were too many values, so that a sample of each interval was counted."""
 
 
-class WorkerDeviation(Struct, frozen=True, kw_only=True):
-    """A worker's mean that is an outlier."""
-
-    measure: Literal["return_mean", "length_mean", "aborted_share"]
-    median: float
-    """Median over the workers."""
-    score: float
-    """Modified z-score; negative below the median."""
-
-
-class EpisodesOfWorker(Struct, frozen=True, kw_only=True):
-    """Statistics of one worker's training episodes."""
-
-    worker: int
-    episodes: int
-    return_mean: float
-    length_mean: float
-    aborted_share: float
-    deviations: list[WorkerDeviation]
-
-
 class EpisodeFind(Struct, frozen=True, kw_only=True):
     """A report with a matching episode."""
 
-    kind: Literal["highest", "lowest", "longest", "match"]
     value: float
     """Return or length of the episode."""
     report: int
@@ -86,14 +56,6 @@ class EpisodeFind(Struct, frozen=True, kw_only=True):
     episode: str
     """Id of the episode in fragments, for the filter `episode` of their list; empty for
     evaluations, and if the fleet does not report it."""
-
-
-class EpisodeOutliers(Struct, frozen=True, kw_only=True):
-    """Recent episodes by worker and extreme episodes, from the newest 20,000 reports."""
-
-    seconds: int
-    workers: list[EpisodesOfWorker]
-    extremes: list[EpisodeFind]
 
 
 class EpisodeMatches(Page[EpisodeFind], frozen=True, kw_only=True):

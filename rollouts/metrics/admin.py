@@ -1,7 +1,6 @@
 """Admin of metrics and annotations."""
 
 from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.choices import MetricChoice
 from rollouts.metrics.models.metrics import (
     MeasureCursor,
     MetricChunk,
@@ -40,14 +39,6 @@ register_read_only(
     hidden=("steps", "times", "amounts", "numbers", "by_step", "by_time", "by_amount"),
     run_lookup="series__run",
     may_grow=True,
-)
-register_read_only(
-    MetricChoice,
-    columns="owner page kind changed_at",
-    filters=("page", "kind"),
-    search_fields=("owner",),
-    search_help="Part of a user's name",
-    run_lookup="",
 )
 register_read_only(TokenTally, columns="run_link ordinal tokens")
 register_read_only(

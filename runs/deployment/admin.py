@@ -1,18 +1,10 @@
-"""Admin of the identity, size samples, the announcement, processes and their exits."""
+"""Admin of the identity, the announcement, processes and their exits."""
 
-from runs.deployment.models.deployment import Deployment, ServerNotice, SizeSample
+from runs.deployment.models.deployment import Deployment, ServerNotice
 from runs.deployment.models.part_exits import PartExit
 from runs.deployment.models.process_heartbeats import ProcessHeartbeat
 from web.admin.read_only import register_read_only
 
-register_read_only(
-    SizeSample,
-    columns="at database_bytes wal_bytes disk_free_bytes disk_total_bytes",
-    filters=("at",),
-    run_lookup="",
-    dashboard="/cluster",
-    may_grow=True,
-)
 register_read_only(
     ServerNotice,
     columns="text until set_by set_at reason",

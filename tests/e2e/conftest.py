@@ -226,19 +226,7 @@ def sign_in(page: Page, username: str) -> Page:
         _signed_in[username] = sign_in_anew(form, username).context.cookies()
         form.close()
     page.context.add_cookies(_signed_in[username])
-    forget_metric_choices(page)
     return page
-
-
-def forget_metric_choices(page: Page) -> None:
-    """Delete the metrics that the user chose in earlier tests."""
-    request = page.context.request
-    cookies = {one["name"]: one["value"] for one in page.context.cookies()}
-    headers = {"X-CSRFToken": cookies.get("csrftoken", "")}
-    for row in request.get("/api/v1/metric-choices").json()["results"]:
-        choice = {"page": row["page"], "kind": row["kind"], "view": None}
-        answer = request.put("/api/v1/metric-choices", data=choice, headers=headers)
-        assert answer.ok, answer.text()
 
 
 def sign_in_anew(page: Page, username: str) -> Page:

@@ -42,8 +42,7 @@ ADDRESS: Final = "http://localhost"
 # Figures of the real machine: its disks, the database's files, and the memory of the broker.
 LIVE: Final = {
     "cluster": ", ".join(
-        f'section[aria-label="{title}"]'
-        for title in ("PostgreSQL", "Valkey", "Payload storage", "Growth", "Largest tables")
+        f'section[aria-label="{title}"]' for title in ("PostgreSQL", "Valkey", "Payload storage")
     )
 }
 

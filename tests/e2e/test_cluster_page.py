@@ -109,17 +109,3 @@ def test_a_notice_is_shown_on_every_page_until_it_is_removed(
         expect(page.get_by_role("region", name="Notice")).to_contain_text("No notice is set")
     finally:
         server.delete("/api/v1/server/notice")
-
-
-def test_tables_growth_and_machines_are_shown_without_an_early_forecast(
-    signed_in: Page,
-) -> None:
-    page = signed_in
-    page.goto("/cluster")
-    tables = page.get_by_role("region", name="Largest tables")
-    expect(tables.locator("tbody tr")).to_have_count(6)
-    growth = page.get_by_role("region", name="Growth")
-    expect(growth.locator("[data-forecast='unknown']")).to_contain_text(
-        "Not enough data for a forecast"
-    )
-    expect(page.get_by_role("region", name="PostgreSQL")).to_contain_text("Oldest xmin")

@@ -223,10 +223,9 @@ def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
     page = signed_in
     page.goto("/compare?runs=paid-a,paid-b")
     expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
-    with page.expect_response(lambda answer: answer.request.method == "PUT"):
-        page.locator(".mantine-MultiSelect-pill").filter(has_text="reward_mean").locator(
-            "button"
-        ).click()
+    page.locator(".mantine-MultiSelect-pill").filter(has_text="reward_mean").locator(
+        "button"
+    ).click()
 
     page.goto("/compare?runs=paid-b,paid-a")
     expect(overlay(page, "abc").locator("canvas")).to_be_visible()
@@ -234,8 +233,6 @@ def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
     expect(overlay(page, "reward_mean")).to_have_count(0)
     page.goto("/compare?runs=paid-a,paid-b&m=reward_mean")
     expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
-    (remembered,) = page.context.request.get("/api/v1/metric-choices").json()["results"]
-    assert (remembered["page"], remembered["view"]["metrics"]) == ("compare", ["abc"])
     page.get_by_role("button", name="Reset to defaults").click()
     expect(page.locator("section[data-metric]")).to_have_count(2)
 
@@ -278,7 +275,7 @@ def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Se
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_shared_prompts_and_costs_of_runs_are_compared(page: Page, server: Server) -> None:
+def test_shared_prompts_of_runs_are_compared(page: Page, server: Server) -> None:
     for run, answer in (("alike-a", "four"), ("alike-b", "five")):
         outside_run(server, run)
         push(server, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
@@ -287,8 +284,6 @@ def test_shared_prompts_and_costs_of_runs_are_compared(page: Page, server: Serve
 
     expect(page.get_by_label("Sample of alike-a")).to_contain_text("four")
     expect(page.get_by_label("Sample of alike-b")).to_contain_text("five")
-    costs = page.locator('tr[data-cost="alike-a"]')
-    expect(costs).to_contain_text("unknown")
     page.get_by_label("Prompts").get_by_role("button").first.click()
     expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
 

@@ -1,6 +1,5 @@
 """Features of every page: held pages, broken addresses, commands ready to paste, traces."""
 
-import json
 import re
 
 import pytest
@@ -78,21 +77,3 @@ def test_a_command_gets_a_token_in_place(signed_in: Page, server: Server) -> Non
     # The token does not permit a trainer: the trainer's command keeps its placeholder.
     page.get_by_role("link", name="Weights").click()
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')
-
-
-def test_the_timeline_of_a_run_is_exported_as_a_trace(
-    signed_in: Page, seeded_server: Server
-) -> None:
-    page = signed_in
-    page.goto("/runs/seed-cartpole-live/pipeline")
-    with page.expect_download() as saved:
-        page.get_by_role("button", name="Export trace").click()
-
-    assert saved.value.suggested_filename == "seed-cartpole-live.trace.json"
-    trace = json.loads(saved.value.path().read_text(encoding="utf-8"))
-    events = trace["traceEvents"]
-    assert {"X", "i", "M"} <= {event["ph"] for event in events}
-    assert all(event["dur"] >= 0 and event["ts"] > 0 for event in events if event["ph"] == "X")
-    names = [event["name"] for event in events]
-    assert any(name.startswith("batch ") for name in names)
-    assert any(name.startswith("activated 1.") for name in names)

@@ -36,20 +36,7 @@ export function metricNamesQuery(run: string, search: string) {
   });
 }
 
-export type RunCost = components["schemas"]["RunCost"];
 export type PromptRow = components["schemas"]["PromptRow"];
-
-/** Outcomes of the data of runs, and the worker time spent on it. */
-export function runCostsQuery(runs: string[]) {
-  return queryOptions({
-    queryKey: ["run-costs", runs],
-    queryFn: async (): Promise<RunCost[]> =>
-      (await body(api.GET("/api/v1/run-costs", { params: { query: { runs: runs.join(",") } } }))).results,
-    refetchInterval: FRESH_MS,
-    placeholderData: keepPreviousData,
-    retry: false,
-  });
-}
 
 /** Recent prompts of runs, most frequent first. */
 export function promptsQuery(runs: string[]) {

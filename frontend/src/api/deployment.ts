@@ -20,7 +20,6 @@ export type BrowserRow = Schemas["BrowserRow"];
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
 export type Retention = Schemas["RetentionRow"];
-export type Growth = Schemas["Growth"];
 export type MachineHistory = Schemas["MachineHistory"];
 export type Notice = Schemas["Notice"];
 type SetNotice = Schemas["SetNoticeRequest"];

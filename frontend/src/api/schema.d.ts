@@ -510,30 +510,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/metric-choices": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List metric choices
-         * @description Your own, by page and kind of run.
-         */
-        get: operations["metric_choices_list"];
-        /**
-         * Set a metric choice
-         * @description Replaces your choice on one page for one kind of run; null deletes it.
-         */
-        put: operations["metric_choices_set"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/metrics/lines": {
         parameters: {
             query?: never;
@@ -767,26 +743,6 @@ export interface paths {
          * @description JSON Schema of a run's configuration, and the built-in presets.
          */
         get: operations["run_config_schema"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/run-costs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the costs of runs
-         * @description Used and dropped data of runs, and the lifetime of their workers, in the order of `runs`.
-         */
-        get: operations["run_costs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1471,27 +1427,6 @@ export interface paths {
          * @description The newest reports with an episode in the range, newest first.
          */
         get: operations["episodes_matches"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/episodes/outliers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get episode outliers
-         * @description Recent episodes by worker, workers that deviate from the others, and extreme
-         *     episodes.
-         */
-        get: operations["episodes_outliers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4807,7 +4742,6 @@ export interface components {
             storage: components["schemas"]["StoragePart"];
             placements: components["schemas"]["NodeWorkers"][];
             cordons: components["schemas"]["MachineCordonRow"][];
-            growth: components["schemas"]["Growth"];
             versions: {
                 [key: string]: string;
             };
@@ -5111,12 +5045,6 @@ export interface components {
             size_bytes: number | null;
             /** @default null */
             replicas: number | null;
-            /** @default null */
-            tables: components["schemas"]["TableRow"][] | null;
-            /** @default null */
-            oldest_xmin_transactions: number | null;
-            /** @default null */
-            wal_bytes: number | null;
         };
         /**
          * DeltaFrame
@@ -5185,20 +5113,6 @@ export interface components {
          */
         DiscardedGroups: {
             results: components["schemas"]["DiscardOutcome"][];
-        };
-        /**
-         * DiskForecast
-         * @description Time until pushes are refused for lack of disk space, at the recent rate.
-         */
-        DiskForecast: {
-            /** @enum {unknown} */
-            state: "below" | "shrinks" | "steady" | "unknown";
-            /** @default null */
-            per_hour: number | null;
-            /** @default null */
-            seconds_left: number | null;
-            /** @default null */
-            at: string | null;
         };
         /**
          * Drawn
@@ -5388,8 +5302,6 @@ export interface components {
          * @description A report with a matching episode.
          */
         EpisodeFind: {
-            /** @enum {unknown} */
-            kind: "highest" | "longest" | "lowest" | "match";
             value: number;
             report: number;
             at: string;
@@ -5437,15 +5349,6 @@ export interface components {
             total_return: number;
             discounted_return: number;
             length: number;
-        };
-        /**
-         * EpisodeOutliers
-         * @description Recent episodes by worker and extreme episodes, from the newest 20,000 reports.
-         */
-        EpisodeOutliers: {
-            seconds: number;
-            workers: components["schemas"]["EpisodesOfWorker"][];
-            extremes: components["schemas"]["EpisodeFind"][];
         };
         /**
          * EpisodePart
@@ -5503,7 +5406,7 @@ export interface components {
             of: "length" | "return";
             least: number | null;
             most: number | null;
-            columns: components["schemas"]["SpreadColumn"][];
+            counts: number[];
             tasks: components["schemas"]["TaskSpread"][];
             counted: number;
             is_sampled: boolean;
@@ -5570,18 +5473,6 @@ export interface components {
         Episodes: {
             results: components["schemas"]["EpisodeRow"][];
             next: string | null;
-        };
-        /**
-         * EpisodesOfWorker
-         * @description Statistics of one worker's training episodes.
-         */
-        EpisodesOfWorker: {
-            worker: number;
-            episodes: number;
-            return_mean: number;
-            length_mean: number;
-            aborted_share: number;
-            deviations: components["schemas"]["WorkerDeviation"][];
         };
         /**
          * ErrorFrame
@@ -6067,19 +5958,6 @@ export interface components {
                 [key: string]: number;
             };
             admission_remaining: number;
-        };
-        /**
-         * Growth
-         * @description Growth of the deployment over the last hours, from one sample per minute.
-         */
-        Growth: {
-            since: string | null;
-            samples: number;
-            database_bytes_per_hour: number | null;
-            wal_bytes_per_hour: number | null;
-            disk: components["schemas"]["DiskForecast"];
-            database_bytes: number[];
-            disk_free_bytes: number[];
         };
         /**
          * HTTPValidationError
@@ -6753,45 +6631,6 @@ export interface components {
         MetricChanges: {
             keys: number;
             newest: number;
-        };
-        /**
-         * MetricChoiceRow
-         * @description The choice of a person on one page, for one kind of run.
-         */
-        MetricChoiceRow: {
-            /** @enum {unknown} */
-            page: "compare" | "metrics";
-            /** @enum {unknown} */
-            kind: "fleet" | "language" | "mixed" | "outside";
-            view: components["schemas"]["MetricChoiceView"];
-            changed_at: string;
-        };
-        /**
-         * MetricChoiceView
-         * @description Charts and axes of a page.
-         */
-        MetricChoiceView: {
-            /** @default [] */
-            metrics: string[];
-            /**
-             * @default step
-             * @enum {unknown}
-             */
-            x: "amount" | "elapsed" | "step" | "time";
-            /** @default 0 */
-            smooth: number;
-            /** @default [] */
-            logarithmic: string[];
-            /** @default [] */
-            panels: string[];
-        };
-        /**
-         * MetricChoices
-         * @description The caller's choices, by page and kind.
-         */
-        MetricChoices: {
-            results: components["schemas"]["MetricChoiceRow"][];
-            next: string | null;
         };
         /**
          * MetricContext
@@ -8097,29 +7936,6 @@ export interface components {
             presets: components["schemas"]["Preset"][];
         };
         /**
-         * RunCost
-         * @description Use of a run's data, and the worker time spent; null if unknown.
-         */
-        RunCost: {
-            run: string;
-            /** @enum {unknown} */
-            unit: "fragments" | "groups";
-            ledger: components["schemas"]["KindLedger"];
-            confirmed_batches: number;
-            served_sequences: number | null;
-            served_tokens: number | null;
-            worker_seconds: number | null;
-            gpu_seconds: number | null;
-        };
-        /**
-         * RunCosts
-         * @description Costs of several runs.
-         */
-        RunCosts: {
-            results: components["schemas"]["RunCost"][];
-            next: string | null;
-        };
-        /**
          * RunDetail
          * @description A run with its configuration; empty for outside runs.
          */
@@ -8631,17 +8447,6 @@ export interface components {
             reason: string;
         };
         /**
-         * SetMetricChoice
-         * @description A choice to remember.
-         */
-        SetMetricChoiceRequest: {
-            /** @enum {unknown} */
-            page: "compare" | "metrics";
-            /** @enum {unknown} */
-            kind: "fleet" | "language" | "mixed" | "outside";
-            view: components["schemas"]["MetricChoiceView"] | null;
-        };
-        /**
          * SetMetricLayout
          * @description Fields of a layout.
          */
@@ -8781,14 +8586,6 @@ export interface components {
             end: number;
         };
         /**
-         * SpreadColumn
-         * @description Counts of one interval; all intervals are equally long.
-         */
-        SpreadColumn: {
-            at: string;
-            counts: number[];
-        };
-        /**
          * StacksRequest
          * @description A request for the stack traces of a worker's threads; answered by its id, like a log.
          */
@@ -8872,17 +8669,6 @@ export interface components {
             /** @enum {unknown} */
             type: "subscribe";
             topic: string;
-        };
-        /**
-         * TableRow
-         * @description One of the largest tables, from PostgreSQL's statistics.
-         */
-        TableRow: {
-            name: string;
-            size_bytes: number;
-            live_rows: number;
-            dead_rows: number;
-            vacuumed_at: string | null;
         };
         /**
          * TaskEpisodes
@@ -9293,16 +9079,6 @@ export interface components {
             incarnation: string;
             /** @default  */
             reason: string;
-        };
-        /**
-         * WorkerDeviation
-         * @description A worker's mean that is an outlier.
-         */
-        WorkerDeviation: {
-            /** @enum {unknown} */
-            measure: "aborted_share" | "length_mean" | "return_mean";
-            median: number;
-            score: number;
         };
         /**
          * WorkerEnding
@@ -11821,149 +11597,6 @@ export interface operations {
             };
         };
     };
-    metric_choices_list: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MetricChoices"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    metric_choices_set: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SetMetricChoiceRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MetricChoices"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     metric_lines_of_runs: {
         parameters: {
             query: {
@@ -13244,74 +12877,6 @@ export interface operations {
             };
             /** @description Credentials are missing, invalid or expired. */
             401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    run_costs: {
-        parameters: {
-            query: {
-                /** @description Comma-separated run names. */
-                runs: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RunCosts"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16439,76 +16004,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeMatches"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    episodes_outliers: {
-        parameters: {
-            query?: {
-                /** @description Seconds back from now: 1 to 86400, default 300. */
-                seconds?: number;
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeOutliers"];
                 };
             };
             /** @description A parameter or the body is invalid. */

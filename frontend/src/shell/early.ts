@@ -2,7 +2,6 @@
 
 import { runAlertsQuery } from "@/api/alerts";
 import { metricNamesQuery } from "@/api/compare";
-import { metricChoicesQuery } from "@/api/metricChoices";
 import { metricKeysQuery, metricNamesOfQuery } from "@/api/metrics";
 import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
@@ -66,7 +65,6 @@ export function askForCurves(way: WayToARun<OverviewSearch>): void {
 /** Prefetch the first metric names of a run. */
 export function askForMetrics(way: WayToARun<{ q?: string; under?: string }>): void {
   if (!isEntered(way)) return;
-  void queries.prefetchQuery(metricChoicesQuery);
   void queries.prefetchQuery(metricNamesOfQuery(way.params.name));
   void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? "", way.search.under ?? ""));
 }
@@ -74,7 +72,6 @@ export function askForMetrics(way: WayToARun<{ q?: string; under?: string }>): v
 /** Prefetch the compared runs and, in parallel, their metrics. */
 export function askForCompared(way: Way<CompareSearch>): void {
   if (!isEntered(way)) return;
-  void queries.prefetchQuery(metricChoicesQuery);
   for (const run of runsOf(way.search)) {
     void queries.prefetchQuery(runQuery(run));
     void queries.prefetchQuery(metricNamesQuery(run, ""));

@@ -6,7 +6,6 @@ from typing import Literal
 from msgspec import Struct
 
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.deployment.schemas.deployment import Growth
 
 PartState = Literal["up", "down", "unknown", "absent"]
 
@@ -21,19 +20,6 @@ class Part(Struct, frozen=True, kw_only=True):
     problem: str
     took_ms: float | None
     """Response time of its last answer, in milliseconds."""
-
-
-class TableRow(Struct, frozen=True, kw_only=True):
-    """One of the largest tables, from PostgreSQL's statistics."""
-
-    name: str
-    size_bytes: int
-    """Includes indexes and TOAST data."""
-    live_rows: int
-    dead_rows: int
-    """Not yet removed by vacuum."""
-    vacuumed_at: datetime | None
-    """Null if not since the statistics began."""
 
 
 class DatabasePart(Part, frozen=True, kw_only=True):
@@ -52,12 +38,6 @@ class DatabasePart(Part, frozen=True, kw_only=True):
     size_bytes: int | None = None
     """Null if the query timed out."""
     replicas: int | None = None
-    tables: list[TableRow] | None = None
-    """The largest tables; null if the role lacks the privilege or the query timed out."""
-    oldest_xmin_transactions: int | None = None
-    """Age in transactions of the oldest snapshot, which keeps dead rows from being removed."""
-    wal_bytes: int | None = None
-    """Write-ahead log on disk."""
 
 
 class BrokerPart(Part, frozen=True, kw_only=True):
@@ -190,7 +170,6 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Workers by run and node."""
     cordons: list[MachineCordonRow]
     """Cordoned machines, including those that have left the cluster."""
-    growth: Growth
     versions: dict[str, str]
 
 

@@ -15,7 +15,6 @@ from django.db import connection
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from config.cluster.database import upkeep_figures
 from config.cluster.messages import ActiveJob
 
 ANSWER_SECONDS: Final = 0.9
@@ -67,7 +66,6 @@ def database_figures(params: Mapping[str, Any]) -> dict[str, Any]:
             "oldest_transaction_seconds": row[5],
             "replicas": row[6],
             "size_bytes": _size_of(own),
-            **upkeep_figures(own),
         }
 
 

@@ -149,9 +149,6 @@ def _cluster(
             for node, node_id, run, workers in workers_by_node()
         ],
         cordons=machine_cordons(),
-        growth=deployment.growth(
-            keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES, now=timezone.now()
-        ),
         versions=versions(),
     )
 

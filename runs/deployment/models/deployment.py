@@ -1,4 +1,4 @@
-"""The deployment's identity, samples of its size, and the notice to all users."""
+"""The deployment's identity, and the notice to all users."""
 
 import uuid
 
@@ -22,23 +22,6 @@ class Deployment(models.Model):
 
     def __str__(self) -> str:
         return str(self.identity)
-
-
-class SizeSample(models.Model):
-    """Size of the deployment at one time; sampled once a minute and kept for two weeks."""
-
-    at = models.DateTimeField(unique=True)
-    database_bytes = models.PositiveBigIntegerField(null=True, blank=True)
-    wal_bytes = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Bytes written to the write-ahead log in total."
-    )
-    disk_free_bytes = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Free bytes of the payload disk; null for a bucket."
-    )
-    disk_total_bytes = models.PositiveBigIntegerField(null=True, blank=True)
-
-    def __str__(self) -> str:
-        return f"sample of {self.at:%Y-%m-%d %H:%M}"
 
 
 class ServerNotice(models.Model):

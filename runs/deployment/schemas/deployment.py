@@ -1,7 +1,7 @@
-"""Schemas of the notice to all users and of the deployment's growth."""
+"""Schemas of the notice to all users."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -30,31 +30,3 @@ class NoticeAnswer(Struct, frozen=True, kw_only=True):
 
     notice: Notice | None
     """Null without a notice."""
-
-
-class DiskForecast(Struct, frozen=True, kw_only=True):
-    """Time until pushes are refused for lack of disk space, at the recent rate."""
-
-    state: Literal["unknown", "steady", "shrinks", "below"]
-    """`unknown`: fewer than 10 samples, or less than half an hour of them. `steady`: not within
-    a year. `below`: already too little space."""
-    per_hour: float | None = None
-    """Change of free bytes per hour; negative while shrinking."""
-    seconds_left: float | None = None
-    at: datetime | None = None
-    """Predicted time."""
-
-
-class Growth(Struct, frozen=True, kw_only=True):
-    """Growth of the deployment over the last hours, from one sample per minute."""
-
-    since: datetime | None
-    """Oldest sample used, at most six hours old; null without samples."""
-    samples: int
-    database_bytes_per_hour: float | None
-    """Null if the series is too short, as below."""
-    wal_bytes_per_hour: float | None
-    disk: DiskForecast
-    database_bytes: list[int]
-    """The series, reduced to at most 60 values, oldest first."""
-    disk_free_bytes: list[int]

@@ -41,7 +41,6 @@ WITHOUT_ROWS = {
         "runs.deployment",
         "runs.partexit",
         "runs.processheartbeat",
-        "runs.sizesample",
         "runs.servernotice",
         "rollouts.deniedenvironment",
     ),

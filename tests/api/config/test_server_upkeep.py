@@ -1,4 +1,4 @@
-"""The deployment's size over time, its maintenance figures, and its notice."""
+"""Workers by node, and the notice to all users."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,33 +10,17 @@ from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from runs.deployment import queries as deployment
-from runs.deployment.models.deployment import ServerNotice, SizeSample
-from runs.deployment.services.samples import record_size_sample
+from runs.deployment.models.deployment import ServerNotice
 from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db
-
-GIB = 1 << 30
 
 
 def cluster(client: Client) -> dict[str, Any]:
     client.force_login(make_user(username="vera", role="viewer"))
     cluster_state: dict[str, Any] = client.get("/api/v1/cluster").json()
     return cluster_state
-
-
-def test_the_database_lists_its_largest_tables_with_dead_rows(
-    client: Client,
-) -> None:
-    database = cluster(client)["database"]
-
-    sizes = [table["size_bytes"] for table in database["tables"]]
-    assert sizes == sorted(sizes, reverse=True)
-    assert 1 <= len(sizes) <= 6
-    assert all(table["dead_rows"] >= 0 for table in database["tables"])
-    assert database["oldest_xmin_transactions"] >= 0
-    assert database["wal_bytes"] > 0
 
 
 def test_nodes_list_their_workers_by_run(client: Client) -> None:
@@ -55,50 +39,6 @@ def test_nodes_list_their_workers_by_run(client: Client) -> None:
     assert cluster(client)["placements"] == [
         {"node": "gpu-1", "node_id": "", "run": "pole", "workers": 2}
     ]
-
-
-def test_one_sample_is_recorded_per_time_and_old_ones_are_deleted() -> None:
-    SizeSample.objects.create(at=NOON - timedelta(days=15))
-
-    record_size_sample(now=NOON)
-    record_size_sample(now=NOON)
-
-    [sample] = SizeSample.objects.all()
-    assert sample.database_bytes
-    assert sample.database_bytes > 1_000_000
-    assert sample.wal_bytes
-    assert sample.disk_free_bytes
-    assert sample.disk_total_bytes
-    assert sample.disk_free_bytes <= sample.disk_total_bytes
-
-
-def test_the_disk_forecast_uses_the_samples_of_the_last_hours() -> None:
-    SizeSample.objects.bulk_create(
-        SizeSample(
-            at=NOON - timedelta(minutes=minutes),
-            database_bytes=10 * GIB - minutes * GIB // 60,
-            wal_bytes=GIB,
-            disk_free_bytes=100 * GIB + minutes * GIB // 6,
-        )
-        for minutes in range(120)
-    )
-
-    forecast = deployment.growth(keep_free_bytes=50 * GIB, now=NOON)
-
-    assert forecast.samples == 120
-    assert forecast.database_bytes_per_hour == pytest.approx(GIB, rel=0.01)
-    assert forecast.disk.state == "shrinks"
-    assert forecast.disk.at
-    assert (forecast.disk.at - NOON).total_seconds() == pytest.approx(5 * 3600, rel=0.01)
-    assert len(forecast.disk_free_bytes) == 60
-    assert forecast.disk_free_bytes[-1] == 100 * GIB
-
-
-def test_without_samples_there_is_no_forecast(client: Client) -> None:
-    growth = cluster(client)["growth"]
-
-    assert (growth["samples"], growth["disk"]["state"]) == (0, "unknown")
-    assert growth["database_bytes_per_hour"] is None
 
 
 def notice(method: str, *, role: str = "admin", path: str = "", **body: Any) -> Any:

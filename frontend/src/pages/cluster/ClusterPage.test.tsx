@@ -30,15 +30,6 @@ const cluster: Cluster = {
   storage: { ...part, kind: "files", keep_free_bytes: 0 } as Cluster["storage"],
   placements: [],
   cordons: [],
-  growth: {
-    since: null,
-    samples: 0,
-    database_bytes_per_hour: null,
-    wal_bytes_per_hour: null,
-    disk: { per_hour: null, seconds_left: null, at: null },
-    database_bytes: [],
-    disk_free_bytes: [],
-  } as unknown as Cluster["growth"],
   versions: {},
 };
 

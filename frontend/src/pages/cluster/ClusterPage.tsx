@@ -6,18 +6,16 @@ import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, count, dayAndClock, duration, number } from "@/format";
+import { bytes, dayAndClock, duration, number } from "@/format";
 import { useCluster } from "@/live/deployment";
 import { useIsOutdated } from "@/live/live";
 import { Bar } from "@/pages/cluster/Bar";
 import { Exits } from "@/pages/cluster/Exits";
-import { GrowthPanel } from "@/pages/cluster/GrowthPanel";
 import { MachineUsage } from "@/pages/cluster/MachineUsage";
 import { NoticePanel } from "@/pages/cluster/NoticePanel";
 import { PartPanel } from "@/pages/cluster/PartPanel";
 import { Processes } from "@/pages/cluster/Processes";
 import { healthOf } from "@/pages/cluster/parts";
-import { Tables } from "@/pages/cluster/Tables";
 import { Topology } from "@/pages/cluster/Topology";
 import css from "./cluster.module.css";
 
@@ -50,8 +48,6 @@ function Database({ part }: { part: DatabasePart }) {
         ["Oldest transaction", part.oldest_transaction_seconds == null ? "none" : duration(part.oldest_transaction_seconds)],
         ["Size", part.size_bytes == null ? "not available" : bytes(part.size_bytes)],
         ["Replicas", part.replicas ? number(part.replicas) : "none"],
-        ["Oldest xmin", part.oldest_xmin_transactions == null ? "not available" : `${count(part.oldest_xmin_transactions)} transactions`],
-        ["Write-ahead log", part.wal_bytes == null ? "not available" : bytes(part.wal_bytes)],
       ]}
     />
   );
@@ -175,8 +171,6 @@ export function ClusterPage() {
           <Database part={data.database} />
           <Broker part={data.broker} />
           <Storage part={data.storage} />
-          <GrowthPanel growth={data.growth} />
-          <Tables tables={data.database.tables} />
           <Ray data={data} />
           <MachineUsage nodes={data.ray.nodes} cordons={data.cordons} />
           <NoticePanel />

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
 import type { MachineCordon, RayNode } from "@/api/deployment";
-import { foretold } from "@/pages/cluster/growth";
 import { emptied, placesOf } from "@/pages/cluster/topology";
 
 const node = (host: string, given: Partial<RayNode> = {}): RayNode => ({
@@ -57,11 +56,4 @@ it("describes remaining workers and managers", () => {
   expect(emptied({ workers: 2, managers: [] })).toBe("2 workers remaining");
   expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker remaining; the manager of pole stays");
   expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("no workers remaining; the managers of a, b stay");
-});
-
-it("describes the forecast, or that there is none", () => {
-  expect(foretold({ state: "unknown", per_hour: null, seconds_left: null, at: null }, 3)).toContain("Not enough data");
-  expect(foretold({ state: "steady", per_hour: 5, seconds_left: null, at: null }, 90)).toContain("will not fill");
-  expect(foretold({ state: "below", per_hour: null, seconds_left: 0, at: null }, 90)).toContain("below the minimum");
-  expect(foretold({ state: "shrinks", per_hour: -1e9, seconds_left: 7200, at: "2026-03-01T12:00:00Z" }, 90)).toContain("2 h 00");
 });

@@ -14,7 +14,6 @@ import { Skeletons } from "@/components/Skeletons";
 import { returnsFirst } from "@/pages/run/metricOrder";
 import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
 import { ConfigDiff } from "./ConfigDiff";
-import { Costs } from "./Costs";
 import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
 import { defaultMetrics, unionOf, withReturn } from "./comparing";
@@ -97,7 +96,7 @@ function useChoice({ kinds }: ComparisonView, search: CompareSearch, metrics: Re
     remembered.forget();
     change({ m: undefined, log: undefined, x: undefined, smooth: undefined, ...WHOLE });
   };
-  return { choose, reset, isPending: remembered.isPending || recall !== null };
+  return { choose, reset, isPending: recall !== null };
 }
 
 function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
@@ -170,7 +169,6 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
           {first !== undefined && overlay(first)}
           <Summary chosen={chosen} metrics={metrics.shown} returnName={metrics.returnName} view={view} />
           <div className={css.overlays}>{others.map(overlay)}</div>
-          <Costs runs={view.runs} places={view.places} />
           <Prompts runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
           <ConfigDiff
             chosen={chosen}

@@ -1,8 +1,8 @@
 /** Convert between URL parameters of the comparison and the remembered choice. Pure. */
 
-import type { ChoiceKind, ChoiceView } from "@/api/metricChoices";
 import { namesOf, wordOf } from "@/charts/names";
 import type { RunKind } from "@/pages/run/metricOrder";
+import type { ChoiceKind, ChoiceView } from "@/pages/run/useRememberedChoice";
 import type { CompareSearch } from "./search";
 
 /** The URL parameters that are remembered. */

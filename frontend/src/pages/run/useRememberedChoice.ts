@@ -1,45 +1,46 @@
-/** Read, change and reset the user's last choice of metrics. */
+/** Read, change and reset the metrics that the user chose last, in this browser. */
 
-import { useDebouncedCallback } from "@mantine/hooks";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type Choice, type ChoiceKind, type ChoicePage, type ChoiceView, metricChoicesQuery, saveChoice } from "@/api/metricChoices";
+import { useLocalStorage } from "@mantine/hooks";
+import type { RunKind } from "@/pages/run/metricOrder";
 
-const SAVED_AFTER_MS = 800;
+/** Charts and axes of a page. */
+export type ChoiceView = {
+  /** Pinned metrics of the metrics page, or charts of a comparison; empty: the defaults. */
+  metrics: string[];
+  x: "step" | "elapsed" | "time" | "amount";
+  smooth: number;
+  logarithmic: string[];
+  /** Regular expressions; each defines a chart of the metrics with matching names. */
+  panels: string[];
+};
+/** Kind of the runs; `mixed` for a comparison of several kinds. */
+export type ChoiceKind = RunKind | "mixed";
 
 export type RememberedChoice = {
-  /** Whether the choice is still loading; a refused request counts as no choice. */
-  isPending: boolean;
   choice: ChoiceView | undefined;
-  /** Store a choice; requests are delayed until the user pauses. */
   remember: (view: ChoiceView) => void;
   /** Delete the choice, so that the page shows its defaults. */
   forget: () => void;
 };
 
+const EMPTY: ChoiceView = { metrics: [], x: "step", smooth: 0, logarithmic: [], panels: [] };
+
 /** The user's last choice on a page for one kind of run. */
-export function useRememberedChoice(page: ChoicePage, kind: ChoiceKind): RememberedChoice {
-  const queries = useQueryClient();
-  const { data = [], isPending } = useQuery(metricChoicesQuery);
-  const isHere = (row: Choice) => row.page === page && row.kind === kind;
-  // A refusal leaves the choice in this tab only.
-  const send = (choice: Parameters<typeof saveChoice>[0]) => void saveChoice(choice).catch(() => undefined);
-  const sendSoon = useDebouncedCallback(send, { delay: SAVED_AFTER_MS, flushOnUnmount: true });
-  const keep = (view: ChoiceView | null) =>
-    queries.setQueryData(metricChoicesQuery.queryKey, (rows: Choice[] = []) => [
-      ...rows.filter((row) => !isHere(row)),
-      ...(view ? [{ page, kind, view, changed_at: new Date().toISOString() }] : []),
-    ]);
-  return {
-    isPending,
-    choice: data.find(isHere)?.view,
-    remember: (view) => {
-      keep(view);
-      sendSoon({ page, kind, view });
-    },
-    forget: () => {
-      sendSoon.cancel();
-      keep(null);
-      send({ page, kind, view: null });
-    },
-  };
+export function useRememberedChoice(page: "metrics" | "compare", kind: ChoiceKind): RememberedChoice {
+  const [choice, remember, forget] = useLocalStorage<ChoiceView | undefined>({
+    key: `rolldeck-choice-${page}-${kind}`,
+    getInitialValueInEffect: false,
+    deserialize: parsed,
+  });
+  return { choice, remember, forget };
+}
+
+/** A stored choice; undefined for a text of another version or program. */
+function parsed(text: string | undefined): ChoiceView | undefined {
+  try {
+    const value: unknown = JSON.parse(text ?? "null");
+    return value && typeof value === "object" ? { ...EMPTY, ...value } : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -18,7 +18,7 @@ it("requests only the shown data", () => {
   expect(requestOf("/runs/pole/groups/12", {})?.path).toBe("/api/v1/runs/pole/groups/12");
   expect(requestOf("/runs/pole/fragments/7", {})?.path).toBe("/api/v1/runs/pole/fragments/7");
   expect(requestOf("/projects/poles", { q: "a" })).toEqual({ path: "/api/v1/projects/poles", query: {} });
-  expect(requestOf("/compare", { runs: "a,b" })).toEqual({ path: "/api/v1/run-costs", query: { runs: "a,b" } });
+  expect(requestOf("/compare", { runs: "a,b" })).toEqual({ path: "/api/v1/prompts", query: { runs: "a,b" } });
 });
 
 it("is null for pages without a single request", () => {

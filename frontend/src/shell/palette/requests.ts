@@ -31,7 +31,7 @@ const PAGES: Record<string, Asked> = {
     path: "/api/v1/trajectories",
     query: (search) => passing(PASSED)(queryOf(trajectorySearch(search))),
   },
-  "/compare": { path: "/api/v1/run-costs", query: passing({ runs: "runs" }) },
+  "/compare": { path: "/api/v1/prompts", query: passing({ runs: "runs" }) },
   "/alerts": { path: "/api/v1/alerts" },
   "/environments": { path: "/api/v1/environments", query: passing({ q: "q", kind: "kind" }) },
   "/cluster": { path: "/api/v1/cluster" },

@@ -1,14 +1,12 @@
-"""Comparison of runs: shared prompts and costs."""
+"""Comparison of runs: shared prompts."""
 
 from typing import Any
 
 import pytest
 
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import Fleet
 from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages
 from tests.buffer_factories import body
-from tests.factories import NOON, make_run, make_token
+from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,34 +57,11 @@ def test_shared_prompts_are_listed_first_with_the_scores_of_each_run(server: Two
     assert [row["id"] for row in response] == [there]
 
 
-def test_costs_are_null_where_they_are_unknown(server: TwoRuns) -> None:
-    server.push_to("demo", *(scored(0.0, 1.0, mark=mark) for mark in range(2)))
-    server.batch()
-    server.batch()
-    fleet_run = make_run(name="fleet", config={"fleet": {"num_gpus_per_worker": 0.5}})
-    fleet = Fleet.objects.create(run=fleet_run)
-    for worker, seconds in enumerate((100, 300)):
-        WorkerAttempt.objects.create(
-            fleet=fleet,
-            worker=worker,
-            incarnation=str(worker),
-            started_at=NOON,
-            ended_at=NOON.replace(minute=seconds // 60, second=seconds % 60),
-        )
-
-    demo, fleeting = server.get_json("run-costs?runs=demo,fleet")
-
-    assert (demo["unit"], demo["ledger"]["accepted"]) == ("groups", 2)
-    assert demo["served_tokens"] is not None
-    assert (demo["worker_seconds"], demo["gpu_seconds"]) == (None, None)
-    assert (fleeting["worker_seconds"], fleeting["gpu_seconds"]) == (400.0, 200.0)
-    assert (fleeting["unit"], fleeting["served_tokens"]) == ("fragments", None)
-
-
-@pytest.mark.parametrize("path", ["prompts", "run-costs"])
 @pytest.mark.parametrize("runs", ["", ",".join(f"r{n}" for n in range(21))])
-def test_too_few_and_too_many_runs_are_refused(server: TwoRuns, path: str, runs: str) -> None:
-    answer = server.http.get(f"/api/v1/{path}?runs={runs}", headers={"Authorization": server.token})
+def test_too_few_and_too_many_runs_are_refused(server: TwoRuns, runs: str) -> None:
+    answer = server.http.get(
+        f"/api/v1/prompts?runs={runs}", headers={"Authorization": server.token}
+    )
 
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == "runs"

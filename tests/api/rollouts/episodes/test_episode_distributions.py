@@ -1,7 +1,7 @@
-"""Distribution of episodes over a run's life, outlying workers and outliers."""
+"""Distribution of episodes over a run's life, and episodes by return or length."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -82,10 +82,12 @@ def test_returns_are_distributed_over_the_duration_of_the_run(run: Run) -> None:
 
     assert (spread["unit"], spread["least"], spread["most"]) == ("episodes", 10.0, 200.0)
     assert (spread["counted"], spread["is_sampled"]) == (3, False)
-    first, last = spread["columns"][0], spread["columns"][-1]
-    assert (first["counts"][0], first["counts"][1], sum(last["counts"])) == (1, 1, 1)
-    assert last["counts"][-1] == 1
-    assert sum(sum(column["counts"]) for column in spread["columns"]) == 3
+    assert len(spread["counts"]) == 24
+    assert [(at, count) for at, count in enumerate(spread["counts"]) if count] == [
+        (0, 1),
+        (1, 1),
+        (23, 1),
+    ]
 
 
 def test_lengths_have_a_distribution_and_tasks_are_separate(run: Run) -> None:
@@ -103,7 +105,7 @@ def test_lengths_have_a_distribution_and_tasks_are_separate(run: Run) -> None:
 def test_a_run_without_episodes_has_no_distribution(run: Run) -> None:
     spread = episode_statistics(run, "distribution")
 
-    assert (spread["columns"], spread["least"], spread["counted"]) == ([], None, 0)
+    assert (spread["counts"], spread["least"], spread["counted"]) == ([], None, 0)
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_of_many_reports_a_sample_is_read(run: Run, very_many_reports: None) -> 
 
     assert spread["is_sampled"]
     assert 20_000 < spread["counted"] < 60_000
-    assert all(sum(column["counts"]) > 0 for column in spread["columns"])
+    assert sum(spread["counts"]) == spread["counted"]
 
 
 @pytest.mark.alone("measures the time over 20,000 reports")
@@ -155,44 +157,6 @@ def test_the_distribution_of_groups_uses_the_filters_of_lists() -> None:
     assert len(outside.get("groups?score_min=0.75")["results"]) == 1
 
 
-def test_a_worker_with_different_episodes_is_named(run: Run) -> None:
-    now = datetime.now(UTC)
-    for worker in range(6):
-        returns = [20.0 if worker == 4 else 190.0 + worker] * 5
-        write(report(run, *returns, worker=worker, at=now, lengths=[100] * 5))
-    write(report(run, *[500.0] * 9, worker=9, at=now - timedelta(hours=2)))
-
-    outliers_shown = episode_statistics(run, "outliers", seconds=300)
-
-    assert [row["worker"] for row in outliers_shown["workers"]] == [0, 1, 2, 3, 4, 5]
-    unlike = {
-        row["worker"]: row["deviations"] for row in outliers_shown["workers"] if row["deviations"]
-    }
-    assert list(unlike) == [4]
-    (deviation,) = unlike[4]
-    assert (deviation["measure"], deviation["median"]) == ("return_mean", 191.5)
-    assert deviation["score"] < -3.5
-
-
-def test_extremes_are_listed_with_their_worker(run: Run) -> None:
-    now = datetime.now(UTC)
-    write(
-        report(run, 5.0, worker=1, at=now),
-        report(run, 500.0, worker=2, at=now),
-        report(run, 50.0, worker=3, at=now, lengths=[900]),
-    )
-
-    extremes = episode_statistics(run, "outliers")["extremes"]
-
-    firsts = {row["kind"]: row for row in reversed(extremes)}
-    assert {kind: row["worker"] for kind, row in firsts.items()} == {
-        "highest": 2,
-        "lowest": 1,
-        "longest": 3,
-    }
-    assert (firsts["longest"]["value"], firsts["longest"]["policy_step"]) == (900.0, 7)
-
-
 def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> None:
     write(
         report(run, 5.0, 100.0, worker=1),
@@ -214,7 +178,6 @@ def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> 
     [
         ("distribution", {"of": "mood"}, "of"),
         ("distribution", {"mode": "both"}, "mode"),
-        ("outliers", {"seconds": 0}, "seconds"),
         ("matches", {"least": "x", "most": 1}, "least"),
         ("matches", {"least": 0, "most": "nan"}, "most"),
         ("matches", {"least": 0}, "most"),

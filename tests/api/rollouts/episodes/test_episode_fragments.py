@@ -170,20 +170,13 @@ def test_of_several_episodes_alike_a_report_with_slots_identifies_one(
     assert request_fragments(run, absent, value=2)["results"] == []
 
 
-def test_outliers_and_matches_name_the_episode(run: Run, alike: Alike) -> None:
-    # The lowest and the longest episode are not among the listed ones.
+def test_matches_name_the_episode(run: Run, alike: Alike) -> None:
     slots = {"incarnation": "a", "slots": [0, 0, 1, 0, 0], "numbers": [2, 5, 3, 5, 1]}
-    reported(run, 7.0, 12.0, **slots, return_min=1.0, length_max=20)
+    reported(run, 7.0, 12.0, **slots)
     get = Client().get
     headers = bearer("trainer", "read", run=run)
     path = f"/api/v1/runs/{run.name}/episodes"
 
-    extremes = get(f"{path}/outliers", headers=headers).json()["extremes"]
-    assert {row["kind"]: row["episode"] for row in extremes} == {
-        "lowest": "w0-1@a/3",
-        "highest": "w0-0@a/5",
-        "longest": "w0-0@a/1",
-    }
     found = get(f"{path}/matches", {"least": 6, "most": 8}, headers=headers).json()["results"]
     assert [row["episode"] for row in found] == ["w0-0@a/2"]
     reported(run, 7.0)

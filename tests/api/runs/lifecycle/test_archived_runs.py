@@ -15,7 +15,7 @@ READS = [
     "",
     *("/events", "/environments", "/trainers", "/notes", "/weights", "/weights/commands"),
     *("/fragments", "/batches", "/ledger", "/queue", "/push-rates", "/followers", "/archives"),
-    *("/fleet", "/pipeline", "/episodes", "/episodes/outliers", "/evaluations"),
+    *("/fleet", "/pipeline", "/episodes", "/episodes/distribution", "/evaluations"),
     *("/metrics", "/metrics/keys", "/metrics/lines?names=a", "/annotations", "/metric-layouts"),
     *("/recordings", "/bundle"),
 ]

@@ -11,7 +11,7 @@ from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
 from runs.alerts.services.silences import silence
 from runs.config.services.presets import save_preset
-from runs.deployment.models.deployment import Deployment, SizeSample
+from runs.deployment.models.deployment import Deployment
 from runs.deployment.schemas.deployment import SetNotice
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import set_notice
@@ -84,7 +84,6 @@ def run() -> Run:
     silence(body=quiet, actor="user:ada", now=NOON)
     set_notice(body=SetNotice(text="a"), actor="user:ada", now=NOON)
     Deployment.objects.update_or_create(defaults={"places": {}, "created_at": NOON})
-    SizeSample.objects.create(at=NOON, database_bytes=1)
     WeightsCommand.objects.create(
         run=run, number=1, kind="sync", epoch=1, newest_step=0, actor="user:ada", at=NOON
     )
@@ -113,7 +112,6 @@ def test_every_model_is_registered() -> None:
         "runnote",
         "savedobject",
         "servernotice",
-        "sizesample",
         "trainer",
         "weightscommand",
     ]

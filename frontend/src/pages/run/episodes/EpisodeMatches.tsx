@@ -6,19 +6,15 @@ import { number, policyStep, visible } from "@/format";
 import type { EpisodeFind, Measure } from "@/pages/run/episodes/api";
 import { FindEpisode } from "@/pages/run/episodes/FindEpisode";
 
-const WORDS: Record<EpisodeFind["kind"], string> = { highest: "highest return", lowest: "lowest return", longest: "longest", match: "" };
-
 /** `of` is the measure that matches were searched by. */
-type Props = { run: RunDetail; matches: EpisodeFind[]; label: string; value: string; of?: Measure };
+type Props = { run: RunDetail; matches: EpisodeFind[]; label: string; value: string; of: Measure };
 
-/** Outlier or matching episodes of a fleet, with links to their fragments. */
-export function EpisodeMatches({ run, matches, label, value, of = "return" }: Props) {
-  const hasKinds = matches.some(({ kind }) => kind !== "match");
+/** Matching episodes of a fleet, with links to their fragments. */
+export function EpisodeMatches({ run, matches, label, value, of }: Props) {
   return (
     <Table
       label={label}
       columns={[
-        hasKinds && "Type",
         { label: value, className: "num" },
         "Environment",
         { label: "Worker", className: "num" },
@@ -28,8 +24,7 @@ export function EpisodeMatches({ run, matches, label, value, of = "return" }: Pr
       ]}
     >
       {matches.map((find) => (
-        <tr key={`${find.kind} ${find.report} ${find.value}`} data-find={find.kind}>
-          {hasKinds && <td>{WORDS[find.kind]}</td>}
+        <tr key={`${find.report} ${find.value}`}>
           <td className="num">{number(find.value)}</td>
           <td className="anywhere">
             {visible(find.environment)}
@@ -45,7 +40,7 @@ export function EpisodeMatches({ run, matches, label, value, of = "return" }: Pr
             <Age at={find.at} suffix=" ago" />
           </td>
           <td>
-            <FindEpisode run={run.name} find={find} of={find.kind === "match" ? of : find.kind === "longest" ? "length" : "return"} />
+            <FindEpisode run={run.name} find={find} of={of} />
           </td>
         </tr>
       ))}

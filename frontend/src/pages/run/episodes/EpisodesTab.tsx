@@ -2,11 +2,10 @@ import "@/pages/run/episodes/episodes.css";
 import { EpisodeCharts } from "@/pages/run/episodes/EpisodeCharts";
 import { EpisodePanel } from "@/pages/run/episodes/EpisodePanel";
 import { LessonSuccess } from "@/pages/run/episodes/LessonSuccess";
-import { OutliersPanel } from "@/pages/run/episodes/OutliersPanel";
 import { SpreadPanel } from "@/pages/run/episodes/SpreadPanel";
 import { useRun } from "@/pages/run/RunContext";
 
-/** Statistics, outliers and distribution of episodes, and each episode as it ends. */
+/** Statistics and distribution of episodes, and each episode as it ends. */
 export function EpisodesTab() {
   const { run } = useRun();
   return (
@@ -14,7 +13,6 @@ export function EpisodesTab() {
       <EpisodePanel run={run} />
       <SpreadPanel run={run} />
       <LessonSuccess run={run} />
-      {run.kind !== "outside" && <OutliersPanel run={run} />}
       <EpisodeCharts />
     </div>
   );

@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type EpisodeFind, fragmentsOfEpisode, type Measure } from "@/pages/run/episodes/api";
-import { fragmentsOf } from "@/pages/run/episodes/heat";
+import { fragmentsOf } from "@/pages/run/episodes/ranges";
 
 type Props = { run: string; find: EpisodeFind; of: Measure };
 

@@ -9,8 +9,7 @@ import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/pages/run/episodes/api";
 import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
-import { Heat } from "@/pages/run/episodes/Heat";
-import { barsOf, groupsBetween } from "@/pages/run/episodes/heat";
+import { barsOf, groupsBetween } from "@/pages/run/episodes/ranges";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
 import { Histogram } from "@/pages/run/trajectories/Histogram";
 import { wordsOf } from "@/pages/run/words";
@@ -123,7 +122,7 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
   const note = data && `${data.is_sampled ? "a sample of " : ""}${number(data.counted)} ${data.unit}`;
   return (
     <Panel
-      title="Distribution over time"
+      title="Distribution"
       note={note}
       className="span-12"
       aside={
@@ -161,16 +160,13 @@ export function SpreadPanel({ run }: { run: RunDetail }) {
       {data && data.counted === 0 && <p className="faint small">No finished episodes yet.</p>}
       {data && data.counted > 0 && (
         <>
-          <div className="spread">
-            <Heat name={nameOf(run, data)} spread={data} least={least} most={most} />
-            <Histogram
-              label={nameOf(run, data)}
-              bins={barsOf(data)}
-              least={least}
-              most={most}
-              onChange={(low, high) => look({ least: low, most: high })}
-            />
-          </div>
+          <Histogram
+            label={nameOf(run, data)}
+            bins={barsOf(data)}
+            least={least}
+            most={most}
+            onChange={(low, high) => look({ least: low, most: high })}
+          />
           <Brushed run={run} spread={data} search={search} />
           <Tasks spread={data} chosen={task} onChoose={(key) => look({ task: key, least: undefined, most: undefined })} />
         </>

@@ -22,7 +22,6 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
 }
 
 export type EpisodeSpread = Schemas["EpisodeSpread"];
-export type EpisodeOutliers = Schemas["EpisodeOutliers"];
 export type EpisodeFind = Schemas["EpisodeFind"];
 export type Measure = EpisodeSpread["of"];
 type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
@@ -33,17 +32,6 @@ export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: bool
     queryKey: ["episode-spread", run, asked],
     queryFn: (): Promise<EpisodeSpread> =>
       body(api.GET("/api/v1/runs/{run}/episodes/distribution", { params: { path: { run }, query: asked } })),
-    refetchInterval: goesOn && SLOW_MS,
-    placeholderData: (shown) => shown,
-  });
-}
-
-/** Workers whose episodes deviate from the others, and outlier episodes. */
-export function episodeOutliersQuery(run: string, seconds: number, goesOn: boolean) {
-  return queryOptions({
-    queryKey: ["episode-outliers", run, seconds],
-    queryFn: (): Promise<EpisodeOutliers> =>
-      body(api.GET("/api/v1/runs/{run}/episodes/outliers", { params: { path: { run }, query: { seconds } } })),
     refetchInterval: goesOn && SLOW_MS,
     placeholderData: (shown) => shown,
   });

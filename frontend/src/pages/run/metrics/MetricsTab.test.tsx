@@ -1,15 +1,13 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
-import type { Choice } from "@/api/metricChoices";
 import { fill, here, load, press, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 
-/** A server with two outside runs that measure some metrics; it keeps choices of metrics. */
+/** A server with two outside runs that measure some metrics. */
 function serverWith(...names: string[]) {
   const at = new Date().toISOString();
   const keys = names.map((name) => ({ name, step: 4, value: 4, at }));
   const server = serverFor();
-  const choices: Choice[] = [];
   for (const run of ["rewarded-a", "rewarded-b"]) addRun(server, runOf(run));
   server
     .on("GET", "/api/v1/runs/{run}/metrics/names", { results: names, next: null })
@@ -17,14 +15,7 @@ function serverWith(...names: string[]) {
       const named = query.get("names")?.split(",");
       const found = keys.filter(({ name }) => (named ? named.includes(name) : name.includes(query.get("search") ?? "")));
       return { results: found, next: null, total: found.length };
-    })
-    .on("GET", "/api/v1/metric-choices", () => ({ results: choices, next: null }))
-    .on("PUT", "/api/v1/metric-choices", ({ body }) => {
-      choices.length = 0;
-      if (body.view) choices.push({ ...body, changed_at: at } as Choice);
-      return { results: choices, next: null };
     });
-  return { server, chosen: () => choices.map(({ view }) => view.metrics) };
 }
 
 const shown = () => [...document.querySelectorAll<HTMLElement>("[data-metric]")].map(({ dataset }) => dataset.metric);
@@ -36,33 +27,37 @@ it("shows the reward before the metrics in alphabetical order", async () => {
 });
 
 it("remembers pinned metrics for all runs of a kind, unless a link has its own", async () => {
-  const { server, chosen } = serverWith("alpha", "reward_mean", "zeta");
-  const stored = (times: number) => waitFor(() => expect(server.bodies("PUT", "/api/v1/metric-choices")).toHaveLength(times));
+  serverWith("alpha", "reward_mean", "zeta");
   await load("/runs/rewarded-a/metrics");
   await press("Pin zeta");
-  await stored(1);
-  expect(shown()[0]).toBe("zeta");
+  await waitFor(() => expect(shown()[0]).toBe("zeta"));
 
-  // Another page load, as in another browser: the choice is on the server.
-  localStorage.clear();
   await load("/runs/rewarded-b/metrics");
   await waitFor(() => expect(shown()[0]).toBe("zeta"));
   expect(here()).toBe("/runs/rewarded-b/metrics?pin=zeta");
-  // A link with metrics of its own takes precedence and changes nothing.
+  // A link with metrics of its own takes precedence, until a metric or an axis is changed.
   await load("/runs/rewarded-b/metrics?pin=alpha");
   await waitFor(() => expect(shown()[0]).toBe("alpha"));
-  expect(chosen()).toEqual([["zeta"]]);
+  await load("/runs/rewarded-b/metrics");
+  await waitFor(() => expect(shown()[0]).toBe("zeta"));
+  await load("/runs/rewarded-b/metrics?pin=alpha");
+  await waitFor(() => expect(shown()[0]).toBe("alpha"));
   fireEvent.click(screen.getByLabelText("Since start"));
-  await stored(2);
-  expect(chosen()).toEqual([["alpha"]]);
+  await load("/runs/rewarded-b/metrics");
+  await waitFor(() => expect(shown()[0]).toBe("alpha"));
 
   await press("Reset to defaults");
-  await stored(3);
   await waitFor(() => expect(here()).toBe("/runs/rewarded-b/metrics"));
   expect(shown()[0]).toBe("reward_mean");
-  expect(chosen()).toEqual([]);
   await load("/runs/rewarded-b/metrics");
   await waitFor(() => expect(shown()[0]).toBe("reward_mean"));
+});
+
+it("shows the defaults for a stored choice that is not readable", async () => {
+  localStorage.setItem("rolldeck-choice-metrics-outside", "{broken");
+  serverWith("alpha", "reward_mean");
+  await load("/runs/rewarded-a/metrics");
+  await waitFor(() => expect(shown()).toEqual(["reward_mean", "alpha"]));
 });
 
 it("shows a pinned metric before those of every search", async () => {

@@ -53,7 +53,7 @@ function useChosenSearch(run: RunDetail) {
     remembered.forget();
     apply({ ...searchOf({}), layout: undefined });
   };
-  return { search, apply, change, reset, isPending: remembered.isPending || recall !== null };
+  return { search, apply, change, reset, isPending: recall !== null };
 }
 
 /** The metrics in display order: pinned ones, the return and evaluations, then the found ones. */

@@ -1,7 +1,7 @@
 /** Convert between URL parameters of the metrics tab and the remembered choice. Pure. */
 
-import type { ChoiceView } from "@/api/metricChoices";
 import { namesOf, wordOf } from "@/charts/names";
+import type { ChoiceView } from "@/pages/run/useRememberedChoice";
 import type { MetricsSearch } from "./search";
 
 /** The URL parameters that are remembered; filters, ranges and compared runs are not. */

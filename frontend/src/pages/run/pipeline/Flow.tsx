@@ -2,7 +2,6 @@ import { Link } from "@tanstack/react-router";
 import type { Diagnosis, Pipeline, PipelineStage } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
-import { ExportTrace } from "@/pages/run/pipeline/ExportTrace";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
 import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
 
@@ -62,7 +61,7 @@ type FlowProps = { run: RunDetail; pipeline: Pipeline; diagnosis: Pick<Diagnosis
 export function Flow({ run, pipeline, diagnosis }: FlowProps) {
   const isOutside = run.kind === "outside";
   return (
-    <Panel title="Data flow" note="last minute; batches: two cycles of a slower trainer" aside={<ExportTrace />} className="span-12">
+    <Panel title="Data flow" note="last minute; batches: two cycles of a slower trainer" className="span-12">
       <ol className={styles.flow} aria-label="Stages in the order of the data flow">
         {isOutside && (
           <li className={styles.stage} data-stage="elsewhere">
