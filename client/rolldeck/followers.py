@@ -155,7 +155,7 @@ class Follower(Closing):
             wait_seconds=wait_seconds,
         )
         answer = self._connection.send(call)
-        return None if answer.status_code == 204 else Followed.decode(answer.content)
+        return None if answer.status == 204 else Followed.decode(answer.data)
 
     def ack(self, items: Followed) -> FollowerState:
         """Acknowledge items, so that the following ones come next.

@@ -116,7 +116,7 @@ class ReplayBufferInterface(Closing):
             wait_seconds=wait_seconds,
         )
         answer = self._connection.send(call)
-        return None if answer.status_code == 204 else Batch.decode(answer.content)
+        return None if answer.status == 204 else Batch.decode(answer.data)
 
     def ack(self, batch: Batch) -> None:
         """Acknowledge fetched fragments, so that they are not leased again.

@@ -92,8 +92,8 @@ class GroupSender(Closing):
         )
         answer = self._connection.send(call)
         try:
-            return _decode_receipt(answer.content)
+            return _decode_receipt(answer.data)
         except msgspec.DecodeError as error:
             raise InvalidAnswer(
-                status=answer.status_code, code="bad_answer", detail=str(error)
+                status=answer.status, code="bad_answer", detail=str(error)
             ) from error

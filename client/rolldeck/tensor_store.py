@@ -118,7 +118,7 @@ class TensorStore(Closing):
             accept=SAFETENSORS,
         )
         # Writable, because torch requires it.
-        content = bytearray(self._connection.send(call).content)
+        content = bytearray(self._connection.send(call).data)
         codecs = safetensors.metadata_of(content)
         return {
             key: Value(array, codecs.get(key, ""))
