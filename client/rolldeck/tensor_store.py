@@ -119,7 +119,7 @@ class TensorStore(Closing):
         )
         # Writable, because torch requires it.
         content = bytearray(self._connection.send(call).data)
-        codecs = safetensors.metadata_of(content)
+        codecs = safetensors.header_of(content).metadata
         return {
             key: Value(array, codecs.get(key, ""))
             for key, array in safetensors.decode(content).items()

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from rolldeck import safetensors_header
+from rolldeck import safetensors
 from rolldeck.wire import InvalidMessage
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.weights import encoded
@@ -25,7 +25,6 @@ WEIGHTS: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
 WRITTEN: Final = re.compile(r"model-[0-9a-f]{8}-\d{5}-of-\d{5}\.safetensors(\.part)?")
 """Names of files that are written for a folder with an index."""
-LENGTH_BYTES: Final = safetensors_header.LENGTH_BYTES
 
 
 class _Metadata(Struct, frozen=True):
@@ -129,8 +128,7 @@ class CheckpointFiles:
         try:
             with (self._folder / name).open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                length = safetensors_header.header_length(file.read(LENGTH_BYTES), file_bytes=size)
-                header = safetensors_header.parse(file.read(length), file_bytes=size)
+                header = safetensors.read_header(file, file_bytes=size)
         except FileNotFoundError:
             raise InferenceFailed(
                 f"weights_directory contains no {name}; it must be the folder of the served model"
