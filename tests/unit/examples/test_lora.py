@@ -12,7 +12,7 @@ from rollouts.fleet.engine.lora import AdaptedModel, published_tensors, restore,
 from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.inference.adapter_files import adapter_shapes
+from rollouts.fleet.inference.adapters import adapter_shapes
 from runs.config.rules.language_config import AdapterConfig
 from tests.unit.examples.test_grpo import batch, share_of_good
 from tests.unit.rollouts.fleet.engine.small_models import small_config
