@@ -105,7 +105,6 @@ class Follower(Closing):
         self._root = f"{self._run}/followers/{quote(name, safe='')}"
 
     def close(self) -> None:
-        """Close the sockets; the follower keeps its position on the platform."""
         if self._owns_connection:
             self._connection.close()
 

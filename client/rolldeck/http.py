@@ -131,7 +131,6 @@ class Connection(Closing):
         self._pool = _pool_for(parts)
 
     def close(self) -> None:
-        """Close the sockets."""
         self._pool.clear()
 
     def send(self, call: Call) -> Response:

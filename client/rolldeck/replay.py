@@ -64,7 +64,6 @@ class ReplayBufferInterface(Closing):
         self._root = f"/api/v1/runs/{quote(run, safe='')}/fragments"
 
     def close(self) -> None:
-        """Close the sockets."""
         if self._owns_connection:
             self._connection.close()
 

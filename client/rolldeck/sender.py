@@ -57,7 +57,6 @@ class GroupSender(Closing):
         self._connection = connection or Connection(url, token)
 
     def close(self) -> None:
-        """Close the sockets."""
         if self._owns_connection:
             self._connection.close()
 

@@ -45,7 +45,6 @@ class TensorStore(Closing):
         self._path = f"/api/v1/runs/{run}/tensors"
 
     def close(self) -> None:
-        """Close the sockets."""
         self._connection.close()
 
     def put(self, values: Mapping[str, Value]) -> None:

@@ -204,10 +204,6 @@ class Adapters:
                 self._release(version)
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`.
-
-        New requests then use them; requests in progress keep their adapter.
-        """
         expected = adapter_shapes(self._base.shapes(), self._adapter)
         given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if given != expected:
@@ -227,12 +223,10 @@ class Adapters:
             self._unload_unused()
 
     def repair(self) -> bool:
-        """Load the adapter in use into replicas without it; return whether there were any."""
         with locked(self._folder), self.used() as adapter:
             return adapter.version != NOTHING and self._load(adapter.version)
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._replicas.reports()
 
     def close(self) -> None:

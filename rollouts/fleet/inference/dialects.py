@@ -232,7 +232,6 @@ class CompletionsDialect:
     """Maximum number of stop texts, as in OpenAI's API. Workers cut answers at the others."""
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
-        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         return {
             "model": adapter or model,
@@ -255,7 +254,6 @@ class CompletionsDialect:
         }
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
-        """Return the answers in the order of their indices; see :class:`Dialect`."""
         completion = decoded(content, Completion)
         _check_model(completion.model, expected)
         return [
@@ -294,7 +292,6 @@ class VllmDialect:
     fallback: Dialect | None = CompletionsDialect()
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
-        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": 1 if sampling.is_greedy else prompt.answers,
@@ -317,7 +314,6 @@ class VllmDialect:
         }
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
-        """Return the answers in the order of their indices; see :class:`Dialect`."""
         generated = decoded(content, Generated)
         _check_model(generated.model or "", expected)
         return [
@@ -343,7 +339,6 @@ class SglangDialect:
     fallback: Dialect | None = None
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:  # noqa: ARG002 single-model server
-        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": prompt.answers,
@@ -360,7 +355,6 @@ class SglangDialect:
         return body | ({"lora_path": adapter} if adapter else {})
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
-        """Return the answers in the order of their indices; see :class:`Dialect`."""
         given = decoded(content, SglangAnswer | list[SglangAnswer])  # type: ignore[arg-type]
         return [
             self._one(index, one.meta_info, expected)

@@ -136,7 +136,6 @@ class HttpInferenceServer:
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         if self._dialect.filters_logprobs and not self._is_fixed:
             _check_unfiltered(prompts)
         if self._sleep is not None:
@@ -155,18 +154,11 @@ class HttpInferenceServer:
         ]
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load other weights into the server, unless another worker has done it.
-
-        Raises:
-            InferenceFailed: If the server refuses or cannot be reached.
-            WeightsDoNotFit: If they do not match its model.
-        """
         if self._sleep is not None:
             self._sleep.wake()
         self._weights.update(tensors, version)
 
     def rest(self) -> None:
-        """Put the server to sleep until the next request, if it is configured to sleep."""
         if self._sleep is not None:
             self._sleep.rest()
 
@@ -185,11 +177,9 @@ class HttpInferenceServer:
         )
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._weights.replicas()
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
-        """Wait until the server is healthy; return False on timeout or stop."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:

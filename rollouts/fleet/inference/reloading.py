@@ -62,7 +62,6 @@ class VllmReload:
         self._is_checked = False
 
     def label(self) -> str | None:
-        """Return the label of the weights in use; see :class:`FolderServer`."""
         return _reported(self._http, "/weight_info")
 
     def check(self, names: Collection[str]) -> None:
@@ -81,7 +80,6 @@ class VllmReload:
         self._is_checked = True
 
     def reload(self, folder: Path, label: str) -> None:  # noqa: ARG002 the folder of the start
-        """Reload and label the weights; see :class:`FolderServer`."""
         with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
             post_json(self._http, "/collective_rpc", {"method": "reload_weights"})
             post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
@@ -108,15 +106,12 @@ class SglangReload:
         self._http, self._model = http, model
 
     def label(self) -> str | None:
-        """Return the label of the weights in use; see :class:`FolderServer`."""
         return _reported(self._http, "/model_info")
 
     def check(self, names: Collection[str]) -> None:  # noqa: ARG002 any names
-        """Check the served model."""
         check_model(self._http, self._model)
 
     def reload(self, folder: Path, label: str) -> None:
-        """Reload and label the weights; see :class:`FolderServer`."""
         pause: Request = ("/pause_generation", {"mode": "retract"})
         with paused(self._http, pause, ("/continue_generation", {})):
             body = {"model_path": str(folder), "flush_cache": True, "weight_version": label}

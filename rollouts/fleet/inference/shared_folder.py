@@ -185,7 +185,6 @@ class SharedFolder:
         return marker.version if marker.oldest is None else marker.oldest
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
         with locked(self._folder):
             marker = self._marker()
             if marker.version > version:
@@ -210,7 +209,6 @@ class SharedFolder:
             return self._roll(marker, marker.written or marker.version)
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._replicas.reports()
 
     def _roll(self, marker: "_Marker", version: Version) -> bool:

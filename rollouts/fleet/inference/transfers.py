@@ -175,11 +175,9 @@ class TransferredWeights:
         return max(self._versions())
 
     def oldest(self) -> Version:
-        """Return the oldest version that a replica uses; raises like `current`."""
         return min(self._versions())
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
         if self._newest is not None and self._newest[1] > version:
             return
         try:
@@ -194,7 +192,6 @@ class TransferredWeights:
         return self._newest is not None and self._roll(*self._newest)
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._replicas.reports()
 
     def _roll(self, tensors: Mapping[str, Any], version: Version) -> bool:

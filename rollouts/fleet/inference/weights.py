@@ -55,21 +55,17 @@ class FixedWeights:
     """Weights of a server that is only evaluated; their version is unknown."""
 
     def current(self) -> Version:
-        """Return the version of unknown weights."""
         return NOTHING
 
     oldest = current
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Raise InferenceFailed: the weights are not replaced."""
         raise InferenceFailed(f"{len(tensors)} tensors of {version} for a server that is fixed")
 
     def repair(self) -> bool:
-        """Change nothing: the weights are not replaced."""
         return False
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return an empty list: no replica is updated."""
         return []
 
 
