@@ -135,7 +135,7 @@ def encode(
     header: dict[str, Entry | Mapping[str, str]] = {}
     if metadata:
         header["__metadata__"] = metadata
-    chunks: list[NDArray[Any]] = []
+    chunks: list[memoryview] = []
     offset = 0
     # Sorted by item size, largest first, which keeps tensors aligned as in the reference code.
     for name in sorted(tensors, key=lambda key: (-tensors[key].dtype.itemsize, key)):
@@ -148,7 +148,7 @@ def encode(
         chunk = chunk.reshape(-1).view(np.uint8)
         span = (offset, offset + len(chunk))
         header[name] = Entry(kind, list(array.shape), span)
-        chunks.append(chunk)
+        chunks.append(chunk.data)
         offset = span[1]
     head = msgspec.json.encode(header)
     head += b" " * (-len(head) % 8)

@@ -27,7 +27,7 @@ MOST_TRIES: Final = 4
 CONTEXT_TOKENS: Final = 8
 """Equal tokens before an answer that are decoded too: their end can change a first space."""
 UNKNOWN_CHARACTER: Final = "\ufffd"
-MOST_TRIES: Final = 256
+MOST_BRACES: Final = 256
 """Maximum number of braces before a difference at which a JSON value may begin."""
 
 
@@ -61,7 +61,7 @@ def matched_length(written: str, rendered: str, calls: Sequence[ReportedCall]) -
     begin = place = 0
     rest = calls
     while True:
-        shared = _shared(written[begin:], rendered[place:])
+        shared = _equal_characters(written[begin:], rendered[place:])
         if begin + shared == len(written):
             return place + shared
         found = _call_at(written, begin, rendered, place, shared, rest)
@@ -89,7 +89,7 @@ def _call_at(
         calls: Calls that may follow; the result has those after the found one.
     """
     brace = shared
-    for _ in range(MOST_TRIES):
+    for _ in range(MOST_BRACES):
         brace = written.rfind("{", begin, begin + brace) - begin
         if brace < 0:
             return None
@@ -122,7 +122,7 @@ def _object(text: str, begin: int) -> tuple[dict[str, Any], int] | None:
     return (value, end) if isinstance(value, dict) else None
 
 
-def _shared(one: str, other: str) -> int:
+def _equal_characters(one: str, other: str) -> int:
     """Return the number of equal characters at the beginning of both."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Annotated, Any, Final
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -42,20 +42,25 @@ SGLANG_TOKENS: Final = 128
 """SGLang's default."""
 
 
-class TokenSampling(Struct, frozen=True, kw_only=True):
-    """The supported part of vLLM's ``sampling_params``."""
+class Sampling(Struct, frozen=True, kw_only=True):
+    """The supported part of ``sampling_params``, common to vLLM and SGLang."""
 
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    """Without it, an answer continues to the end of the context."""
     temperature: Temperature = 1.0
     top_p: Share = 1.0
-    top_k: Annotated[int, Meta(ge=-1)] = 0
+    top_k: Annotated[int, Meta(ge=-1)] = -1
     n: Annotated[int, Meta(ge=1, le=1024)] = 1
     stop: Stop | Stops | None = None
     stop_token_ids: TokenIds | None = None
+    ignore_eos: bool = False
+
+
+class TokenSampling(Sampling, frozen=True, kw_only=True):
+    """vLLM's ``sampling_params``."""
+
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """Without it, an answer continues to the end of the context."""
     include_stop_str_in_output: bool = False
     seed: int | None = None
-    ignore_eos: bool = False
     extra_args: dict[str, Any] | None = None
     logprobs: LogprobCount | None = None
     detokenize: bool = True
@@ -100,19 +105,28 @@ def response_of(identity: str, choices: Sequence[dict[str, Any]]) -> dict[str, A
     return {"request_id": identity, "choices": list(choices), "prompt_logprobs": None}
 
 
-class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """The supported part of SGLang's ``sampling_params``."""
+class SglangSampling(Sampling, frozen=True, kw_only=True):
+    """SGLang's ``sampling_params``."""
 
-    max_new_tokens: Annotated[int, Meta(ge=1)] | None = None
-    temperature: Temperature = 1.0
-    top_p: Share = 1.0
-    top_k: Annotated[int, Meta(ge=-1)] = -1
-    n: Annotated[int, Meta(ge=1, le=1024)] = 1
-    stop: Stop | Stops | None = None
-    stop_token_ids: TokenIds | None = None
-    no_stop_trim: bool = False
-    ignore_eos: bool = False
-    sampling_seed: int | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] | None = field(default=None, name="max_new_tokens")
+    include_stop_str_in_output: bool = field(default=False, name="no_stop_trim")
+    seed: int | None = field(default=None, name="sampling_seed")
+
+
+def completion_of(params: TokenSampling | SglangSampling) -> CompletionRequest:
+    """Return the parameters as those of a completion."""
+    return CompletionRequest(
+        prompt="",
+        temperature=params.temperature,
+        top_p=params.top_p,
+        top_k=params.top_k,
+        n=params.n,
+        stop=params.stop,
+        stop_token_ids=params.stop_token_ids,
+        include_stop_str_in_output=params.include_stop_str_in_output,
+        seed=params.seed,
+        ignore_eos=params.ignore_eos,
+    )
 
 
 class GenerateRequest(Struct, kw_only=True):
@@ -121,7 +135,7 @@ class GenerateRequest(Struct, kw_only=True):
     text: str | Annotated[list[str], Meta(min_length=1)] | None = None
     input_ids: Annotated[list[Any], Meta(min_length=1)] | None = None
     """Tokens of one prompt, or of several."""
-    sampling_params: SamplingRequest = SamplingRequest()
+    sampling_params: SglangSampling = SglangSampling()
     return_logprob: bool = False
 
 
@@ -129,12 +143,6 @@ class SglangApi:
     """SGLang's format of :class:`rollouts.fleet.engine.generate_api.GenerateApi`."""
 
     def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
-        """Set up the format.
-
-        Args:
-            api: API that generates.
-            tokenizer: Tokenizer of its model.
-        """
         self._api, self._tokenizer = api, tokenizer
 
     async def generate(self, request: Request, raw: dict[str, Any]) -> Response:
@@ -156,20 +164,8 @@ class SglangApi:
             answers_each=params.n,
             tokenizer=self._tokenizer,
         )
-        completion = CompletionRequest(
-            prompt="",
-            temperature=params.temperature,
-            top_p=params.top_p,
-            top_k=params.top_k,
-            n=params.n,
-            stop=params.stop,
-            stop_token_ids=params.stop_token_ids,
-            include_stop_str_in_output=params.no_stop_trim,
-            seed=params.sampling_seed,
-            ignore_eos=params.ignore_eos,
-        )
-        most = params.max_new_tokens or SGLANG_TOKENS
-        choices = await self._api.choices(request, shape, completion, most)
+        most = params.max_tokens or SGLANG_TOKENS
+        choices = await self._api.choices(request, shape, completion_of(params), most)
         answers = [_answer(choice, shape) for choice in choices]
         return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
 
@@ -217,13 +213,6 @@ class VllmApi:
     """The route for the same engine."""
 
     def __init__(self, api: OpenAiApi, tokenizer: Tokenizer, *, context: int) -> None:
-        """Set up the route.
-
-        Args:
-            api: API that generates.
-            tokenizer: Tokenizer of its model.
-            context: Maximum length of a prompt and its answer together.
-        """
         self._api, self._tokenizer, self._context = api, tokenizer, context
 
     @property
@@ -253,18 +242,6 @@ class VllmApi:
             answers_each=params.n,
             tokenizer=self._tokenizer,
         )
-        completion = CompletionRequest(
-            prompt="",
-            temperature=params.temperature,
-            top_p=params.top_p,
-            top_k=params.top_k,
-            n=params.n,
-            stop=params.stop,
-            stop_token_ids=params.stop_token_ids,
-            include_stop_str_in_output=params.include_stop_str_in_output,
-            seed=params.seed,
-            ignore_eos=params.ignore_eos,
-        )
         most = params.max_tokens or self._context
         choices = [
             choice_of(
@@ -274,7 +251,7 @@ class VllmApi:
                 versions=choice.versions,
                 finish=choice.finish,
             )
-            for choice in await self._api.choices(request, shape, completion, most)
+            for choice in await self._api.choices(request, shape, completion_of(params), most)
         ]
         return JSONResponse(response_of(shape.identity, choices))
 
@@ -307,12 +284,6 @@ class GenerateApi:
     """A route in addition to the OpenAI-compatible ones, for the same engine."""
 
     def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
-        """Set up the route.
-
-        Args:
-            api: API that generates.
-            tokenizer: Tokenizer of its model.
-        """
         self._api, self._tokenizer = api, tokenizer
         self._sglang = SglangApi(api, tokenizer)
 

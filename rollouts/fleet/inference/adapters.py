@@ -106,13 +106,6 @@ class AdapterServer:
     """A replica that loads adapters at run time."""
 
     def __init__(self, http: httpx.Client, *, kind: str, model: str = "") -> None:
-        """Prepare the requests.
-
-        Args:
-            http: Client of the replica.
-            kind: Kind of server, ``vllm`` or ``sglang``.
-            model: Name of the adapted model; empty if any is accepted.
-        """
         self._http, self._kind, self._model = http, kind, model
         self._load, self._unload = PATHS[kind]
 

@@ -47,17 +47,11 @@ class FolderServer(Protocol):
 class VllmReload:
     """vLLM, started on the folder with ``VLLM_SERVER_DEV_MODE=1``.
 
-    Requests in progress keep their tokens and continue. Source of the routes:
-    ``vllm/entrypoints/serve/dev`` and ``vllm/entrypoints/rl`` in vLLM.
+    An empty `model` accepts any. Requests in progress keep their tokens and continue. Source of the
+    routes: ``vllm/entrypoints/serve/dev`` and ``vllm/entrypoints/rl`` in vLLM.
     """
 
     def __init__(self, http: httpx.Client, *, model: str = "") -> None:
-        """Prepare the requests.
-
-        Args:
-            http: Client of the server.
-            model: Name of the served model; empty if any is accepted.
-        """
         self._http, self._model = http, model
         self._is_checked = False
 
@@ -102,7 +96,6 @@ class SglangReload:
     """SGLang; requests in progress recompute their cache and continue."""
 
     def __init__(self, http: httpx.Client, *, model: str = "") -> None:
-        """Prepare the requests; see :class:`VllmReload`."""
         self._http, self._model = http, model
 
     def label(self) -> str | None:

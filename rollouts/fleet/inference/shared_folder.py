@@ -48,7 +48,6 @@ class CheckpointFiles:
     """Files of the weights in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Name the folder; nothing is read."""
         self._folder = folder
 
     def shapes(self) -> dict[str, Shape]:
@@ -157,16 +156,12 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 class SharedFolder:
-    """Route through a folder from which the server's replicas read weights on request."""
+    """Route through a folder from which the server's replicas read weights on request.
+
+    The replicas see the folder under the same path.
+    """
 
     def __init__(self, folder: Path, replicas: Mapping[str, FolderServer], *, run: str) -> None:
-        """Prepare the route without replacing weights.
-
-        Args:
-            folder: Folder of the weights; the replicas see it under the same path.
-            replicas: Replicas by address.
-            run: Name or key of the run that trains the weights.
-        """
         self._folder, self._run = folder, run
         self._files = CheckpointFiles(folder)
         self._replicas = Replicas(replicas)

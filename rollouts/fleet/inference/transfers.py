@@ -150,12 +150,6 @@ class TransferredWeights:
     """
 
     def __init__(self, replicas: "Mapping[str, VllmTransfer]", *, run: str) -> None:
-        """Prepare the route without replacing weights.
-
-        Args:
-            replicas: Replicas by address.
-            run: Name or key of the run that trains the weights.
-        """
         self._replicas, self._run = Replicas(replicas), run
         self._newest: tuple[Mapping[str, Any], Version] | None = None
         """The last version that this worker transferred, for replicas that are started again."""
@@ -219,12 +213,6 @@ class VllmTransfer:
     """A replica of vLLM with the backend `rolldeck`."""
 
     def __init__(self, http: httpx.Client, *, model: str = "") -> None:
-        """Prepare the requests.
-
-        Args:
-            http: Client of the replica.
-            model: Name of the served model; empty if any is accepted.
-        """
         self._http, self._model = http, model
         self._reload = VllmReload(http, model=model)
 

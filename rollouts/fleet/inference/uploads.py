@@ -18,12 +18,6 @@ class UploadedWeights:
     """Route for `rolldeck serve`, whose answers carry the version of each token."""
 
     def __init__(self, replicas: Mapping[str, httpx.Client], *, run: str) -> None:
-        """Prepare the route.
-
-        Args:
-            replicas: Clients by address.
-            run: Name of the run; a server holds the weights of one run.
-        """
         self._replicas, self._run = Replicas(replicas), run
 
     def current(self) -> Version:

@@ -207,11 +207,6 @@ class AnthropicMessages:
     path: ClassVar[str] = "chat/completions"
 
     def __init__(self, body: Json) -> None:
-        """Translate a request.
-
-        Raises:
-            Refusal: If it is invalid, or needs something that capture does not support.
-        """
         request = read_request(body)
         chat = as_chat(request, body)
         self.model, self.is_streamed = request.model, bool(request.stream)

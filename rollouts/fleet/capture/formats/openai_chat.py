@@ -18,11 +18,6 @@ class OpenAiCompletions:
     path: ClassVar[str] = "completions"
 
     def __init__(self, body: Json) -> None:
-        """Add the fields for capture to a request.
-
-        Raises:
-            Refusal: If a field that capture needs has another type.
-        """
         model = body.get("model") or ""
         if not isinstance(model, str):
             raise Refusal("model: must be a string", status=400, param="model")

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.environments.rules import Cluster, DiskRoom, findings
+from rollouts.environments import rules as findings
+from rollouts.environments.rules import Cluster, DiskRoom
 from rollouts.fleet.manager.placement import NodeRoom
 from runs.config.rules.run_config import PRESETS, RunConfig, parse
 
