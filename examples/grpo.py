@@ -41,13 +41,21 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.behavior_cloning import clone_behavior
 from rollouts.fleet.engine.building import Built, build
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
-from rollouts.fleet.engine.lora import AdaptedModel, PolicyModel, published_tensors, restore
+from rollouts.fleet.engine.lora import (
+    AdaptedModel,
+    PolicyModel,
+    published_tensors,
+    restore,
+    whole,
+)
 from rollouts.fleet.engine.tokenizers import (
+    ByteTokenizer,
+    CharTokenizer,
     Tokenizer,
     TokenizerUnusable,
     load_tokenizer,
+    save_tokenizer,
 )
-from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.policies.base import tensor_of
 from rollouts.tasks.rules.task import Task
@@ -303,6 +311,45 @@ def policy_setup(registration: TrainerRegistration, args: argparse.Namespace) ->
     demonstrated = {name: lesson_task(language.lessons[name]) for name in names}
     steps = registration.config["num_steps"]
     return PolicySetup(model, built.tokenizer, temperature, seed, steps, demonstrated=demonstrated)
+
+
+class CheckpointFolder:
+    """Folder of the newest weights, in the inference server's format, and the optimizer state."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """Store the folder; with None nothing is saved."""
+        self._folder = folder
+
+    def save(
+        self,
+        model: PolicyModel,
+        optimizer: torch.optim.Optimizer,
+        tokenizer: Tokenizer,
+        *,
+        step: int,
+    ) -> None:
+        """Write version `step`, each file atomically; an adapter is merged into its model."""
+        if self._folder is None:
+            return
+        checkpoints.save(whole(model), self._folder)
+        if isinstance(tokenizer, ByteTokenizer | CharTokenizer):
+            save_tokenizer(tokenizer, self._folder)
+        part = self._folder / "optimizer.pt.part"
+        torch.save({"step": step, "state": optimizer.state_dict()}, part)
+        part.replace(self._folder / "optimizer.pt")
+
+    def restore(self, optimizer: torch.optim.Optimizer, *, step: int) -> bool:
+        """Load the optimizer's state of version `step`; return whether it exists."""
+        path = self._folder / "optimizer.pt" if self._folder else None
+        kept = (
+            torch.load(path, weights_only=True, map_location="cpu")
+            if path and path.exists()
+            else {}
+        )
+        if kept.get("step") != step:
+            return False
+        optimizer.load_state_dict(kept["state"])
+        return True
 
 
 def initialize(

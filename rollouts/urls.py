@@ -8,7 +8,7 @@ from rollouts.control.api import weight_syncs as deliveries
 from rollouts.curriculum import api as lessons
 from rollouts.diagnosis import api as diagnosis
 from rollouts.diagnosis.api import PipelineView
-from rollouts.environments.api import checks, environments
+from rollouts.environments import api as environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
 from rollouts.metrics.api import annotations, comparisons, layouts, metrics
@@ -25,7 +25,7 @@ urlpatterns = [
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
     path("comparisons", comparisons.ComparisonsView.as_view()),
     path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
-    path("run-checks", checks.RunChecksView.as_view()),
+    path("run-checks", environments.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/syncs", deliveries.WeightSyncsView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
     path("runs/<slug:run>/pipeline", PipelineView.as_view()),

@@ -8,7 +8,7 @@ from isal.isal_zlib import crc32
 
 from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
-from buffer.tensors.rules import AFTER_PREFIX, header_of
+from buffer.tensors.rules import AFTER_PREFIX, begin_of
 from web.rules.errors import ApiError, NotFound, TooLarge
 
 
@@ -79,7 +79,7 @@ def read_tensors(run_id: int, keys: Iterable[str]) -> list[bytes]:
             where = row.name or f"object {row.object}"
             raise TensorLost(f"the bytes of tensor {row.key!r} are missing or damaged in {where}")
         contents.append(content)
-    return [header_of(row[:5] for row in rows), *contents]
+    return [begin_of(row[:5] for row in rows), *contents]
 
 
 def _rows(run_id: int, keys: list[str]) -> list[_Row]:

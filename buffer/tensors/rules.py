@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rolldeck.safetensors_header import LENGTH_BYTES, Entry, Tensor, header_length, parse
+from rolldeck.safetensors import LENGTH_BYTES, Entry, Tensor, header_of
 from rolldeck.wire import InvalidMessage
 from web.rules.errors import FieldError, InvalidData
 
@@ -39,8 +39,7 @@ def parts_of(body: bytes) -> list[Part]:
             dtype, a shape that does not fit its bytes, or an invalid key.
     """
     try:
-        length = header_length(body[:LENGTH_BYTES], file_bytes=len(body))
-        header = parse(body[LENGTH_BYTES : LENGTH_BYTES + length], file_bytes=len(body))
+        header = header_of(body)
     except InvalidMessage as error:
         raise InvalidTensors("body", str(error)) from error
     if not header.tensors:
@@ -56,7 +55,7 @@ def parts_of(body: bytes) -> list[Part]:
         if len(codec) > MOST_CODEC_CHARACTERS or "\x00" in codec:
             message = f"metadata {name!r}: at most {MOST_CODEC_CHARACTERS} characters without NUL"
             raise InvalidTensors("body", message)
-    start = LENGTH_BYTES + length
+    start = LENGTH_BYTES + header.header_bytes
     return [
         Part(tensor, start + tensor.begin, header.metadata.get(tensor.name, ""))
         for tensor in header.tensors
@@ -96,7 +95,7 @@ def check_moves(moves: Mapping[str, str]) -> None:
         before = prefix
 
 
-def header_of(tensors: Iterable[tuple[str, str, list[int], int, str]]) -> bytes:
+def begin_of(tensors: Iterable[tuple[str, str, list[int], int, str]]) -> bytes:
     """Return the begin of a safetensors file, up to the bytes of the first tensor.
 
     Args:

@@ -7,16 +7,16 @@ import time
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from rolldeck.errors import RolldeckError, Unreachable
-from rolldeck.http import RETRIED_STATUSES, Backoff, Connection
+from rolldeck.http import RETRIED_STATUSES, Backoff, Connection, Response
 from rolldeck.wire import InvalidMessage
 
 logger = logging.getLogger("rolldeck")
 
 MIN_SILENT_ATTEMPTS: Final = 4
 """Minimum number of consecutive attempts without a byte before a download fails."""
+PIECE_BYTES: Final = 1 << 20
+"""A broken download continues after the last byte of its pieces."""
 PAUSES: Final = Backoff(first_seconds=0.2, most_seconds=2.0)
 
 
@@ -71,7 +71,7 @@ def save(connection: Connection, path: str, target: Path) -> int:
     begun = target.with_name(f"{target.name}.part")
     try:
         with connection.opened(path, {}) as answer, begun.open("wb") as file:
-            size_bytes = sum(file.write(part) for part in answer.iter_bytes())
+            size_bytes = sum(file.write(part) for part in answer.stream(PIECE_BYTES))
         begun.replace(target)
     finally:
         begun.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
     try:
         with connection.opened(path, headers) as answer:
             have = have if _continues_at(answer, have) else 0
-            for chunk in answer.iter_raw():
+            for chunk in answer.stream(PIECE_BYTES, decode_content=False):
                 if have + len(chunk) > len(kept):
                     raise InvalidMessage(f"{path} is longer than the {len(kept)} bytes announced")
                 kept[have : have + len(chunk)] = chunk
@@ -109,7 +109,7 @@ def _further(connection: Connection, path: str, kept: bytearray, have: int, *, t
     return have
 
 
-def _continues_at(answer: httpx.Response, have: int) -> bool:
+def _continues_at(answer: Response, have: int) -> bool:
     """Return whether the response begins at byte `have`, as requested."""
     span = answer.headers.get("Content-Range", "")
-    return answer.status_code == 206 and span.startswith(f"bytes {have}-")
+    return answer.status == 206 and span.startswith(f"bytes {have}-")

@@ -1,10 +1,8 @@
-"""Schemas of the events inside a fleet, as sent in its reports."""
+"""Schemas of the events inside a fleet, as sent in its reports, and of published weights."""
 
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
-
-from rolldeck.weights_wire import LargeCount
 
 # Limits of PostgreSQL's integer and bigint; versions as reported by fleets.
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -19,13 +17,63 @@ ReportedWorkerState = Literal[
 ]
 ReportedSlotState = Literal["starting", "stepping", "waiting", "restarting", "failed", "stopped"]
 
-
 # Limits of values from the `info` of environments.
 INFO_NAMES_AT_MOST: Final = 64
 INFO_NAME_LENGTH: Final = 64
 INFO_NAME_PATTERN: Final = r"^[\w./ -]+$"
 InfoScope = Literal["episode", "step"]
 InfoProblem = Literal["out_of_range", "invalid_name", "too_many_names"]
+LargeCount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Range of a PostgreSQL bigint."""
+
+
+class TensorSpec(Struct, frozen=True, kw_only=True):
+    """One tensor of a weights file; dtype in safetensors' notation (F32, BF16, I64)."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+
+
+class WeightsManifest(Struct, frozen=True, kw_only=True):
+    """Expected content of a weights file, checked by the platform and by every reader."""
+
+    epoch: Annotated[int, Meta(ge=0, lt=1 << 31)]
+    step: Annotated[int, Meta(ge=-1, lt=1 << 31)]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    size_bytes: Annotated[int, Meta(ge=8, le=2**63 - 1)]
+    tensors: Annotated[list[TensorSpec], Meta(min_length=1)]
+
+
+class WeightsTransfers(Struct, frozen=True, kw_only=True):
+    """Counts of the versions offered to a worker since the start of its incarnation."""
+
+    received: LargeCount = 0
+    adopted: LargeCount = 0
+    superseded: LargeCount = 0
+    """Versions replaced by a later one before they were used."""
+    refused: LargeCount = 0
+    """Versions whose tensors do not match the policy."""
+    failed: LargeCount = 0
+    """Failed attempts to receive a version."""
+    received_bytes: LargeCount = 0
+    seconds: Annotated[float, Meta(ge=0)] = 0.0
+    """Time spent receiving."""
+    order: LargeCount = 0
+    """Number of the newest weight order that the worker follows."""
+
+
+class ReplicaReport(Struct, frozen=True, kw_only=True):
+    """A replica of a run's inference server, as a worker has reached it."""
+
+    address: Annotated[str, Meta(max_length=200)]
+    """Host and port."""
+    version: tuple[int, int] | None = None
+    """Epoch and step that the worker last found or loaded there; null: none yet."""
+    contact_seconds: float | None = None
+    """Time since its last response to an update or a check; null: never."""
+    error: Annotated[str, Meta(max_length=300)] = ""
+    """Reason why it could not be reached at the last attempt; empty if it could."""
 
 
 class InfoSum(Struct, frozen=True, kw_only=True):

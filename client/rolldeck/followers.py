@@ -105,7 +105,6 @@ class Follower(Closing):
         self._root = f"{self._run}/followers/{quote(name, safe='')}"
 
     def close(self) -> None:
-        """Close the sockets; the follower keeps its position on the platform."""
         if self._owns_connection:
             self._connection.close()
 
@@ -155,7 +154,7 @@ class Follower(Closing):
             wait_seconds=wait_seconds,
         )
         answer = self._connection.send(call)
-        return None if answer.status_code == 204 else Followed.decode(answer.content)
+        return None if answer.status == 204 else Followed.decode(answer.data)
 
     def ack(self, items: Followed) -> FollowerState:
         """Acknowledge items, so that the following ones come next.

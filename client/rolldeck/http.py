@@ -5,27 +5,38 @@ A call is repeated only if that is harmless: its method is idempotent, or it car
 bounds all retries.
 """
 
+import json
 import logging
+import os
 import random
+import ssl
 import time
 import uuid
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-import httpx
+import certifi
 import msgspec
+import urllib3
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.fields import RequestField
+from urllib3.filepost import choose_boundary
+from urllib3.util.request import ACCEPT_ENCODING
 
 from rolldeck import tracing
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
-from rolldeck.transport import transport_for
 
 Params = Mapping[str, str | int | float]
+Body = bytes | list[bytes] | None
+Response = urllib3.BaseHTTPResponse
 
 logger = logging.getLogger("rolldeck")
 
@@ -35,6 +46,8 @@ RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 # The first attempt with the same key is still in progress; its result will be available.
 RETRIED_CODES: Final = frozenset({"in_flight"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+MOST_IDLE: Final = 20
+"""Connections of one server that are kept for later requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +77,8 @@ class Call:
     json: object = None
     content: bytes | None = None
     content_type: str = "application/octet-stream"
-    fields: Mapping[str, str] | None = None
     files: Mapping[str, tuple[str, bytes, str]] | None = None
+    """Name, content and type of each file of a form."""
     params: Params | None = None
     accept: str = "application/json"
     wait_seconds: float = 0.0
@@ -100,34 +113,40 @@ class Connection(Closing):
         Raises:
             InvalidRequest: If `url` has no scheme or no host.
         """
-        _check(url)
-        headers = {"User-Agent": "rolldeck-client/0.1"}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
+        parts = _parts_of(url)
+        self._base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self._headers = {
+            "User-Agent": "rolldeck-client/0.1",
+            "Accept-Encoding": ACCEPT_ENCODING,
+        }
+        if parts.username or parts.password:
+            pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        elif token:
+            self._headers["Authorization"] = f"Bearer {token}"
         self.url = url
         self.retry_for_seconds = retry_for_seconds
         self._timeout_seconds = timeout_seconds
         self._backoff = backoff or Backoff()
-        self._http = httpx.Client(base_url=url, headers=headers, transport=transport_for(url))
+        self._pool = _pool_for(parts)
 
     def close(self) -> None:
-        """Close the sockets."""
-        self._http.close()
+        self._pool.clear()
 
-    def send(self, call: Call) -> httpx.Response:
+    def send(self, call: Call) -> Response:
         """Send `call` and return the response, with a status below 400.
 
         Raises:
             Unreachable: If no response arrived before the deadline.
             RolldeckError: A subclass for a refusal by the server, see :mod:`rolldeck.errors`.
         """
-        headers = self._headers(call)
+        body, headers = _content_of(call)
         deadline = time.monotonic() + self.retry_for_seconds + call.wait_seconds
         attempt = 0
         while True:
             attempt += 1
-            failure, wished = self._attempt(call, headers)
-            if isinstance(failure, httpx.Response):
+            failure, wished = self._attempt(call, body, headers)
+            if isinstance(failure, Response):
                 return failure
             wait = wished
             if wait is None:
@@ -156,13 +175,13 @@ class Connection(Closing):
             RolldeckError: As :meth:`send` does.
         """
         answer = self.send(call)
-        if not answer.content:
+        if not answer.data:
             return None
         try:
-            return msgspec.json.decode(answer.content)
+            return msgspec.json.decode(answer.data)
         except msgspec.DecodeError as error:
             raise InvalidAnswer(
-                status=answer.status_code,
+                status=answer.status,
                 code="bad_answer",
                 detail=f"{call.method} {call.path} returned no JSON; is {self.url} a server?",
             ) from error
@@ -187,87 +206,131 @@ class Connection(Closing):
             query["cursor"] = page["next"]
 
     @contextmanager
-    def opened(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def opened(self, path: str, headers: Mapping[str, str]) -> Iterator[Response]:
         """Open the response to a GET, with a status below 300 and an unread body.
 
         Raises:
             Unreachable: If the connection fails, also while the block reads the body.
             RolldeckError: A subclass for a refusal by the server.
         """
+        call = Call(method="GET", path=path)
+        headers = {**headers, **tracing.headers()}
         try:
-            with self._http.stream(
-                "GET",
-                path,
-                headers={**headers, **tracing.headers()},
-                timeout=self._timeout_seconds,
-            ) as answer:
-                if answer.status_code >= 300:
-                    answer.read()
-                    raise error_of(answer.status_code, _body_of(answer))
+            with self._response_to(call, None, headers, is_read=False) as answer:
+                if answer.status >= 300:
+                    raise error_of(answer.status, _decoded(answer.data))
                 yield answer
-        except httpx.TransportError as error:
+        except HTTPError as error:
             raise self._unreachable(error) from error
 
-    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+    def _response_to(
+        self, call: Call, body: Body, headers: Mapping[str, str], *, is_read: bool
+    ) -> Response:
+        return self._pool.urlopen(
+            call.method,
+            self._base + "/" + _with_params(call.path.lstrip("/"), call.params),
+            body=body,
+            headers={**self._headers, **headers},
+            timeout=urllib3.Timeout(
+                connect=self._timeout_seconds, read=self._timeout_seconds + call.wait_seconds
+            ),
+            retries=False,
+            redirect=False,
+            preload_content=is_read,
+        )
+
+    def _unreachable(self, error: HTTPError) -> Unreachable:
         text = f"{self.url}: {type(error).__name__} {error}".strip()
         return Unreachable(status=0, code="unreachable", detail=text)
 
-    def _headers(self, call: Call) -> dict[str, str]:
-        headers = {"Accept": call.accept, **tracing.headers()}
-        if call.method not in SAFE_METHODS and call.is_repeatable:
-            headers["Idempotency-Key"] = call.idempotency_key or str(uuid.uuid4())
-        if call.content is not None:
-            headers["Content-Type"] = call.content_type
-        return headers
-
     def _attempt(
-        self, call: Call, headers: Mapping[str, str]
-    ) -> tuple[httpx.Response, None] | tuple[RolldeckError, float | None]:
+        self, call: Call, body: Body, headers: Mapping[str, str]
+    ) -> tuple[Response, None] | tuple[RolldeckError, float | None]:
         """Return the response, or the error with the wait before a retry.
 
         The wait is None if the client may choose it, and negative if a retry is useless.
         """
-        timeout = httpx.Timeout(
-            self._timeout_seconds, read=self._timeout_seconds + call.wait_seconds
-        )
         try:
-            answer = self._http.request(
-                call.method,
-                call.path,
-                json=call.json,
-                content=call.content,
-                data=call.fields,
-                files=call.files,
-                params=call.params,
-                headers=dict(headers),
-                timeout=timeout,
-            )
-        except httpx.TransportError as error:
+            answer = self._response_to(call, body, headers, is_read=True)
+        except HTTPError as error:
             failure = self._unreachable(error)
-            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            never_sent = isinstance(error, NewConnectionError | ConnectTimeoutError)
             return failure, None if call.is_repeatable or never_sent else -1.0
-        if answer.status_code < 300:
+        if answer.status < 300:
             return answer, None
-        refusal = error_of(answer.status_code, _body_of(answer))
-        retried = answer.status_code in RETRIED_STATUSES or refusal.code in RETRIED_CODES
+        refusal = error_of(answer.status, _decoded(answer.data))
+        retried = answer.status in RETRIED_STATUSES or refusal.code in RETRIED_CODES
         if not (retried and call.is_repeatable):
             return refusal, -1.0
         return refusal, retry_after_seconds(answer.headers.get("Retry-After"), datetime.now(UTC))
 
 
-def _check(url: str) -> None:
+def _content_of(call: Call) -> tuple[Body, dict[str, str]]:
+    """Return the body and the headers of all attempts."""
+    headers = {"Accept": call.accept, **tracing.headers()}
+    if call.method not in SAFE_METHODS and call.is_repeatable:
+        headers["Idempotency-Key"] = call.idempotency_key or str(uuid.uuid4())
+    body: Body = call.content
+    if call.content is not None:
+        headers["Content-Type"] = call.content_type
+    elif call.json is not None:
+        text = json.dumps(call.json, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        body = text.encode()
+        headers["Content-Type"] = "application/json"
+    elif call.files:
+        # A list of pieces, so that the content of a large file is not copied.
+        boundary, body = choose_boundary(), []
+        for name, (filename, content, kind) in call.files.items():
+            field = RequestField(name, content, filename)
+            field.make_multipart(content_type=kind)
+            body += [f"--{boundary}\r\n{field.render_headers()}".encode(), content, b"\r\n"]
+        body.append(f"--{boundary}--\r\n".encode())
+        headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
+        headers["Content-Length"] = str(sum(map(len, body)))
+    return body, headers
+
+
+def _with_params(path: str, params: Params | None) -> str:
+    if not params:
+        return path
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(params)}"
+
+
+def _pool_for(server: SplitResult) -> urllib3.PoolManager:
+    """Return connections to a server, through the proxy that the environment names for it."""
+    options: dict[str, Any] = {"maxsize": MOST_IDLE}
+    if server.scheme == "https":
+        file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        if not file and not folder:
+            file = certifi.where()
+        options["ssl_context"] = ssl.create_default_context(cafile=file, capath=folder)
+    proxies = getproxies()
+    proxy = proxies.get(server.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(server.hostname or ""):
+        return urllib3.PoolManager(**options)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if proxy.startswith("socks"):
+        from urllib3.contrib.socks import SOCKSProxyManager
+
+        return SOCKSProxyManager(proxy, **options)
+    auth = urlsplit(proxy).netloc.rpartition("@")[0]
+    options["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(auth) or None)
+    return urllib3.ProxyManager(proxy, **options)
+
+
+def _parts_of(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
+            return parts
     except ValueError:
-        is_valid = False
-    if not is_valid:
-        example = f"http://{url.rpartition('://')[2]}" if url else "http://127.0.0.1:8000"
-        raise InvalidRequest(
-            status=0,
-            code="invalid_url",
-            detail=f"{url!r} is not a valid server URL; use the form {example}",
-        )
+        pass
+    example = f"http://{url.rpartition('://')[2]}" if url else "http://127.0.0.1:8000"
+    raise InvalidRequest(
+        status=0,
+        code="invalid_url",
+        detail=f"{url!r} is not a valid server URL; use the form {example}",
+    )
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
@@ -290,8 +353,8 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
     return max(0.0, (at - now).total_seconds())
 
 
-def _body_of(answer: httpx.Response) -> object:
+def _decoded(content: bytes) -> object:
     try:
-        return msgspec.json.decode(answer.content)
+        return msgspec.json.decode(content)
     except msgspec.DecodeError:
         return None

@@ -64,7 +64,6 @@ class ReplayBufferInterface(Closing):
         self._root = f"/api/v1/runs/{quote(run, safe='')}/fragments"
 
     def close(self) -> None:
-        """Close the sockets."""
         if self._owns_connection:
             self._connection.close()
 
@@ -116,7 +115,7 @@ class ReplayBufferInterface(Closing):
             wait_seconds=wait_seconds,
         )
         answer = self._connection.send(call)
-        return None if answer.status_code == 204 else Batch.decode(answer.content)
+        return None if answer.status == 204 else Batch.decode(answer.data)
 
     def ack(self, batch: Batch) -> None:
         """Acknowledge fetched fragments, so that they are not leased again.

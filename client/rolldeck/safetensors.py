@@ -1,24 +1,27 @@
-"""Write and read safetensors files with numpy alone.
+"""Write and read safetensors files with numpy, and read their headers alone.
 
 Numpy lacks bfloat16 and 8-bit floats. Their bits are stored in structured arrays with one field
 named after the type: ``dtype([("BF16", "<u2")])``. Such arrays can be stored, sent and compared
 like any other; for arithmetic, convert them with :func:`float32_of` or torch
 (``torch.from_numpy(array.view("i2")).view(torch.bfloat16)``).
 
-Source of the format: https://github.com/huggingface/safetensors#format. Eight bytes give the
-length of a JSON header (unsigned, little endian), then the header, then every tensor's bytes in
-C order, little endian, without gaps.
+A file has 8 bytes with the length of the header (unsigned, little endian); the header in JSON,
+which starts with ``{`` and may end in spaces; then every tensor's bytes in C order, little endian.
+The header maps each name to ``{"dtype", "shape", "data_offsets": [begin, end]}``, with offsets
+relative to the end of the header. Offsets leave no gap and reach the end of the file, so every byte
+is accounted for. Source: https://github.com/huggingface/safetensors, README, section "Format".
 """
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.safetensors_header import LENGTH_BYTES, Entry, Header, header_length, parse
 from rolldeck.wire import InvalidMessage, TensorSpec
 
 NAMES: Final = {
@@ -44,6 +47,79 @@ BITS: Final = {
     "F8_E5M2": np.dtype([("F8_E5M2", "u1")]),
 }
 """Structured dtypes for types that numpy lacks, by safetensors name."""
+LENGTH_BYTES: Final = 8
+MAX_HEADER_BYTES: Final = 100_000_000
+DTYPE_BITS: Final = {
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "U16": 16,
+    "I16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "U32": 32,
+    "I32": 32,
+    "F32": 32,
+    "U64": 64,
+    "I64": 64,
+    "F64": 64,
+    "C64": 64,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+}
+
+Natural = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """One tensor in the JSON text."""
+
+    dtype: str
+    shape: Annotated[list[Natural], Meta(max_length=64)]
+    data_offsets: tuple[Natural, Natural]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One tensor of the file; `begin` and `end` count bytes from the end of the header."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of its bytes."""
+        return self.end - self.begin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Tensors of a file, in the order of their bytes."""
+
+    tensors: tuple[Tensor, ...]
+    header_bytes: int
+    """Length of the JSON text, without the eight bytes before it."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def file_bytes(self) -> int:
+        """Required length of the whole file."""
+        body = self.tensors[-1].end if self.tensors else 0
+        return LENGTH_BYTES + self.header_bytes + body
+
+
+class Readable(Protocol):
+    """A file at its beginning."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes."""
 
 
 def encode(
@@ -59,7 +135,7 @@ def encode(
     header: dict[str, Entry | Mapping[str, str]] = {}
     if metadata:
         header["__metadata__"] = metadata
-    chunks: list[bytes] = []
+    chunks: list[memoryview] = []
     offset = 0
     # Sorted by item size, largest first, which keeps tensors aligned as in the reference code.
     for name in sorted(tensors, key=lambda key: (-tensors[key].dtype.itemsize, key)):
@@ -67,11 +143,12 @@ def encode(
         kind = kind_of(array.dtype)
         if kind is None:
             raise InvalidMessage(f"{name}: safetensors has no dtype for {array.dtype}")
-        # np.ascontiguousarray would turn a scalar of shape [] into shape [1].
-        chunk = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        # A view of the array, unless its bytes have another order.
+        chunk = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+        chunk = chunk.reshape(-1).view(np.uint8)
         span = (offset, offset + len(chunk))
         header[name] = Entry(kind, list(array.shape), span)
-        chunks.append(chunk)
+        chunks.append(chunk.data)
         offset = span[1]
     head = msgspec.json.encode(header)
     head += b" " * (-len(head) % 8)
@@ -86,7 +163,7 @@ def specs(content: Content) -> list[TensorSpec]:
     """
     return [
         TensorSpec(name=tensor.name, dtype=tensor.dtype, shape=list(tensor.shape))
-        for tensor in _header_of(content).tensors
+        for tensor in header_of(content).tensors
     ]
 
 
@@ -97,7 +174,7 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
         InvalidMessage: If it is not a complete safetensors file, or holds a type that numpy lacks
             and :data:`BITS` does not have.
     """
-    header = _header_of(content)
+    header = header_of(content)
     tensors: dict[str, NDArray[Any]] = {}
     for tensor in header.tensors:
         flat = np.frombuffer(
@@ -108,15 +185,6 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
         )
         tensors[tensor.name] = flat.reshape(tensor.shape)
     return tensors
-
-
-def metadata_of(content: Content) -> Mapping[str, str]:
-    """Return the metadata in the header of the file `content`.
-
-    Raises:
-        InvalidMessage: If it is not a complete safetensors file.
-    """
-    return _header_of(content).metadata
 
 
 def kind_of(dtype: np.dtype[Any]) -> str | None:
@@ -150,7 +218,77 @@ def _dtype_of(kind: str) -> np.dtype[Any]:
     return found
 
 
-def _header_of(content: Content) -> Header:
-    length = header_length(bytes(content[:LENGTH_BYTES]), file_bytes=len(content))
-    text = bytes(content[LENGTH_BYTES : LENGTH_BYTES + length])
-    return parse(text, file_bytes=len(content))
+def header_of(content: Content) -> Header:
+    """Return the header of the file `content`.
+
+    Raises:
+        InvalidMessage: If it violates the format, or the file is incomplete or has trailing bytes.
+    """
+    length = _header_length(bytes(content[:LENGTH_BYTES]), len(content))
+    return _parsed(bytes(content[LENGTH_BYTES : LENGTH_BYTES + length]), len(content))
+
+
+def read_header(file: Readable, *, file_bytes: int) -> Header:
+    """Return the header as :func:`header_of` does, without reading the tensors."""
+    length = _header_length(file.read(LENGTH_BYTES), file_bytes)
+    return _parsed(file.read(length), file_bytes)
+
+
+def _header_length(prefix: bytes, file_bytes: int) -> int:
+    if len(prefix) < LENGTH_BYTES:
+        raise InvalidMessage(f"{len(prefix)} bytes, at least {LENGTH_BYTES} required for a header")
+    length = int.from_bytes(prefix[:LENGTH_BYTES], "little")
+    if length > MAX_HEADER_BYTES:
+        raise InvalidMessage(f"a header of {length} bytes exceeds the limit {MAX_HEADER_BYTES}")
+    if LENGTH_BYTES + length > file_bytes:
+        raise InvalidMessage(f"the header of {length} bytes exceeds the file of {file_bytes} bytes")
+    return length
+
+
+def _parsed(text: bytes, file_bytes: int) -> Header:
+    if not text.startswith(b"{"):
+        raise InvalidMessage("the header does not start with {")
+    try:
+        raw: dict[str, msgspec.Raw] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        metadata: dict[str, str] = {}
+        if "__metadata__" in raw:
+            metadata = msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
+        tensors = [_tensor(name, entry) for name, entry in raw.items()]
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidMessage(f"invalid header: {error}") from error
+    header = Header(
+        tensors=tuple(sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))),
+        header_bytes=len(text),
+        metadata=metadata,
+    )
+    _check_offsets(header, file_bytes)
+    return header
+
+
+def _tensor(name: str, raw: msgspec.Raw) -> Tensor:
+    entry = msgspec.json.decode(raw, type=Entry)
+    begin, end = entry.data_offsets
+    if entry.dtype not in DTYPE_BITS:
+        raise InvalidMessage(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
+    bits = math.prod(entry.shape) * DTYPE_BITS[entry.dtype]
+    if bits % 8 or end - begin != bits // 8:
+        raise InvalidMessage(
+            f"tensor {name!r}: offsets {begin} to {end} do not fit "
+            f"shape {entry.shape} of {entry.dtype}"
+        )
+    return Tensor(name=name, dtype=entry.dtype, shape=tuple(entry.shape), begin=begin, end=end)
+
+
+def _check_offsets(header: Header, file_bytes: int) -> None:
+    reached = 0
+    for tensor in header.tensors:
+        if tensor.begin != reached:
+            raise InvalidMessage(
+                f"tensor {tensor.name!r} begins at {tensor.begin}, not at {reached}: "
+                "tensors overlap or leave a gap"
+            )
+        reached = tensor.end
+    if header.file_bytes != file_bytes:
+        raise InvalidMessage(
+            f"the file has {file_bytes} bytes, its header describes {header.file_bytes}"
+        )

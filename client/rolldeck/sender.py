@@ -57,7 +57,6 @@ class GroupSender(Closing):
         self._connection = connection or Connection(url, token)
 
     def close(self) -> None:
-        """Close the sockets."""
         if self._owns_connection:
             self._connection.close()
 
@@ -92,8 +91,8 @@ class GroupSender(Closing):
         )
         answer = self._connection.send(call)
         try:
-            return _decode_receipt(answer.content)
+            return _decode_receipt(answer.data)
         except msgspec.DecodeError as error:
             raise InvalidAnswer(
-                status=answer.status_code, code="bad_answer", detail=str(error)
+                status=answer.status, code="bad_answer", detail=str(error)
             ) from error

@@ -45,7 +45,6 @@ class TensorStore(Closing):
         self._path = f"/api/v1/runs/{run}/tensors"
 
     def close(self) -> None:
-        """Close the sockets."""
         self._connection.close()
 
     def put(self, values: Mapping[str, Value]) -> None:
@@ -118,8 +117,8 @@ class TensorStore(Closing):
             accept=SAFETENSORS,
         )
         # Writable, because torch requires it.
-        content = bytearray(self._connection.send(call).content)
-        codecs = safetensors.metadata_of(content)
+        content = bytearray(self._connection.send(call).data)
+        codecs = safetensors.header_of(content).metadata
         return {
             key: Value(array, codecs.get(key, ""))
             for key, array in safetensors.decode(content).items()

@@ -185,9 +185,9 @@ class Trainer(Closing):
             wait_seconds=wait_seconds,
         )
         answer = self._connection.send(call)
-        if answer.status_code == 204:
+        if answer.status == 204:
             return None, answer.headers.get("Rolldeck-Run-Status") in ENDED
-        return Batch.decode(answer.content), False
+        return Batch.decode(answer.data), False
 
     def _share(self, holding: Sequence[Batch]) -> dict[str, Any]:
         ids = [batch.head.id for batch in holding]
@@ -201,7 +201,7 @@ class Trainer(Closing):
         """Return the leased batch with this id again, whole, for any rank of this trainer."""
         path = f"{self._root}/batches/{quote(batch_id, safe='')}"
         answer = self._connection.send(Call(method="GET", path=path, accept=STORED_BATCH))
-        return Batch.decode(answer.content)
+        return Batch.decode(answer.data)
 
     def batches(self, *, wait_seconds: float = 30.0, ahead: int = 0) -> Generator[Batch]:
         """Yield batches until the run has ended; acknowledge each when the next is requested.

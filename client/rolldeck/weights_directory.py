@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from rolldeck.fleet_wire import WeightsManifest
 from rolldeck.safetensors import Content
-from rolldeck.weights_wire import WeightsManifest
 
 KEPT_VERSIONS: Final = 4
 _NAME: Final = re.compile(r"^(\d+)-(-?\d+)-[0-9a-f]{12}\.(json|safetensors)$")

@@ -20,15 +20,20 @@ from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import EpisodeWindow as EpisodeWindow
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
 from rolldeck.fleet_wire import InfoWindow as InfoWindow
+from rolldeck.fleet_wire import LargeCount
 from rolldeck.fleet_wire import MachineUsage as MachineUsage
 from rolldeck.fleet_wire import Name as Name
 from rolldeck.fleet_wire import Note as Note
+from rolldeck.fleet_wire import ReplicaReport as ReplicaReport
 from rolldeck.fleet_wire import ReportedFleetState as ReportedFleetState
 from rolldeck.fleet_wire import ReportedSlotState as ReportedSlotState
 from rolldeck.fleet_wire import ReportedWorkerState as ReportedWorkerState
 from rolldeck.fleet_wire import SlotReport as SlotReport
 from rolldeck.fleet_wire import StageTiming as StageTiming
 from rolldeck.fleet_wire import Step as Step
+from rolldeck.fleet_wire import TensorSpec as TensorSpec
+from rolldeck.fleet_wire import WeightsManifest as WeightsManifest
+from rolldeck.fleet_wire import WeightsTransfers as WeightsTransfers
 from rolldeck.fleet_wire import WorkerEnding as WorkerEnding
 from rolldeck.operator_requests import (
     CordonCommand,
@@ -38,11 +43,6 @@ from rolldeck.operator_requests import (
     RestartCommand,
     StacksRequest,
 )
-from rolldeck.weights_wire import LargeCount
-from rolldeck.weights_wire import ReplicaReport as ReplicaReport
-from rolldeck.weights_wire import TensorSpec as TensorSpec
-from rolldeck.weights_wire import WeightsManifest as WeightsManifest
-from rolldeck.weights_wire import WeightsTransfers as WeightsTransfers
 
 SCHEMA_VERSION: Final = 1
 FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"

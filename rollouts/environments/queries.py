@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db import connection
 
 from rollouts.environments.models import DeniedEnvironment
-from rollouts.environments.rules.figures import Figures, Sample, figures_of
-from rollouts.environments.schemas.environments import (
+from rollouts.environments.rules import Figures, Sample, figures_of
+from rollouts.environments.schemas import (
     EnvironmentDenial,
     EnvironmentKind,
     EnvironmentRun,

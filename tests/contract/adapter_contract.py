@@ -19,9 +19,7 @@ from rollouts.fleet.engine.checkpoints import assign, named_tensors
 from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.inference.adapter_files import adapter_shapes
-from rollouts.fleet.inference.adapter_requests import PATHS
-from rollouts.fleet.inference.adapters import ADAPTERS
+from rollouts.fleet.inference.adapters import ADAPTERS, PATHS, adapter_shapes
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit

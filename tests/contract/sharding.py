@@ -5,7 +5,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from rollouts.fleet.inference.checkpoint_files import INDEX, WEIGHTS
+from rollouts.fleet.inference.shared_folder import INDEX, WEIGHTS
 
 FILES = 3
 

@@ -5,9 +5,8 @@ import threading
 import pytest
 
 from rollouts.fleet.engine.checkpoints import named_tensors
-from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.shared_folder import MARKER
+from rollouts.fleet.inference.shared_folder import MARKER, WEIGHTS
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from tests.contract.inference_contract import (
     FIRST,

@@ -14,12 +14,11 @@ from starlette.responses import Response
 from examples import tiny_checkpoint
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.generate_api import GenerateApi
+from rollouts.fleet.engine.generate_api import GenerateApi, VllmApi
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import load_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.engine.vllm_api import VllmApi
 from tests.stand_ins.inference_servers import listening
 
 CONTEXT = 128

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 
 from rollouts.fleet.engine.checkpoints import named_tensors, save
 from rollouts.fleet.engine.tokenizers import save_tokenizer
-from rollouts.fleet.inference.checkpoint_files import WEIGHTS
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
+from rollouts.fleet.inference.shared_folder import WEIGHTS
 from rollouts.fleet.inference.sleeping import ASLEEP
 from tests.contract.adapter_contract import ADAPTER, adapter_of
 from tests.contract.inference_contract import (

@@ -12,7 +12,7 @@ from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.inference.adapter_files import CONFIG, WEIGHTS
+from rollouts.fleet.inference.adapters import CONFIG, WEIGHTS
 
 
 class AdapterRefused(Exception):

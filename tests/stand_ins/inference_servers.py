@@ -24,10 +24,10 @@ from starlette.types import Message
 
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
+from rollouts.fleet.engine.generate_api import SglangApi
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.openai_messages import Refused
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.sglang_api import SglangApi
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from tests.live_server import QuickServer

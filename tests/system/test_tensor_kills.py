@@ -85,7 +85,7 @@ def test_acknowledged_tensors_survive_kills(tmp_path: Path) -> None:
         for number in numbers:
             expected = arrays_of(number)
             read = Call(method="POST", path=f"{ADDRESS}/read", json={"keys": list(expected)})
-            found = safetensors.decode(connection.send(read).content)
+            found = safetensors.decode(connection.send(read).data)
             assert {key: array.tobytes() for key, array in found.items()} == {
                 key: array.tobytes() for key, array in expected.items()
             }

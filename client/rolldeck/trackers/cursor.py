@@ -94,7 +94,6 @@ class CursorFile(Closing):
         fresh.replace(self.path)
 
     def close(self) -> None:
-        """Release the lock."""
         self._lock.close()
 
     def _read(self, run_id: int) -> Position:

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.environments.queries import EnvironmentUnknown, may_be_named
-from rollouts.environments.schemas.environments import (
+from rollouts.environments.schemas import (
     EnvironmentApproval,
     ProbedEnvironment,
     ProbedEpisode,

@@ -11,9 +11,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from msgspec import UNSET
 
-from rollouts.environments.rules import findings as rules
-from rollouts.environments.rules.findings import Cluster, DiskRoom, Finding
-from rollouts.environments.schemas.checks import CheckRun, FindingRow, RunCheck
+from rollouts.environments import rules
+from rollouts.environments.rules import Cluster, DiskRoom, Finding
+from rollouts.environments.schemas import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services import probes
 from rollouts.fleet.manager.placement import NodeRoom
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from rolldeck.captures import Answer, CallPush, Drawn
-from rollouts.fleet.capture.refusals import Refusal
-from rollouts.fleet.capture.upstream import Choice, Completion, Function, Json, Message, ToolCall
+from rollouts.fleet.capture.upstream import (
+    Choice,
+    Completion,
+    Function,
+    Json,
+    Message,
+    Refusal,
+    ToolCall,
+)
 
 Kind = Literal["chat", "completion", "responses", "messages"]
 MOST_GAP: Final = 1000

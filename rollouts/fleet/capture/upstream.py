@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 
 from rolldeck import tracing
 from rolldeck.captures import Logprob, Token
-from rollouts.fleet.capture.refusals import Refusal
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +25,29 @@ DETOKENIZE_SECONDS: Final = 30.0
 TOKENIZED: Final = ("model", "messages", "tools", "chat_template_kwargs")
 """Fields of a chat completion that its prompt depends on."""
 SHOWN_ERROR: Final = 500
+
+
+class Refusal(Exception):
+    """A request that gets an error as its response.
+
+    Attributes:
+        status: HTTP status; 4xx if the agent can correct the request.
+        param: Field of the request; None if no single field is the cause.
+        code: Code of the inference server's error; None if it sent none.
+        retry_after: Seconds until a retry is useful, as sent by the inference server.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.param, self.code, self.retry_after = status, param, code, retry_after
 
 
 class Function(Struct):

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from rollouts.fleet.engine.engine import Answer
-from rollouts.fleet.engine.text_stream import TextStream
-from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
-from rollouts.fleet.engine.text_stream import TextStream
-from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer
 from rollouts.fleet.engine.transformer import CacheView, KvCache, Transformer
 from rollouts.fleet.policies.transfer import arrays_of
 

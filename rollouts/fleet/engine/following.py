@@ -102,14 +102,6 @@ class WeightsSwap:
         device: str = "cpu",
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Prepare swaps for an engine.
-
-        Args:
-            thread: Thread of the engine.
-            config: Shapes of its model.
-            device: Device of its weights.
-            dtype: Type of its weights.
-        """
         self._thread, self._config = thread, config
         self._device, self._dtype = device, dtype
 

@@ -10,8 +10,7 @@ from rollouts.fleet.engine.answers import Choice
 from rollouts.fleet.engine.engine import Answer, Prompt
 from rollouts.fleet.engine.openai_messages import Refused
 from rollouts.fleet.engine.serving import EngineFailed, EngineThread, PendingGeneration
-from rollouts.fleet.engine.text_stream import TextStream
-from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer
 
 
 class Generation:

@@ -7,9 +7,11 @@ Other fields are refused by name, unless they have no effect; see
 `policy_versions`, ``[[epoch, step, tokens], …]`` in order.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
+
+from rollouts.fleet.engine.engine import Version
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 Share = Annotated[float, Meta(gt=0, le=1)]
@@ -19,6 +21,8 @@ TokenIds = list[Annotated[int, Meta(ge=0)]]
 
 LogprobCount = Annotated[int, Meta(ge=0, le=1)]
 """0 and 1 are the same: log probabilities are those of the sampled tokens."""
+RUN: Final = "run"
+"""Parameter of the weights route, and field of ``/health``, with the run."""
 
 
 class BaseRequest(Struct, kw_only=True):
@@ -90,3 +94,11 @@ class Refused(ValueError):
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         code = self.code or self.status
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": code}}
+
+
+def in_use(run: str, version: Version) -> str:
+    """Return why the server refuses another run than `run`."""
+    return (
+        f"the server holds version {version[0]}/{version[1]} of run {run!r}, and a server serves "
+        "one run at a time. Use another server, or restart this one after that run has ended"
+    )

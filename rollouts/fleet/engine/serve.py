@@ -81,10 +81,9 @@ def _run(
 ) -> None:
     from rollouts.fleet.engine.engine import Engine
     from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
-    from rollouts.fleet.engine.generate_api import GenerateApi
+    from rollouts.fleet.engine.generate_api import GenerateApi, VllmApi
     from rollouts.fleet.engine.openai_api import OpenAiApi
     from rollouts.fleet.engine.serving import EngineThread
-    from rollouts.fleet.engine.vllm_api import VllmApi
     from rollouts.fleet.engine.weights_api import WeightsApi
 
     context = model.config.max_position_embeddings

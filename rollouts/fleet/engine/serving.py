@@ -71,12 +71,6 @@ class EngineThread:
     """Accepts requests and weights from any thread; only `close` and `wait_for_version` block."""
 
     def __init__(self, engine: Engine, *, context: int) -> None:
-        """Start the thread.
-
-        Args:
-            engine: Engine to run; the thread takes ownership.
-            context: Maximum length of a prompt and its answer together.
-        """
         self.error = ""
         """Reason why the engine has ended; empty while it runs."""
         self.run = ""

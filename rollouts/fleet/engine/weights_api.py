@@ -12,9 +12,8 @@ from starlette.routing import Route
 
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.following import WeightsSwap
-from rollouts.fleet.engine.openai_messages import Refused
+from rollouts.fleet.engine.openai_messages import RUN, Refused, in_use
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.weights_owner import RUN, in_use
 
 HEADER_BYTES: Final = 8 << 20
 """Extra space for the file's header."""

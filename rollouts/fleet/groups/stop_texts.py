@@ -8,8 +8,7 @@ them, unless the lesson sets `include_stop_str_in_output`, as in vLLM.
 from dataclasses import replace
 
 from rollouts.fleet.engine.engine import Answer
-from rollouts.fleet.engine.text_stream import TextStream
-from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable
+from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer, TokenizerUnusable
 from rollouts.tasks.rules.stop_tokens import unknown_stop_token
 from runs.config.rules.language_config import LanguageConfig, SamplingConfig
 

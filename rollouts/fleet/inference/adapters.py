@@ -11,26 +11,137 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from operator import methodcaller
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+import httpx
+import msgspec
+
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.inference.adapter_files import adapter_shapes, write_adapter
-from rollouts.fleet.inference.adapter_requests import AdapterServer
-from rollouts.fleet.inference.checkpoint_files import CheckpointFiles
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.labels import label_of
+from rollouts.fleet.inference.reloading import check_model, post
 from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
-from rollouts.fleet.inference.shared_folder import locked
-from rollouts.fleet.inference.weights import NOTHING
-from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
+from rollouts.fleet.inference.shared_folder import CheckpointFiles, locked, write_whole
+from rollouts.fleet.inference.weights import NOTHING, encoded, label_of
+from rollouts.fleet.policies.policy_protocol import Shape, WeightsDoNotFit
 from runs.config.rules.language_config import AdapterConfig
 
 ADAPTERS: Final = "adapters"
 IN_USE: Final = ".in_use"
 """File of a version on which its users hold a shared lock."""
+WEIGHTS: Final = "adapter_model.safetensors"
+CONFIG: Final = "adapter_config.json"
+PREFIX: Final = "base_model.model."
+"""Prefix of the names of tensors in PEFT's files."""
+PATHS: Final = {
+    "vllm": ("/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+    "sglang": ("/load_lora_adapter", "/unload_lora_adapter"),
+}
+"""Paths of the routes by kind of server."""
+OPTIONS: Final = {
+    "vllm": "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 and --enable-lora",
+    "sglang": "--enable-lora",
+}
+"""What a server must be started with, by kind."""
+
+
+def adapter_shapes(base: Mapping[str, Shape], adapter: AdapterConfig) -> dict[str, Shape]:
+    """Return the shapes by name of an adapter's tensors.
+
+    Args:
+        base: Shapes by name of the adapted checkpoint.
+        adapter: Rank and adapted layers.
+
+    Raises:
+        WeightsDoNotFit: If the checkpoint lacks an adapted layer.
+    """
+    found: dict[str, Shape] = {}
+    adapted = set[str]()
+    for name, shape in base.items():
+        module = name.removesuffix(".weight")
+        layer = module.rpartition(".")[2]
+        if module == name or layer not in adapter.target_modules or len(shape) != 2:
+            continue
+        rows, columns = shape
+        found[f"{PREFIX}{module}.lora_A.weight"] = (adapter.rank, columns)
+        found[f"{PREFIX}{module}.lora_B.weight"] = (rows, adapter.rank)
+        adapted.add(layer)
+    if missing := sorted(set(adapter.target_modules) - adapted):
+        raise WeightsDoNotFit(
+            f"language.model.adapter.target_modules: the served model has no layer {missing[0]}"
+        )
+    return found
+
+
+def write_adapter(folder: Path, tensors: Mapping[str, Any], adapter: AdapterConfig) -> None:
+    """Write an adapter that vLLM, SGLang and PEFT can load, unless the folder already has it.
+
+    Args:
+        folder: Folder of one version.
+        tensors: Tensors with PEFT's names.
+        adapter: Rank, alpha and adapted layers.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    if (folder / CONFIG).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / WEIGHTS, encoded(tensors))
+    described = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": adapter.rank,
+        "lora_alpha": adapter.alpha,
+        "target_modules": adapter.target_modules,
+        "bias": "none",
+    }
+    write_whole(folder / CONFIG, msgspec.json.encode(described))
+
+
+class AdapterServer:
+    """A replica that loads adapters at run time."""
+
+    def __init__(self, http: httpx.Client, *, kind: str, model: str = "") -> None:
+        self._http, self._kind, self._model = http, kind, model
+        self._load, self._unload = PATHS[kind]
+
+    def load(self, name: str, folder: Path) -> bool:
+        """Load an adapter; return whether it was missing.
+
+        Raises:
+            InferenceFailed: If the replica refuses it, or adapts another model.
+            Unreachable: If it cannot be reached.
+        """
+        check_model(self._http, self._model)
+        body = {"lora_name": name, "lora_path": str(folder)}
+        response = post(self._http, self._load, body)
+        text = response.text[:500]
+        if response.status_code == HTTPStatus.OK:
+            return True
+        if response.status_code == HTTPStatus.BAD_REQUEST and "already" in text:
+            return False
+        refused = f"language.model.adapter: POST {self._load}: {response.status_code} {text}"
+        if "No adapter found" in text:
+            refused += f". The server must see weights_directory as {folder.parents[3]}"
+        elif response.status_code == HTTPStatus.NOT_FOUND or "not enabled" in text:
+            refused += f". Adapters require a server started with {OPTIONS[self._kind]}"
+        raise InferenceFailed(refused)
+
+    def unload(self, name: str) -> None:
+        """Unload an adapter, if the replica has it.
+
+        Raises:
+            InferenceFailed: If the replica fails.
+            Unreachable: If it cannot be reached.
+        """
+        response = post(self._http, self._unload, {"lora_name": name})
+        if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            text = response.text[:500]
+            raise InferenceFailed(f"POST {self._unload}: {response.status_code} {text}")
 
 
 class Adapter(NamedTuple):
@@ -86,10 +197,6 @@ class Adapters:
                 self._release(version)
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`.
-
-        New requests then use them; requests in progress keep their adapter.
-        """
         expected = adapter_shapes(self._base.shapes(), self._adapter)
         given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if given != expected:
@@ -109,12 +216,10 @@ class Adapters:
             self._unload_unused()
 
     def repair(self) -> bool:
-        """Load the adapter in use into replicas without it; return whether there were any."""
         with locked(self._folder), self.used() as adapter:
             return adapter.version != NOTHING and self._load(adapter.version)
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._replicas.reports()
 
     def close(self) -> None:

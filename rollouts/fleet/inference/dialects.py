@@ -11,25 +11,159 @@ https://docs.sglang.io/basic_usage/native_api.html.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
-from rollouts.fleet.engine.engine import Answer, Prompt, Version
-from rollouts.fleet.inference.labels import version_in
-from rollouts.fleet.inference.responses import (
-    Completion,
-    Generated,
-    GeneratedChoice,
-    InvalidResponse,
-    MetaInfo,
-    PolicyVersions,
-    SglangAnswer,
-    VersionUnreported,
-    decoded,
-    in_order,
-)
+import msgspec
+from msgspec import Meta, Struct
+
+from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnknown, Version
+from rollouts.fleet.inference.weights import version_in
 
 MOST_LOGPROB: Final = 1e-3
 """Rounding may give a certain token slightly more than 0."""
+Token = Annotated[int, Meta(ge=0)]
+PolicyVersions = list[tuple[int, int, Annotated[int, Meta(ge=0)]]]
+"""``[epoch, step, tokens]`` for each part of an answer."""
+SHOWN_CHARACTERS: Final = 500
+PromptError = type[PromptTooLong] | type[TokenUnknown]
+CODES: Final[dict[str, PromptError]] = {
+    "context_length_exceeded": PromptTooLong,
+    "token_unknown": TokenUnknown,
+}
+"""Error codes of OpenAI and of `rolldeck serve`."""
+PARAMETERS: Final[dict[str, PromptError]] = {
+    "input_tokens": PromptTooLong,
+    # vLLM limits max_tokens to the room left in the context. Requests ask for at least one token,
+    # so a refused value means that no room is left.
+    "max_tokens": PromptTooLong,
+}
+"""Parameters that vLLM names."""
+WORDS: Final[dict[str, PromptError]] = {
+    "context": PromptTooLong,
+    "maximum model length": PromptTooLong,
+    "vocab": TokenUnknown,
+}
+
+
+class InvalidResponse(ValueError):
+    """The response of a server is incomplete or inconsistent."""
+
+
+class VersionUnreported(InvalidResponse):
+    """The response names no version of the weights, as from a replica that was started again."""
+
+
+class TokenLogprobs(Struct):
+    """Log probabilities of a completion."""
+
+    token_logprobs: list[float]
+
+
+class CompletionChoice(Struct):
+    """One answer of ``/v1/completions``."""
+
+    index: int
+    token_ids: list[Token]
+    logprobs: TokenLogprobs
+    finish_reason: str
+    policy_versions: PolicyVersions | None = None
+
+
+class Completion(Struct):
+    """Response of ``/v1/completions``."""
+
+    choices: list[CompletionChoice]
+    model: str = ""
+
+
+class ContentLogprob(Struct):
+    """Log probability of a token."""
+
+    logprob: float
+
+
+class ContentLogprobs(Struct):
+    """Log probabilities of an answer, by token."""
+
+    content: list[ContentLogprob]
+
+
+class Span(Struct):
+    """Tokens of an answer that weights with one label sampled."""
+
+    version: str
+    start: int
+    end: int
+
+
+class GeneratedChoice(Struct):
+    """One answer of ``/inference/v1/generate``."""
+
+    index: int
+    token_ids: list[Token]
+    logprobs: ContentLogprobs
+    finish_reason: str
+    weight_versions: list[Span] | None = None
+
+
+class Generated(Struct):
+    """Response of ``/inference/v1/generate``."""
+
+    choices: list[GeneratedChoice]
+    model: str | None = None
+
+
+class FinishReason(Struct):
+    """Reason for which SGLang ended an answer."""
+
+    type: str
+
+
+class MetaInfo(Struct):
+    """Details of an answer of SGLang."""
+
+    output_token_logprobs: list[tuple[float, Token, str | None]]
+    finish_reason: FinishReason
+    policy_versions: PolicyVersions | None = None
+    weight_version: str = ""
+
+
+class SglangAnswer(Struct):
+    """One answer of SGLang's ``/generate``."""
+
+    meta_info: MetaInfo
+
+
+Response = TypeVar("Response")
+Choice = TypeVar("Choice", CompletionChoice, GeneratedChoice)
+
+
+def decoded(content: bytes, kind: type[Response]) -> Response:
+    """Return a response of a kind.
+
+    Raises:
+        InvalidResponse: If the content is cut off, or a field is missing or has another type.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise InvalidResponse(f"the response has another form: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        shown = content[:200].decode(errors="replace")
+        raise InvalidResponse(f"the response is not JSON ({error}): {shown}") from error
+
+
+def in_order(choices: Sequence[Choice]) -> list[Choice]:
+    """Return answers in the order of their indices.
+
+    Raises:
+        InvalidResponse: If an index is missing or repeated.
+    """
+    ordered = sorted(choices, key=lambda choice: choice.index)
+    indices = [choice.index for choice in ordered]
+    if indices != list(range(len(ordered))):
+        raise InvalidResponse(f"the answers have the indices {indices}")
+    return ordered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +232,6 @@ class CompletionsDialect:
     """Maximum number of stop texts, as in OpenAI's API. Workers cut answers at the others."""
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
-        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         return {
             "model": adapter or model,
@@ -121,7 +254,6 @@ class CompletionsDialect:
         }
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
-        """Return the answers in the order of their indices; see :class:`Dialect`."""
         completion = decoded(content, Completion)
         _check_model(completion.model, expected)
         return [
@@ -160,7 +292,6 @@ class VllmDialect:
     fallback: Dialect | None = CompletionsDialect()
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
-        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": 1 if sampling.is_greedy else prompt.answers,
@@ -183,7 +314,6 @@ class VllmDialect:
         }
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
-        """Return the answers in the order of their indices; see :class:`Dialect`."""
         generated = decoded(content, Generated)
         _check_model(generated.model or "", expected)
         return [
@@ -209,7 +339,6 @@ class SglangDialect:
     fallback: Dialect | None = None
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:  # noqa: ARG002 single-model server
-        """Return the request body for one prompt; see :class:`Dialect`."""
         sampling = prompt.sampling
         params: dict[str, Any] = {
             "n": prompt.answers,
@@ -226,7 +355,6 @@ class SglangDialect:
         return body | ({"lora_path": adapter} if adapter else {})
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
-        """Return the answers in the order of their indices; see :class:`Dialect`."""
         given = decoded(content, SglangAnswer | list[SglangAnswer])  # type: ignore[arg-type]
         return [
             self._one(index, one.meta_info, expected)
@@ -310,3 +438,32 @@ def _answer(
         versions=[(epoch, step) for epoch, step, count in versions for _ in range(count)],
         finish="stop" if finish == "stop" else "length" if finish == "length" else "cancelled",
     )
+
+
+def prompt_error(text: str) -> PromptTooLong | TokenUnknown | None:
+    """Return the error that the body of a 400 response describes; None if it is not the prompt."""
+    error = _error_in(text)
+    code, parameter = error.get("code"), error.get("param")
+    if isinstance(code, str):  # vLLM and SGLang send the HTTP status as a number
+        kind = CODES.get(code)
+    elif isinstance(parameter, str):
+        kind = PARAMETERS.get(parameter)
+    else:
+        message = str(error.get("message", text))
+        kind = next((kind for word, kind in WORDS.items() if word in message), None)
+    return kind(text[:SHOWN_CHARACTERS]) if kind else None
+
+
+def lacks(adapter: str, text: str) -> bool:
+    """Return whether the body of a 400 or 404 response describes an adapter as not loaded."""
+    return adapter in text and ("does not exist" in text or "not loaded" in text)
+
+
+def _error_in(text: str) -> dict[str, Any]:
+    """Return the error object of a response: below `error`, or the body itself."""
+    try:
+        body = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError):
+        return {}
+    error = body.get("error", body)
+    return error if isinstance(error, dict) else {"message": error}

@@ -5,9 +5,11 @@ import math
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -15,17 +17,23 @@ import httpx
 from rolldeck import tracing
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
-from rollouts.fleet.inference.adapters import Adapter
-from rollouts.fleet.inference.answers import cancelled, repeated
-from rollouts.fleet.inference.call_spans import traced
+from rollouts.fleet.inference.adapters import Adapter, Adapters, AdapterServer
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.dialects import DIALECTS, Dialect, Expected
-from rollouts.fleet.inference.refusals import lacks, prompt_error
-from rollouts.fleet.inference.responses import VersionUnreported
-from rollouts.fleet.inference.routes import adapter_route, shared_folder, weights_route
+from rollouts.fleet.inference.dialects import (
+    DIALECTS,
+    Dialect,
+    Expected,
+    VersionUnreported,
+    lacks,
+    prompt_error,
+)
+from rollouts.fleet.inference.reloading import SglangReload, VllmReload
+from rollouts.fleet.inference.shared_folder import SharedFolder
 from rollouts.fleet.inference.sleeping import SharedSleep
-from rollouts.fleet.inference.transfers import TransferredWeights
+from rollouts.fleet.inference.transfers import TransferredWeights, VllmTransfer
+from rollouts.fleet.inference.uploads import UploadedWeights
 from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
+from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import InferenceServerSettings
 from runs.config.rules.language_config import AdapterConfig
 
@@ -128,7 +136,6 @@ class HttpInferenceServer:
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         if self._dialect.filters_logprobs and not self._is_fixed:
             _check_unfiltered(prompts)
         if self._sleep is not None:
@@ -147,18 +154,11 @@ class HttpInferenceServer:
         ]
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load other weights into the server, unless another worker has done it.
-
-        Raises:
-            InferenceFailed: If the server refuses or cannot be reached.
-            WeightsDoNotFit: If they do not match its model.
-        """
         if self._sleep is not None:
             self._sleep.wake()
         self._weights.update(tensors, version)
 
     def rest(self) -> None:
-        """Put the server to sleep until the next request, if it is configured to sleep."""
         if self._sleep is not None:
             self._sleep.rest()
 
@@ -177,11 +177,9 @@ class HttpInferenceServer:
         )
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._weights.replicas()
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
-        """Wait until the server is healthy; return False on timeout or stop."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
@@ -367,3 +365,89 @@ def _check_unfiltered(prompts: Sequence[Prompt]) -> None:
 def _retry_after_seconds(response: httpx.Response | None) -> float | None:
     wished = response.headers.get("Retry-After", "") if response is not None else ""
     return float(wished) if wished.isdigit() else None
+
+
+def repeated(answer: Answer, index: int) -> Answer:
+    """Return a copy of an answer under another index."""
+    return replace(
+        answer,
+        index=index,
+        tokens=[*answer.tokens],
+        logprobs=[*answer.logprobs],
+        versions=[*answer.versions],
+    )
+
+
+def cancelled(index: int) -> Answer:
+    """Return an answer that was not generated."""
+    return Answer(request=0, index=index, finish="cancelled")
+
+
+async def traced(
+    answers: Awaitable[list[Answer]], prompt: Prompt, settings: InferenceServerSettings
+) -> list[Answer]:
+    """Return the answers to a prompt, awaited in a span.
+
+    Args:
+        answers: The request, with its retries.
+        prompt: The prompt.
+        settings: Settings of the inference server.
+    """
+    model = settings.model or settings.kind
+    with tracing.span(f"text_completion {model}", kind="client") as opened:
+        found = await answers
+        tracing.add_genai(
+            opened,
+            operation="text_completion",
+            provider=settings.kind,
+            model=model,
+            input_tokens=len(prompt.tokens),
+            output_tokens=sum(len(one.tokens) for one in found),
+        )
+        return found
+
+
+def weights_route(
+    settings: InferenceServerSettings, replicas: Mapping[str, httpx.Client], *, run: str
+) -> WeightsRoute:
+    """Return the route of all weights of a model.
+
+    Args:
+        settings: Description of the server.
+        replicas: Clients by address.
+        run: Name or key of the run that trains the weights.
+
+    Raises:
+        PolicyDoesNotFit: If vLLM or SGLang has neither `weights_directory` nor `weight_transfer`.
+    """
+    kind, model = settings.kind, settings.model
+    if kind == "rolldeck":
+        return UploadedWeights(replicas, run=run)
+    if settings.weight_transfer:
+        engines = {url: VllmTransfer(http, model=model) for url, http in replicas.items()}
+        return TransferredWeights(engines, run=run)
+    reload = VllmReload if kind == "vllm" else SglangReload
+    readers = {url: reload(http, model=model) for url, http in replicas.items()}
+    return SharedFolder(shared_folder(settings), readers, run=run)
+
+
+def adapter_route(
+    settings: InferenceServerSettings,
+    replicas: Mapping[str, httpx.Client],
+    *,
+    run: str,
+    adapter: AdapterConfig,
+) -> Adapters:
+    """Return the route of adapters; see `weights_route`."""
+    kind, model = settings.kind, settings.model
+    servers = {url: AdapterServer(http, kind=kind, model=model) for url, http in replicas.items()}
+    return Adapters(shared_folder(settings), servers, run=run, adapter=adapter)
+
+
+def shared_folder(settings: InferenceServerSettings) -> Path:
+    """Return the folder of the served model; raises PolicyDoesNotFit if it is not set."""
+    if not settings.weights_directory:
+        raise PolicyDoesNotFit(
+            "language.inference", f"{settings.kind} requires weights_directory to read weights from"
+        )
+    return Path(settings.weights_directory)

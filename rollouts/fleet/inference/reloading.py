@@ -47,22 +47,15 @@ class FolderServer(Protocol):
 class VllmReload:
     """vLLM, started on the folder with ``VLLM_SERVER_DEV_MODE=1``.
 
-    Requests in progress keep their tokens and continue. Source of the routes:
-    ``vllm/entrypoints/serve/dev`` and ``vllm/entrypoints/rl`` in vLLM.
+    An empty `model` accepts any. Requests in progress keep their tokens and continue. Source of the
+    routes: ``vllm/entrypoints/serve/dev`` and ``vllm/entrypoints/rl`` in vLLM.
     """
 
     def __init__(self, http: httpx.Client, *, model: str = "") -> None:
-        """Prepare the requests.
-
-        Args:
-            http: Client of the server.
-            model: Name of the served model; empty if any is accepted.
-        """
         self._http, self._model = http, model
         self._is_checked = False
 
     def label(self) -> str | None:
-        """Return the label of the weights in use; see :class:`FolderServer`."""
         return _reported(self._http, "/weight_info")
 
     def check(self, names: Collection[str]) -> None:
@@ -81,7 +74,6 @@ class VllmReload:
         self._is_checked = True
 
     def reload(self, folder: Path, label: str) -> None:  # noqa: ARG002 the folder of the start
-        """Reload and label the weights; see :class:`FolderServer`."""
         with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
             post_json(self._http, "/collective_rpc", {"method": "reload_weights"})
             post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
@@ -104,19 +96,15 @@ class SglangReload:
     """SGLang; requests in progress recompute their cache and continue."""
 
     def __init__(self, http: httpx.Client, *, model: str = "") -> None:
-        """Prepare the requests; see :class:`VllmReload`."""
         self._http, self._model = http, model
 
     def label(self) -> str | None:
-        """Return the label of the weights in use; see :class:`FolderServer`."""
         return _reported(self._http, "/model_info")
 
     def check(self, names: Collection[str]) -> None:  # noqa: ARG002 any names
-        """Check the served model."""
         check_model(self._http, self._model)
 
     def reload(self, folder: Path, label: str) -> None:
-        """Reload and label the weights; see :class:`FolderServer`."""
         pause: Request = ("/pause_generation", {"mode": "retract"})
         with paused(self._http, pause, ("/continue_generation", {})):
             body = {"model_path": str(folder), "flush_cache": True, "weight_version": label}

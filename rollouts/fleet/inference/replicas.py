@@ -36,11 +36,6 @@ class Replicas(Generic[Replica]):
     """Replicas by address."""
 
     def __init__(self, by_url: Mapping[str, Replica]) -> None:
-        """Store the replicas.
-
-        Args:
-            by_url: Clients by address, in the order of updates.
-        """
         self._by_url = dict(by_url)
         self._contacts = dict.fromkeys(by_url, _Contact())
 

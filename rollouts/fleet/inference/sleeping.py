@@ -45,13 +45,6 @@ class SharedSleep:
     """Sleep of the engines that read weights from a folder; thread-safe."""
 
     def __init__(self, folder: Path, replicas: Mapping[str, httpx.Client], *, kind: str) -> None:
-        """Prepare the requests; the engines are not changed.
-
-        Args:
-            folder: Folder of the weights, which all workers of the engines share.
-            replicas: Clients by address.
-            kind: Kind of server, ``vllm`` or ``sglang``.
-        """
         self._folder, self._routes = folder, ROUTES[kind]
         self._replicas = Replicas(replicas)
         self._lock = threading.Lock()

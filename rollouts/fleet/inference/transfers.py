@@ -7,17 +7,20 @@ the weights from the worker while generation continues. Source of the routes:
 
 import hashlib
 import re
+import secrets
+import socket
+import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import httpx
 
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.labels import label_of, owner_of, version_in
-from rollouts.fleet.inference.offered_file import OfferedFile
 from rollouts.fleet.inference.reloading import (
     VllmReload,
     check_model,
@@ -26,7 +29,14 @@ from rollouts.fleet.inference.reloading import (
     post_json,
 )
 from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
-from rollouts.fleet.inference.weights import NOTHING, encoded
+from rollouts.fleet.inference.weights import (
+    NOTHING,
+    Unreachable,
+    encoded,
+    label_of,
+    owner_of,
+    version_in,
+)
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
 OPTION: Final = """--weight-transfer-config '{"backend": "rolldeck"}'"""
@@ -41,6 +51,87 @@ An engine responds to other requests only between two phases of an update, which
 without a delay.
 """
 MISFIT: Final = re.compile(r"names or shapes differ: [^']*")
+CONNECT_SECONDS: Final = 10.0
+SEND_SECONDS: Final = 600.0
+
+
+class OfferedFile:
+    """Server with one file, under an address that cannot be guessed."""
+
+    def __init__(self, content: bytes, *, reader: str) -> None:
+        """Offer the file at the network interface that leads to its reader.
+
+        Args:
+            content: The file.
+            reader: HTTP address of a service on the reader's host.
+
+        Raises:
+            Unreachable: If the reader's host cannot be reached.
+        """
+        self._requested, self._sent = threading.Event(), threading.Event()
+        path = f"/{secrets.token_urlsafe(16)}"
+        family, host = _interface_towards(reader)
+
+        class Server(ThreadingHTTPServer):
+            address_family = family
+            daemon_threads = True
+
+        self._server = Server((host, 0), self._handler(path, content))
+        port = self._server.server_address[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def is_requested(self, seconds: float) -> bool:
+        """Return whether the file is requested within some seconds."""
+        return self._requested.wait(seconds)
+
+    def wait_until_sent(self) -> None:
+        """Wait until the file was sent once, or the connection ended."""
+        self._sent.wait(SEND_SECONDS)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the server."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _handler(self, path: str, content: bytes) -> type[BaseHTTPRequestHandler]:
+        requested, sent = self._requested, self._sent
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path != path:
+                    self.send_error(404)
+                    return
+                requested.set()
+                try:
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+                finally:
+                    sent.set()
+
+            def log_message(self, *_: Any) -> None:
+                """Write no access log."""
+
+        return Handler
+
+
+def _interface_towards(url: str) -> tuple[socket.AddressFamily, str]:
+    """Return family and address of the interface that leads to a host."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), CONNECT_SECONDS) as connection:
+            return connection.family, connection.getsockname()[0]
+    except OSError as error:
+        raise Unreachable(f"{url}: {error}") from error
 
 
 class Weights(NamedTuple):
@@ -59,12 +150,6 @@ class TransferredWeights:
     """
 
     def __init__(self, replicas: "Mapping[str, VllmTransfer]", *, run: str) -> None:
-        """Prepare the route without replacing weights.
-
-        Args:
-            replicas: Replicas by address.
-            run: Name or key of the run that trains the weights.
-        """
         self._replicas, self._run = Replicas(replicas), run
         self._newest: tuple[Mapping[str, Any], Version] | None = None
         """The last version that this worker transferred, for replicas that are started again."""
@@ -84,11 +169,9 @@ class TransferredWeights:
         return max(self._versions())
 
     def oldest(self) -> Version:
-        """Return the oldest version that a replica uses; raises like `current`."""
         return min(self._versions())
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
         if self._newest is not None and self._newest[1] > version:
             return
         try:
@@ -103,7 +186,6 @@ class TransferredWeights:
         return self._newest is not None and self._roll(*self._newest)
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._replicas.reports()
 
     def _roll(self, tensors: Mapping[str, Any], version: Version) -> bool:
@@ -131,12 +213,6 @@ class VllmTransfer:
     """A replica of vLLM with the backend `rolldeck`."""
 
     def __init__(self, http: httpx.Client, *, model: str = "") -> None:
-        """Prepare the requests.
-
-        Args:
-            http: Client of the replica.
-            model: Name of the served model; empty if any is accepted.
-        """
         self._http, self._model = http, model
         self._reload = VllmReload(http, model=model)
 

@@ -7,7 +7,7 @@ import httpx
 
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.engine.weights_owner import RUN, in_use
+from rollouts.fleet.engine.openai_messages import RUN, in_use
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.replicas import Replicas
 from rollouts.fleet.inference.weights import UPDATE_TIMEOUT, Unreachable, encoded
@@ -18,24 +18,15 @@ class UploadedWeights:
     """Route for `rolldeck serve`, whose answers carry the version of each token."""
 
     def __init__(self, replicas: Mapping[str, httpx.Client], *, run: str) -> None:
-        """Prepare the route.
-
-        Args:
-            replicas: Clients by address.
-            run: Name of the run; a server holds the weights of one run.
-        """
         self._replicas, self._run = Replicas(replicas), run
 
     def current(self) -> Version:
-        """Return the newest version in use."""
         return max(self._versions())
 
     def oldest(self) -> Version:
-        """Return the oldest version of a replica that can be reached."""
         return min(self._versions())
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Load `tensors` into the replicas; see :class:`rollouts.fleet.inference.weights`."""
         content = encoded(tensors)
         self._replicas.roll(version, lambda http: _put(http, content, version, run=self._run))
 
@@ -44,7 +35,6 @@ class UploadedWeights:
         return False
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return version and last contact of each replica."""
         return self._replicas.reports()
 
     def _versions(self) -> list[Version]:

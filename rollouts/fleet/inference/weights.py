@@ -55,21 +55,17 @@ class FixedWeights:
     """Weights of a server that is only evaluated; their version is unknown."""
 
     def current(self) -> Version:
-        """Return the version of unknown weights."""
         return NOTHING
 
     oldest = current
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
-        """Raise InferenceFailed: the weights are not replaced."""
         raise InferenceFailed(f"{len(tensors)} tensors of {version} for a server that is fixed")
 
     def repair(self) -> bool:
-        """Change nothing: the weights are not replaced."""
         return False
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return an empty list: no replica is updated."""
         return []
 
 
@@ -81,3 +77,36 @@ def encoded(tensors: Mapping[str, Any]) -> bytes:
     from safetensors.torch import save
 
     return save({name: torch.as_tensor(value).contiguous() for name, value in tensors.items()})
+
+
+def label_of(run: str, version: Version) -> str:
+    """Return the label of a version of a run's weights."""
+    return f"{run}/{version[0]}/{version[1]}"
+
+
+def version_in(label: str, *, run: str) -> Version | None:
+    """Return the version that a label names; None for a label of another form.
+
+    vLLM labels the weights that it loads at its start with ``default``.
+
+    Args:
+        label: Label of an answer or of a server.
+        run: Name of the run; empty for an evaluation of a checkpoint without a run.
+
+    Raises:
+        ValueError: If the label names another run.
+    """
+    owner, *numbers = label.rsplit("/", 2)
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        return None
+    if owner != run and run:
+        raise ValueError(f"the weights {label!r} belong to another run than {run!r}")
+    if owner != run:
+        raise ValueError(f"the server has the weights {label!r} of a run, not its checkpoint's")
+    return int(numbers[0]), int(numbers[1])
+
+
+def owner_of(label: str) -> tuple[str, str]:
+    """Return the run and the version, as in ``1/42``, of a label with a version."""
+    owner, epoch, step = label.rsplit("/", 2)
+    return owner, f"{epoch}/{step}"

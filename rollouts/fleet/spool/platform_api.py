@@ -175,10 +175,10 @@ class PlatformApi:
     def _decode(self, call: Call, kind: type[Answer]) -> Answer:
         answer = self._connection.send(call)
         try:
-            return msgspec.json.decode(answer.content, type=kind)
+            return msgspec.json.decode(answer.data, type=kind)
         except msgspec.DecodeError as error:
             raise InvalidAnswer(
-                status=answer.status_code,
+                status=answer.status,
                 code="bad_answer",
                 detail=f"{call.method} {call.path}: {error}",
             ) from error

@@ -1,6 +1,6 @@
 """Comparison of a weights file with its manifest."""
 
-from rolldeck.safetensors_header import Header
+from rolldeck.safetensors import Header
 
 
 def differing_field(

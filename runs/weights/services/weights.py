@@ -18,7 +18,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from rolldeck import safetensors_header
+from rolldeck import safetensors
 from rolldeck.wire import InvalidMessage, WeightsManifest
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
@@ -147,10 +147,7 @@ def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
 def _check_header(file: "File[bytes]", manifest: WeightsManifest) -> None:
     file.seek(0)
     try:
-        length = safetensors_header.header_length(
-            file.read(safetensors_header.LENGTH_BYTES), file_bytes=file.size
-        )
-        header = safetensors_header.parse(file.read(length), file_bytes=file.size)
+        header = safetensors.read_header(file, file_bytes=file.size)
     except InvalidMessage as error:
         raise ManifestMismatch("weights", str(error)) from error
     differing = differing_field(

@@ -259,6 +259,6 @@ def test_the_codec_of_a_value_is_stored_and_returned(server: Server) -> None:
     assert stored.status_code == 200
     assert [row["codec"] for row in server.get()["results"]] == ["msgpack", ""]
     content = server.post("read", {"keys": list(SMALL)}).content
-    assert safetensors.metadata_of(content) == {"0@ids": "msgpack"}
+    assert safetensors.header_of(content).metadata == {"0@ids": "msgpack"}
     unknown = server.put(safetensors.encode(SMALL, metadata={"1@ids": "msgpack"}))
     assert (unknown.status_code, "names no tensor" in unknown.json()["detail"]) == (422, True)

@@ -1,6 +1,7 @@
 """An HTTP server with scripted responses that records its requests."""
 
 import contextlib
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,8 +39,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(rule: Rule) -> Iterator[Server]:
-    """Serve the responses of `rule` on a free loopback port."""
+def serving(rule: Rule, *, tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve the responses of `rule` on a free loopback port, with TLS if configured."""
     seen: list[Seen] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -69,6 +70,8 @@ def serving(rule: Rule) -> Iterator[Server]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

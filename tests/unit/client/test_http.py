@@ -5,6 +5,7 @@ import logging
 import socket
 import time
 from datetime import UTC, datetime
+from email import message_from_bytes
 
 import pytest
 
@@ -65,10 +66,14 @@ def test_a_file_upload_is_complete_on_every_attempt() -> None:
     files = {"weights": ("w.safetensors", b"\x00" * 5000, "application/octet-stream")}
 
     with serving(in_turn(Planned(502), DONE)) as server, connected(server.url) as http:
-        http.json(Call(method="POST", path="/x", fields={"manifest": "{}"}, files=files))
+        http.json(Call(method="POST", path="/x", files=files))
 
     assert len(server.seen) == 2
-    assert all(request.body.count(b"\x00") == 5000 for request in server.seen)
+    assert server.seen[0].body == server.seen[1].body
+    kind = server.seen[0].headers["Content-Type"]
+    _, part = message_from_bytes(f"Content-Type: {kind}\n\n".encode() + server.seen[0].body).walk()
+    assert part.get_filename() == "w.safetensors"
+    assert part.get_payload(decode=True) == b"\x00" * 5000
 
 
 def test_a_call_that_must_not_be_repeated_is_sent_once() -> None:
@@ -243,7 +248,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:8000", "deck.example", "ftp://server:8000", "http://", ""]
+    "url", ["localhost:8000", "deck.example", "ftp://server:8000", "http://", "", "http://a:b"]
 )
 def test_a_url_without_scheme_or_host_is_refused_at_once_with_an_example(url: str) -> None:
     with pytest.raises(InvalidRequest, match="use the form http://") as refused:

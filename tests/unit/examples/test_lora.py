@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from examples.grpo import Learner, Settings
+from examples.grpo import CheckpointFolder, Learner, Settings
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.lora import AdaptedModel, published_tensors, restore, whole
 from rollouts.fleet.engine.tokenizers import CharTokenizer
-from rollouts.fleet.engine.trained_checkpoints import CheckpointFolder
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.inference.adapter_files import adapter_shapes
+from rollouts.fleet.inference.adapters import adapter_shapes
 from runs.config.rules.language_config import AdapterConfig
 from tests.unit.examples.test_grpo import batch, share_of_good
 from tests.unit.rollouts.fleet.engine.small_models import small_config

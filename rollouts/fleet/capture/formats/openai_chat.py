@@ -6,8 +6,7 @@ import msgspec
 
 from rollouts.fleet.capture.formats.base import Event, WireStream, openai_error
 from rollouts.fleet.capture.reading import Generated, Kind
-from rollouts.fleet.capture.refusals import Refusal
-from rollouts.fleet.capture.upstream import Completion, Json
+from rollouts.fleet.capture.upstream import Completion, Json, Refusal
 
 DONE: Final = b"data: [DONE]\n\n"
 
@@ -19,11 +18,6 @@ class OpenAiCompletions:
     path: ClassVar[str] = "completions"
 
     def __init__(self, body: Json) -> None:
-        """Add the fields for capture to a request.
-
-        Raises:
-            Refusal: If a field that capture needs has another type.
-        """
         model = body.get("model") or ""
         if not isinstance(model, str):
             raise Refusal("model: must be a string", status=400, param="model")
@@ -46,16 +40,13 @@ class OpenAiCompletions:
         return body.get("logprobs") or 1
 
     def response(self, generated: Generated, content: bytes) -> bytes:  # noqa: ARG002 interface
-        """Return the response of the inference server."""
         return content
 
     def stream(self) -> WireStream:
-        """Return the translation of the streamed response."""
         return _PassedStream()
 
     @staticmethod
     def error(refusal: Refusal) -> Json:
-        """Return an error in OpenAI's format."""
         return openai_error(refusal)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.environments.rules.figures import Figures, Sample, figures_of
+from rollouts.environments.rules import Figures, Sample, figures_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.environments.rules import findings
-from rollouts.environments.rules.findings import Cluster, DiskRoom
+from rollouts.environments import rules as findings
+from rollouts.environments.rules import Cluster, DiskRoom
 from rollouts.fleet.manager.placement import NodeRoom
 from runs.config.rules.run_config import PRESETS, RunConfig, parse
 

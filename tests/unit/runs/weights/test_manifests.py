@@ -2,7 +2,7 @@
 
 import pytest
 
-from rolldeck.safetensors_header import Header, Tensor
+from rolldeck.safetensors import Header, Tensor
 from runs.weights.rules.manifests import differing_field
 
 HELD = Header(

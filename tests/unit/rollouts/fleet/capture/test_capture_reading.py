@@ -7,8 +7,7 @@ import pytest
 
 from rolldeck.captures import Drawn
 from rollouts.fleet.capture.reading import Reading
-from rollouts.fleet.capture.refusals import Refusal
-from rollouts.fleet.capture.upstream import completion
+from rollouts.fleet.capture.upstream import Refusal, completion
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 OURS: dict[str, Any] = {

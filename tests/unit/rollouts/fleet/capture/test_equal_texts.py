@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.capture.equal_texts import matched_length, reported_calls
+from rollouts.fleet.capture.drift import matched_length, reported_calls
 
 AFTER = "<end>\nuser: more"
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from rollouts.fleet.engine.text_stream import TextStream
 from rollouts.fleet.engine.tokenizers import (
     ByteTokenizer,
     CharTokenizer,
     ChatFormat,
     HuggingFaceTokenizer,
+    TextStream,
     TokenizerUnusable,
     check_fit,
     load_tokenizer,

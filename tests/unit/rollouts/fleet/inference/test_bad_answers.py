@@ -15,11 +15,12 @@ from rollouts.fleet.inference.dialects import (
     CompletionsDialect,
     Dialect,
     Expected,
+    InvalidResponse,
     SglangDialect,
+    VersionUnreported,
     VllmDialect,
 )
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from rollouts.fleet.inference.responses import InvalidResponse, VersionUnreported
 from runs.config.rules.inference_servers import InferenceServerSettings
 
 EXPECTED = Expected(run="mine", version=(1, 4), model="small")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rolldeck import safetensors
-from rollouts.fleet.inference.checkpoint_files import INDEX, WEIGHTS, CheckpointFiles
 from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.shared_folder import INDEX, WEIGHTS, CheckpointFiles
 
 FIRST, LAST = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 MAP = {"a": FIRST, "b": LAST, "c": LAST}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rollouts.fleet.engine.engine import PromptTooLong, TokenUnknown
-from rollouts.fleet.inference.refusals import prompt_error
+from rollouts.fleet.inference.dialects import prompt_error
 
 ROOM = "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
 LONG = "This model's maximum context length is 512 tokens, your request has 600 input tokens."

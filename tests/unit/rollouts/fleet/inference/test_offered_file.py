@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from rollouts.fleet.inference.offered_file import OfferedFile
+from rollouts.fleet.inference.transfers import OfferedFile
 from rollouts.fleet.inference.weights import Unreachable
 
 

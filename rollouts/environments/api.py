@@ -1,4 +1,4 @@
-"""API of the environment registry: lists, probes and denials."""
+"""API of the environment registry: lists, probes, denials and run checks."""
 
 from typing import Final
 
@@ -8,16 +8,20 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from rollouts.environments import queries as registry
-from rollouts.environments.schemas.environments import (
+from rollouts.environments.schemas import (
+    CheckRun,
     EnvironmentApproval,
     KnownEnvironmentDetail,
     KnownEnvironments,
     ProbedEnvironment,
     ProbeEnvironment,
+    RunCheck,
 )
 from rollouts.environments.services.check_results import approve_environment, probe_environment
-from runs.access.api.identity import identity_of
+from rollouts.environments.services.run_checks import check_run
+from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Admins, Operators, Readers
+from web.http import bodies
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
@@ -138,3 +142,25 @@ def _kind(request: Request, *, needed: bool) -> str:
     if kind not in registry.KINDS and (needed or kind):
         raise InvalidBody("kind", f"must be one of {', '.join(registry.KINDS)}")
     return kind
+
+
+class RunChecksView(ApiView):
+    """Dry runs."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_check",
+        request=CheckRun,
+        responses={200: RunCheck, **problems(429)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Check a run configuration.
+
+        Validates fields, environment, batch size, memory and disk before a launch.
+
+        Environments are created once, in a separate process without secrets.
+        """
+        body = bodies.read(request, CheckRun)
+        return bodies.answer(check_run(body, asked_by=person_of(request)))
