@@ -190,15 +190,8 @@ ROLLDECK_ALERT_RETENTION_DAYS = env.integer("ROLLDECK_ALERT_RETENTION_DAYS", 90)
 # Time without progress after which a running run counts as stalled; 0: never.
 ROLLDECK_STALLED_SECONDS = env.integer("ROLLDECK_STALLED_SECONDS", 600)
 
-# --- Change notices and jobs: Celery's broker and the channel layer; neither stores state ---
+# --- Change notices and jobs: Celery's broker, which stores no state ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.core.RedisChannelLayer",
-        # redis-py 8 closes idle sockets after 5 s by default; a quiet page needs longer.
-        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
-    },
-}
 
 # --- Limits on incoming data ---
 # Bodies are counted while they are read (config.body_limits); these two only keep Django from
