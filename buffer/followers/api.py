@@ -51,6 +51,7 @@ class FollowersView(ApiView):
     """The followers of a run."""
 
     permission_classes = [readable_by("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="followers_list",
@@ -71,6 +72,7 @@ class FollowerView(ApiView):
     """One follower of a run."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="followers_get",
@@ -174,6 +176,7 @@ class AckFollowedView(ApiView):
     """Acknowledgement of items that a follower has read."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="followers_ack",

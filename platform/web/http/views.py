@@ -20,6 +20,12 @@ class ApiView(APIView):
 
     refuses_unknown_parameters: ClassVar[bool] = True
     """Whether a query parameter that the operation does not declare is an error."""
+    serves_machines: ClassVar[bool] = False
+    """Whether requests without cookies are served without session and CSRF check, with the whole
+    body and response in memory (:mod:`config.machines`).
+    """
+    ignores_cookies: ClassVar[bool] = False
+    """Whether requests with cookies are served in the same way."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check the credentials, then the names of the query parameters.
