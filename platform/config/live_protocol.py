@@ -40,14 +40,12 @@ class TopicShape:
 
 def topic_shapes() -> dict[str, TopicShape]:
     """Return the shape of each topic, as declared by the readers of its parts and series."""
-    of_runs = TopicShape(
-        parts=parts.shapes(parts.part_readers()), series=parts.shapes(parts.series_readers())
-    )
+    of_runs = TopicShape(parts=parts.shapes(parts.PARTS), series=parts.shapes(parts.SERIES))
     of_the_server = {
-        topic: TopicShape(parts=parts.shapes(parts.global_readers(topic)), series={})
-        for topic in parts.topic_names()
+        topic: TopicShape(parts=parts.shapes(readers), series={})
+        for topic, readers in parts.GLOBAL_PARTS.items()
     }
-    of_people = TopicShape(parts=parts.shapes(parts.person_readers()), series={})
+    of_people = TopicShape(parts=parts.shapes(parts.OWN_PARTS), series={})
     return {RUN: of_runs, ME: of_people, **of_the_server}
 
 

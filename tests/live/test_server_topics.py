@@ -24,7 +24,6 @@ from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
 from tests.waiting import stays_async
 from web.live import parts
-from web.live.parts import register_global_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,16 +49,16 @@ async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada")
 @pytest.fixture
 def reads() -> Any:
     """Count the reads of the cluster, without performing them."""
-    real = parts.global_readers(CLUSTER)["cluster"]
+    real = parts.GLOBAL_PARTS[CLUSTER]["cluster"]
     count = {"reads": 0}
 
     def read_cluster() -> dict[str, int]:
         count["reads"] += 1
         return dict(count)
 
-    register_global_part("cluster", read_cluster, topic=CLUSTER)
+    parts.GLOBAL_PARTS[CLUSTER]["cluster"] = read_cluster
     yield count
-    register_global_part("cluster", real, topic=CLUSTER)
+    parts.GLOBAL_PARTS[CLUSTER]["cluster"] = real
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Build and validate the configuration of a run."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -16,10 +17,12 @@ from runs.config.rules import (
 )
 from runs.config.rules.inference_servers import unsupported
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
-from runs.config.services import config_checks
 from runs.config.services.registered_extensions import registered_extensions
 from web.rules import json_values
 from web.rules.errors import Invalid
+
+CONFIG_CHECKS: Final[list[Callable[[RunConfig], object]]] = []
+"""Checks of the packages above (:mod:`config.readers`), which may raise `InvalidRunConfig`."""
 
 
 class UnknownPreset(Invalid):
@@ -72,7 +75,7 @@ def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
         partial(environment_specs.check_policy, environment.spec, policy.kind),
         partial(_check_directory, config),
         partial(_check_server, config),
-        partial(config_checks.check_all, config),
+        *(partial(check, config) for check in CONFIG_CHECKS),
     )
 
 
