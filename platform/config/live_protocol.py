@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from runs.deployment.schemas import live as wire
-from runs.deployment.services.global_topics import ME
+from runs.live import schemas as wire
+from runs.live.rules import ME
 from web.http.openapi import REF
 from web.live import parts
 

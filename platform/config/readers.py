@@ -35,9 +35,9 @@ from runs.alerts.schemas.alerts import AlertSummary
 from runs.config.services import run_configs
 from runs.deployment import queries as deployment
 from runs.deployment.schemas.deployment import Notice
-from runs.deployment.services.global_topics import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
 from runs.lifecycle.queries.runs import event_series, run_part
 from runs.lifecycle.services import changes
+from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
 from runs.search.queries import run_table
 from runs.search.queries.live_runs import active_run_rows, inactive_run_rows
 from web.live import parts

@@ -140,7 +140,7 @@ def serve(application: Any, port: int) -> None:
         log_level="warning",
         lifespan="off",
         http="config.http_protocol:BoundedHttp",
-        ws="config.shared_frames:SharedFrames",
+        ws="web.live.websocket_protocol:BoundedWebSocket",
         timeout_graceful_shutdown=1,
     )
     listener = socket.create_server(("127.0.0.1", port))

@@ -13,12 +13,12 @@ from config.cluster.messages import Cluster
 from rollouts.control.services.machine_cordons import cordon_machine
 from runs.access.schemas import RecentAudit
 from runs.deployment.schemas.deployment import SetNotice
-from runs.deployment.services import global_topics as topic_names
-from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
 from runs.deployment.services.heartbeats import record_heartbeat
 from runs.deployment.services.notices import clear_notice, set_notice
 from runs.events.models import RunEvent
 from runs.events.services import record_event
+from runs.live import rules as topic_names
+from runs.live.rules import AUDIT, CLUSTER, CLUSTER_ADMIN
 from tests.factories import NOON, make_run
 from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened

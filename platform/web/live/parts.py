@@ -25,7 +25,7 @@ SERIES: Final[dict[str, ReadSeries]] = {}
 first: the first ones after `after_id`, or the newest ones when `after_id` is None.
 """
 GLOBAL_PARTS: Final[dict[str, dict[str, Callable[[], Any]]]] = {}
-"""Parts of each topic of the deployment; :mod:`runs.deployment.services.global_topics` defines the
+"""Parts of each topic of the deployment; :mod:`runs.live.rules` defines the
 access and the rate of the topics.
 """
 OWN_PARTS: Final[dict[str, Callable[[str], Any]]] = {}

@@ -16,12 +16,12 @@ import msgspec
 from django.db import connection, transaction
 from msgspec import Raw
 
-from runs.deployment.schemas.live import ControlFrame, DeltaFrame, SnapshotFrame
-from runs.deployment.services.global_topics import ME, frame_topic, rule_of
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.control import DESIRED
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.schemas.runs import Control
+from runs.live.rules import ME, frame_topic, rule_of
+from runs.live.schemas import ControlFrame, DeltaFrame, SnapshotFrame
 from web.live import parts
 from web.live.rows import WINDOW_ROWS, Topic
 from web.snapshots import snapshot
