@@ -28,13 +28,13 @@ from rollouts.diagnosis.schemas import PipelineDiagnosis
 from rollouts.environments.services.check_results import refuse_denied
 from rollouts.episodes.queries.episode_windows import episode_series
 from rollouts.metrics.queries.metrics import metric_part
+from runs.access.queries.audit import audit_reader
 from runs.access.queries.callers import session_part
-from runs.access.queries.recent_audit import audit_reader
 from runs.alerts.queries import alerts
 from runs.alerts.schemas.alerts import AlertSummary
 from runs.config.services import run_configs
 from runs.deployment import queries as deployment
-from runs.deployment.schemas.deployment import Notice
+from runs.deployment.schemas import Notice
 from runs.lifecycle.queries.runs import event_series, run_part
 from runs.lifecycle.services import changes
 from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST

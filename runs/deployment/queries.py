@@ -6,11 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from runs.alerts.rules.alerts import AlertKind, Condition
-from runs.deployment.models.deployment import ServerNotice, SizeSample
-from runs.deployment.models.part_exits import PartExit
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import PartExit, ProcessHeartbeat, ServerNotice, SizeSample
 from runs.deployment.rules import SILENT_SECONDS, JobsHealth
-from runs.deployment.schemas.deployment import DiskForecast, Growth, Notice
+from runs.deployment.schemas import DiskForecast, Growth, Notice
 from runs.lifecycle.rules.forecast import forecast
 
 LOOKED_BACK: Final = timedelta(hours=6)

@@ -11,8 +11,8 @@ from django.core.management import call_command
 
 from config.live_protocol import MESSAGES, TopicShape, topic_shapes
 from rollouts.control.models.fleets import Fleet
-from runs.deployment.schemas.deployment import SetNotice
-from runs.deployment.services.notices import set_notice
+from runs.deployment.schemas import SetNotice
+from runs.deployment.services import set_notice
 from runs.lifecycle.models.runs import Run
 from runs.live.rules import SERVER_TOPICS, frame_topic
 from runs.live.schemas import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame

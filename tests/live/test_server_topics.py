@@ -12,9 +12,8 @@ from django.contrib.sessions.models import Session as BrowserSession
 from config.cluster.messages import Cluster
 from rollouts.control.services.machine_cordons import cordon_machine
 from runs.access.schemas import RecentAudit
-from runs.deployment.schemas.deployment import SetNotice
-from runs.deployment.services.heartbeats import record_heartbeat
-from runs.deployment.services.notices import clear_notice, set_notice
+from runs.deployment.schemas import SetNotice
+from runs.deployment.services import clear_notice, record_heartbeat, set_notice
 from runs.events.models import RunEvent
 from runs.events.services import record_event
 from runs.live import rules as topic_names

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.deployment.schemas.deployment import Growth
+from runs.deployment.schemas import Growth
 
 PartState = Literal["up", "down", "unknown", "absent"]
 

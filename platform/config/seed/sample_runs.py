@@ -17,7 +17,7 @@ from config.seed.fragments import SPEC
 from config.seed.scale import ACTOR, PREFIX, Scale, timeline
 from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
-from runs.access.models.tokens import TokenIssuer
+from runs.access.models import TokenIssuer
 from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb

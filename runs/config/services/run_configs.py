@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import entry_points
 from typing import Any, Final
 
 from django.conf import settings
@@ -15,11 +16,18 @@ from runs.config.rules import (
     run_config,
     simulated_fleet,
 )
+from runs.config.rules.extensions import ExtensionPoint
 from runs.config.rules.inference_servers import unsupported
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
-from runs.config.services.registered_extensions import registered_extensions
 from web.rules import json_values
 from web.rules.errors import Invalid
+
+
+def registered_extensions(point: ExtensionPoint) -> list[str]:
+    """Return the names from the setting and from installed packages."""
+    packaged = (f"package:{one.name}" for one in entry_points(group=point.entry_points))
+    return sorted({*getattr(settings, point.setting), *packaged})
+
 
 CONFIG_CHECKS: Final[list[Callable[[RunConfig], object]]] = []
 """Checks of the packages above (:mod:`config.readers`), which may raise `InvalidRunConfig`."""

@@ -20,7 +20,7 @@ from runs.search.schemas import QualifierRow, RunList, RunRow, ValueRow
 from web.live import parts
 from web.rules.errors import Invalid
 from web.rules.pages import PageRequest
-from web.rules.spreadsheets import plain_cell
+from web.rules.texts import plain_cell
 
 ROWS_AT_MOST: Final = 500
 # Limits the cost of counting; larger counts are not shown exactly.

@@ -10,8 +10,8 @@ from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from runs.deployment import queries as deployment
-from runs.deployment.models.deployment import ServerNotice, SizeSample
-from runs.deployment.services.samples import record_size_sample
+from runs.deployment.models import ServerNotice, SizeSample
+from runs.deployment.services import record_size_sample
 from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 

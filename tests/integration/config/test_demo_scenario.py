@@ -9,7 +9,7 @@ from config.demo.lessons import Curricula
 from config.demo.progress import ProgressReader
 from config.demo.returns import Returns
 from config.demo.scenario import prepare
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.access.services.logins import redeem_login_token
 from runs.lifecycle.models.runs import Run
 

@@ -9,7 +9,7 @@ from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
 from rollouts.control.rules.reconcile import Action, ActorState
 from rollouts.control.services.launches import launch_simulation
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.access.services.tokens import authenticate
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
