@@ -42,7 +42,7 @@ PIECE_BYTES: Final = 1 << 20
 SMALL_BYTES: Final = 1 << 16
 MIDDLEWARE: Final = (
     "config.call_log.CallLog",
-    "config.security_headers.SecurityHeaders",
+    "config.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",  # rejects unknown hosts
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from config.live_protocol import SOCKETS, topic_shapes
+from config.api_document import SOCKETS, topic_shapes
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json
 from rolldeck.groups import read_msgpack

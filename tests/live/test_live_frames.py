@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
-from config.live_protocol import MESSAGES, TopicShape, topic_shapes
+from config.api_document import MESSAGES, TopicShape, topic_shapes
 from rollouts.control.models.fleets import Fleet
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import set_notice

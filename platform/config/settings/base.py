@@ -79,9 +79,9 @@ INSTALLED_APPS = [
     "config",
 ]
 MIDDLEWARE = [
-    "config.request_ids.request_id_middleware",
+    "config.middleware.request_id_middleware",
     "config.call_log.CallLog",  # outermost of these: sees the final response
-    "config.security_headers.SecurityHeaders",
+    "config.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -265,7 +265,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["runs.access.api.permissions.Denied"],
     "DEFAULT_SCHEMA_CLASS": "runs.lifecycle.api.operations.OperationSchema",
-    "EXCEPTION_HANDLER": "config.api_errors.handle",
+    "EXCEPTION_HANDLER": "config.errors.handle",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "web.http.negotiation.SingleFormat",
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -287,7 +287,7 @@ SPECTACULAR_SETTINGS = {
         "step": {"type": "string", "pattern": "^(-1|[0-9]{1,9})$"},
     },
     # The only default hook names enums, and cannot process msgspec's.
-    "POSTPROCESSING_HOOKS": ["config.live_protocol.describe_sockets"],
+    "POSTPROCESSING_HOOKS": ["config.api_document.describe_sockets"],
 }
 
 # --- Admin ---

@@ -23,7 +23,7 @@ from runs.lifecycle.schemas.runs import Control
 from runs.live.rules import ME, frame_topic, rule_of
 from runs.live.schemas import ControlFrame, DeltaFrame, SnapshotFrame
 from web.live import parts
-from web.live.rows import WINDOW_ROWS, Topic
+from web.live.parts import WINDOW_ROWS, Topic
 from web.snapshots import snapshot
 
 logger = logging.getLogger(__name__)
