@@ -3,10 +3,10 @@
 from celery import shared_task
 from django.utils import timezone
 
-from runs.access.services import login_attempts
+from runs.access.services import passwords
 from runs.alerts.jobs import send_webhooks
 from runs.alerts.services import alert_retention, conditions
-from runs.deployment.services import heartbeats
+from runs.deployment import services as deployment
 
 __all__ = [
     "delete_old_alerts",
@@ -20,13 +20,13 @@ __all__ = [
 @shared_task(name="runs.jobs.delete_silent_processes")
 def delete_silent_processes() -> int:
     """Delete processes without a heartbeat for an hour; return their number."""
-    return heartbeats.delete_silent_processes(now=timezone.now())
+    return deployment.delete_silent_processes(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.delete_old_login_attempts")
 def delete_old_login_attempts() -> int:
     """Delete expired counters of password attempts; return their number."""
-    return login_attempts.delete_old_attempts(now=timezone.now())
+    return passwords.delete_old_attempts(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.watch_conditions")

@@ -1,12 +1,15 @@
 """Models of runs and of the requests about them."""
 
-from runs.access.models.logins import LoginCount
-from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, LoginCount, TokenIssuer
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.deployment.models.deployment import Deployment, ServerNotice
-from runs.deployment.models.part_exits import PartExit
-from runs.deployment.models.process_heartbeats import PART_KINDS, ProcessHeartbeat
+from runs.deployment.models import (
+    PART_KINDS,
+    Deployment,
+    PartExit,
+    ProcessHeartbeat,
+    ServerNotice,
+)
 from runs.events.models import RunEvent
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import (

@@ -23,9 +23,9 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = ("config", "frontend", "rollouts", "buffer", "runs", "web", "rolldeck")
 SOURCE_FOLDERS: Final = ("platform/", "client/", "")
 """Folders from which modules are imported; the last one is the repository."""
-# Views, jobs and consumers are called over HTTP, by Celery and by Channels. A test beside the
+# Views, consumers and jobs are called over HTTP, by Celery and by Channels. A test beside the
 # capability is taken to import them.
-ENTRY_POINTS: Final = ("api", "jobs", "admin", "consumers", "urls", "management")
+ENTRY_POINTS: Final = ("api", "jobs", "admin", "urls", "management")
 COMMAND_APPS: Final = ("config", "buffer", "rollouts")
 OF_EVERY_CHANGE: Final = "tests/architecture/"
 BUDGET_SECONDS: Final = 120.0

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group, User
 
-from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer
 from runs.access.services.tokens import create_token
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import RunStatus

@@ -17,8 +17,8 @@ from channels.db import database_sync_to_async
 from django.test import Client
 
 from config.asgi import application
-from runs.deployment.schemas.live import ControlFrame, PageFrame
 from runs.lifecycle.models.runs import Run
+from runs.live.schemas import ControlFrame, PageFrame
 from tests.factories import bearer, make_user
 
 ORIGIN = (b"origin", b"http://localhost")

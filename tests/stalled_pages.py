@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from config.shared_frames import SharedFrames
+from web.live.websocket_protocol import BoundedWebSocket
 
 PING = 0.2
 PING_TIMEOUT = 0.4
@@ -19,7 +19,7 @@ PING_TIMEOUT = 0.4
 
 @asynccontextmanager
 async def served(
-    app: Any, *, ws: Any = SharedFrames, ping: float = PING, ping_timeout: float = PING_TIMEOUT
+    app: Any, *, ws: Any = BoundedWebSocket, ping: float = PING, ping_timeout: float = PING_TIMEOUT
 ) -> AsyncIterator[uvicorn.Server]:
     """Serve an application like the real server, except for the timeouts."""
     config = uvicorn.Config(

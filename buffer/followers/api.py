@@ -50,6 +50,7 @@ class FollowersView(ApiView):
     """The followers of a run."""
 
     permission_classes = [readable_by("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="followers_list",
@@ -70,6 +71,7 @@ class FollowerView(ApiView):
     """One follower of a run."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="followers_get",
@@ -171,6 +173,7 @@ class AckFollowedView(ApiView):
     """Acknowledgement of items that a follower has read."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="followers_ack",

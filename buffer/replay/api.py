@@ -17,6 +17,7 @@ class PrioritiesView(ApiView):
     """The priorities of a run's fragments."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="fragments_priorities",

@@ -11,9 +11,14 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.forms import AuthenticationForm
 
-from runs.access.services.known_browsers import known_browser, remember_browser
-from runs.access.services.login_attempts import TooManyLogins, reserve_attempt, return_attempt
-from runs.access.services.passwords import address_of
+from runs.access.services.passwords import (
+    TooManyLogins,
+    address_of,
+    known_browser,
+    remember_browser,
+    reserve_attempt,
+    return_attempt,
+)
 
 
 class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold has no types

@@ -1,4 +1,4 @@
-"""Django app of the project: registers its checks and commands."""
+"""Django app of the project: its checks, its commands, and what the apps read from each other."""
 
 from django.apps import AppConfig
 
@@ -9,11 +9,7 @@ class ProjectConfig(AppConfig):
     name = "config"
 
     def ready(self) -> None:
-        """Register the check of unsafe settings and the cluster parts of live pages."""
-        from config import binding  # noqa: F401 registers a check
-        from config.cluster.status import cluster_admin_part, cluster_part
-        from runs.deployment.services.global_topics import CLUSTER, CLUSTER_ADMIN
-        from web.live.parts import register_global_part
+        """Register the check of unsafe settings, and fill the tables of the apps."""
+        from config import binding, readers  # noqa: F401 binding registers a check
 
-        register_global_part("cluster", cluster_part, topic=CLUSTER)
-        register_global_part("cluster", cluster_admin_part, topic=CLUSTER_ADMIN)
+        readers.fill()

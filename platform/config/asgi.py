@@ -5,6 +5,7 @@ import os
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.sessions import CookieMiddleware
+from django.urls import path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
@@ -15,20 +16,24 @@ from config.body_limits import BodyLimits  # noqa: E402 Django's applications lo
 from config.compressed_requests import CompressedHandler  # noqa: E402
 from config.compression import CompressedAnswers  # noqa: E402
 from config.machines import Machines  # noqa: E402
-from config.socket_origins import SocketOrigins  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
-from config.websocket_urls import websocket_urlpatterns  # noqa: E402
+from runs.live.api import ControlConsumer, LiveConsumer  # noqa: E402
 from web.http.push_answers import PushAnswers  # noqa: E402
+from web.live.socket_origins import SocketOrigins  # noqa: E402
 
 refuse_dangers()
 machines = Machines(CompressedHandler())
 limited = BodyLimits(machines, on_refusal=count_refused_request)
+sockets = [
+    path("ws/live", LiveConsumer.as_asgi()),
+    path("ws/runs/<slug:run>/control", ControlConsumer.as_asgi()),
+]
 application = ProtocolTypeRouter(
     {
         "http": StaticFiles(traced(PushAnswers(CompressedAnswers(limited)))),
         # Consumers look up the session's user. A lookup here would repeat the query, and an outage
         # would end the handshake without a close code.
-        "websocket": SocketOrigins(CookieMiddleware(URLRouter(websocket_urlpatterns))),
+        "websocket": SocketOrigins(CookieMiddleware(URLRouter(sockets))),
     }
 )

@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer
 from config.log_filters import LONGEST_TEXT
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from web.http.request_ids import CURRENT
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from config.versions import own_version
-from runs.deployment.services.heartbeats import delete_dead_processes, record_heartbeat
+from runs.deployment.services import delete_dead_processes, record_heartbeat
 
 logger = logging.getLogger(__name__)
 

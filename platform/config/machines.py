@@ -7,7 +7,6 @@ connection, with five middlewares, and a waiting request holds neither thread no
 """
 
 import asyncio
-import re
 import select
 import threading
 import time
@@ -20,11 +19,11 @@ from typing import Any, Final, TypeVar
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.exception import convert_exception_to_response
 from django.db import connection
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.module_loading import import_string
 
-from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
 from config.body_limits import App, Receive, Scope, Send
 from config.compressed_requests import CompressedRequest
@@ -43,15 +42,10 @@ PIECE_BYTES: Final = 1 << 20
 SMALL_BYTES: Final = 1 << 16
 MIDDLEWARE: Final = (
     "config.call_log.CallLog",
-    "config.security_headers.SecurityHeaders",
+    "config.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",  # rejects unknown hosts
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-)
-_ATROPOS: Final = re.compile(rf"/(?:atropos/[^/]+/)?(?:{'|'.join(ATROPOS_NAMES)})")
-# An export may exceed the memory; Django's own handler streams it.
-_API: Final = re.compile(
-    r"/api/v1/runs/[^/]+/(?:groups(?!/export)|fragments|batches|followers|fleet)(?:/.*)?", re.DOTALL
 )
 
 
@@ -68,7 +62,8 @@ class Machines:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a machine's request, or pass another one on."""
-        if not _is_from_machine(scope):
+        route = machine_route(scope)
+        if route is None:
             await self._others(scope, receive, send)
             return
         body = await _read(receive)
@@ -76,7 +71,7 @@ class Machines:
             return
         client = _Client(receive, client_left=scope.get(CLIENT_LEFT, _never))
         try:
-            answer = await self._run(partial(self._handler.answer, scope, body))
+            answer = await self._run(partial(self._handler.answer, scope, body, route))
             later = await self._later(answer, client) if isinstance(answer, Waiting) else answer
             if later is not None:
                 await self._send(later, send, client)
@@ -147,12 +142,17 @@ class _Handler(BaseHandler):
             chain = convert_exception_to_response(import_string(path)(chain))
         self._middleware_chain = chain
 
-    def answer(self, scope: Scope, body: bytes) -> HttpResponseBase:
+    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
+        """Return the route that led to this handler."""
+        return request.resolver_match  # type: ignore[return-value]
+
+    def answer(self, scope: Scope, body: bytes, route: ResolverMatch) -> HttpResponseBase:
         """Return the response to a request whose body has been read."""
         try:
             request = CompressedRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
             return respond(Invalid("the query string is not valid UTF-8"))
+        request.resolver_match = route
         request.may_wait = True  # type: ignore[attr-defined]
         response: HttpResponseBase = self.get_response(request)
         return response
@@ -197,16 +197,19 @@ class _Client:
             self._leaving.cancel()
 
 
-def _is_from_machine(scope: Scope) -> bool:
-    """Return whether a request is a machine's; Atropos routes never accept a cookie."""
+def machine_route(scope: Scope) -> ResolverMatch | None:
+    """Return the route of a request that its view serves to machines; otherwise None."""
     if scope["type"] != "http":
-        return False
-    path = scope["path"]
-    if _ATROPOS.fullmatch(path):
-        return True
-    return _API.fullmatch(path) is not None and all(
-        name != b"cookie" for name, _ in scope["headers"]
-    )
+        return None
+    try:
+        route = resolve(scope["path"])
+    except Resolver404:
+        return None
+    view: Any = getattr(route.func, "cls", None)
+    if not getattr(view, "serves_machines", False):
+        return None
+    has_cookie = any(name == b"cookie" for name, _ in scope["headers"])
+    return None if has_cookie and not view.ignores_cookies else route
 
 
 async def _read(receive: Receive) -> bytes | None:

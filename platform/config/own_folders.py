@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from buffer.payloads.services.files import DurableFiles
 from config.cluster.probes import storage_location
-from runs.deployment.models.deployment import Deployment
+from runs.deployment.models import Deployment
 
 logger = logging.getLogger(__name__)
 

@@ -1,27 +1,38 @@
 """URL routes of the project."""
 
 from django.contrib import admin
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import include, path
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
-from config import admin_login, error_codes, health
+from buffer.atropos.api.routes import RootView
+from config import admin_login, errors, health
 from config.api_document import ApiDocument
 from config.cluster.retention import RetentionView
 from config.cluster.view import ClusterView, ServerView
-from config.root import root
+from frontend.pages import index
 from runs.access.api.permissions import Anyone
 from runs.access.api.sessions import OneTimeLogin
 
-handler400 = "config.error_pages.bad_request"
-handler404 = "config.error_pages.not_found"
-handler500 = "config.error_pages.server_error"
+
+def root(request: HttpRequest) -> HttpResponseBase:
+    """Return the dashboard if the client accepts HTML, otherwise the API greeting."""
+    if "text/html" in request.headers.get("Accept", ""):
+        return index(request)
+    return RootView.as_view()(request)
+
+
+handler400 = "config.errors.bad_request"
+handler404 = "config.errors.not_found"
+handler500 = "config.errors.server_error"
 
 urlpatterns = [
     path("healthz/live", health.live),
     path("healthz/ready", health.ready),
     path("metrics", health.metrics),
     path("openapi.json", ApiDocument.as_view(), name="schema"),
-    path("docs/errors", error_codes.page),
+    path("docs/errors", errors.page),
     path("docs", SpectacularSwaggerSplitView.as_view(permission_classes=[Anyone])),
     path("login/once", OneTimeLogin.as_view()),
     path("admin/login/", admin_login.sign_in),

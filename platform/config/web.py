@@ -15,8 +15,8 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from config.connections import raise_open_files
-from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 from rollouts.fleet.process import private_process
+from web.live.websocket_protocol import PING_SECONDS, PING_TIMEOUT_SECONDS
 
 GRACE_SECONDS: Final = 2
 BACKLOG: Final = 2048
@@ -41,7 +41,7 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         ws_ping_timeout=PING_TIMEOUT_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         http="config.http_protocol:BoundedHttp",
-        ws="config.shared_frames:SharedFrames",
+        ws="web.live.websocket_protocol:BoundedWebSocket",
         server_header=False,
         # Without a proxy in front, a forwarded address is under the client's control.
         proxy_headers=False,

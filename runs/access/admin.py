@@ -13,8 +13,7 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from runs.access.models.logins import LoginCount
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken, LoginCount
 from runs.access.services.tokens import revoke_token
 from web.admin.decisions import Decision, reason_or_page
 from web.admin.read_only import (

@@ -1,8 +1,6 @@
 """Admin of the identity, the announcement, processes and their exits."""
 
-from runs.deployment.models.deployment import Deployment, ServerNotice
-from runs.deployment.models.part_exits import PartExit
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import Deployment, PartExit, ProcessHeartbeat, ServerNotice
 from web.admin.read_only import register_read_only
 
 register_read_only(

@@ -9,8 +9,8 @@ from rest_framework.request import Request
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators
 from runs.deployment import queries
-from runs.deployment.schemas.deployment import NoticeAnswer, SetNotice
-from runs.deployment.services.notices import clear_notice, set_notice
+from runs.deployment.schemas import NoticeAnswer, SetNotice
+from runs.deployment.services import clear_notice, set_notice
 from web.http import bodies
 from web.http.openapi import REASON
 from web.http.views import ApiView

@@ -5,11 +5,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from runs.alerts.rules.alerts import AlertKind, Condition
-from runs.deployment.models.deployment import ServerNotice
-from runs.deployment.models.part_exits import PartExit
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import PartExit, ProcessHeartbeat, ServerNotice
 from runs.deployment.rules import SILENT_SECONDS, JobsHealth
-from runs.deployment.schemas.deployment import Notice
+from runs.deployment.schemas import Notice
 
 EXIT_SHOWN_FOR: Final = timedelta(days=1)
 EXIT_ALERTS_FOR: Final = timedelta(minutes=10)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from config.error_codes import ErrorCode, error_codes
+from config.errors import ErrorCode, error_codes
 from web.rules.errors import ApiError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/errors.md"

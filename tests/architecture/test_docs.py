@@ -7,12 +7,12 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from config.live_protocol import SOCKETS, topic_shapes
+from config.api_document import SOCKETS, topic_shapes
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json
 from rolldeck.groups import read_msgpack
-from runs.deployment.schemas.live import ControlFrame, PageFrame, PageMessage
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.live.schemas import ControlFrame, PageFrame, PageMessage
 
 ROOT = Path(__file__).resolve().parents[2]
 

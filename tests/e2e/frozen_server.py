@@ -125,7 +125,7 @@ def fix_identifiers() -> None:
 def answer_for_workers() -> None:
     """Report an idle worker for the jobs, which do not run; a missing one answers late or never."""
     from config.cluster import probes
-    from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+    from runs.deployment.models import ProcessHeartbeat
 
     workers = ProcessHeartbeat.objects.filter(kind="worker").values_list("name", flat=True)
     names = list(workers)
@@ -140,7 +140,7 @@ def serve(application: Any, port: int) -> None:
         log_level="warning",
         lifespan="off",
         http="config.http_protocol:BoundedHttp",
-        ws="config.shared_frames:SharedFrames",
+        ws="web.live.websocket_protocol:BoundedWebSocket",
         timeout_graceful_shutdown=1,
     )
     listener = socket.create_server(("127.0.0.1", port))

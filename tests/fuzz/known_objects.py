@@ -10,7 +10,7 @@ from rollouts.control.models.fleets import EpisodeWindow, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.metrics.models.annotations import Annotation
 from rollouts.metrics.models.metrics import MetricSeries
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert
 from runs.lifecycle.models.notes import RunNote

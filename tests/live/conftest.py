@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from runs import consumers
-from runs.deployment.services.global_topics import SERVER_TOPICS
+from runs.live import api as consumers
+from runs.live.rules import SERVER_TOPICS
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.schemas.alerts import AlertSummary
 from runs.alerts.services import alerts

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from runs.deployment.services.topics import topic_named
 from runs.lifecycle.models.runs import Run
+from runs.live.services.topics import topic_named
 from tests.factories import make_run
 from web.live import parts
-from web.live.parts import register_part
 from web.snapshots import TRIES, read_on_snapshot, snapshot
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -23,11 +22,11 @@ def registered() -> Iterator[Callable[[str, Callable[[int], Any]], None]]:
 
     def register(name: str, read: Callable[[int], Any]) -> None:
         names.append(name)
-        register_part(name, read)
+        parts.PARTS[name] = read
 
     yield register
     for name in names:
-        parts._parts.pop(name)
+        parts.PARTS.pop(name)
 
 
 def elsewhere(act: Callable[[], Any]) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rollouts.control.models.fleets import Fleet
-from runs.deployment.services.topics import topic_named
+from runs.live.services.topics import topic_named
 from tests.factories import NOON, make_outside_run, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

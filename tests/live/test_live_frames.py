@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
-from config.live_protocol import MESSAGES, TopicShape, topic_shapes
+from config.api_document import MESSAGES, TopicShape, topic_shapes
 from rollouts.control.models.fleets import Fleet
-from runs.deployment.schemas.deployment import SetNotice
-from runs.deployment.schemas.live import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
-from runs.deployment.services.global_topics import SERVER_TOPICS, frame_topic
-from runs.deployment.services.notices import set_notice
-from runs.deployment.services.topics import CONTROL_PREFIX, Change, topic_named
+from runs.deployment.schemas import SetNotice
+from runs.deployment.services import set_notice
 from runs.lifecycle.models.runs import Run
+from runs.live.rules import SERVER_TOPICS, frame_topic
+from runs.live.schemas import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
+from runs.live.services.topics import CONTROL_PREFIX, Change, topic_named
 from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 from tests.factories import NOON, make_run, make_user
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from runs.deployment.services.hub import FRAME_SECONDS, hub
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.registry import default_run, reset_run
+from runs.live.services.hub import FRAME_SECONDS, hub
 from tests.factories import NOON, make_run
 from tests.live_sockets import (
     cookie_of,
@@ -24,7 +24,6 @@ from tests.live_sockets import (
 from web.live import parts
 from web.live.announcements import announce
 from web.live.outgoing import QUEUE_FRAMES, Socket
-from web.live.parts import register_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -95,7 +94,7 @@ async def test_a_frame_has_the_commit_time_of_its_newest_change() -> None:
 
 async def test_unannounced_changes_have_no_time_of_commit() -> None:
     state = {"value": 0}
-    register_part("test_silent", lambda _: dict(state))
+    parts.PARTS["test_silent"] = lambda _: dict(state)
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         await page.watch("run:alpha")
@@ -174,7 +173,7 @@ async def test_two_pages_of_a_topic_get_the_same_frames() -> None:
 
 async def test_a_hidden_page_receives_the_run_only_and_catches_up_when_it_is_shown() -> None:
     state = {"value": 0}
-    register_part("test_noise", lambda _: dict(state))
+    parts.PARTS["test_noise"] = lambda _: dict(state)
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")
@@ -196,14 +195,14 @@ async def test_a_hidden_page_receives_the_run_only_and_catches_up_when_it_is_sho
 
 
 def forget_part(name: str) -> None:
-    parts._parts.pop(name)
+    parts.PARTS.pop(name)
 
 
 async def test_a_part_that_cannot_be_read_does_not_close_the_page() -> None:
     def broken(run_id: int) -> None:
         raise ZeroDivisionError
 
-    register_part("test_broken", broken)
+    parts.PARTS["test_broken"] = broken
     await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
         snapshot = await page.watch("run:alpha")

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from runs.deployment.services.topics import topic_named
+from runs.live.services.topics import topic_named
 from tests.factories import make_run
 from tests.live_sockets import cookie_of, in_database, opened
 from web.live import parts
-from web.live.parts import register_part
 
 pytestmark = pytest.mark.django_db
 
@@ -23,9 +22,9 @@ def reads() -> Iterator[list[int]]:
         reads_made.append(run_id)
         return len(reads_made)
 
-    register_part(PART, read, every_seconds=60.0)
+    parts.PARTS[PART], parts.PACES[PART] = read, 60.0
     yield reads_made
-    parts._parts.pop(PART)
+    parts.PARTS.pop(PART), parts.PACES.pop(PART)
 
 
 def test_a_paced_part_is_read_once_per_interval(reads: list[int]) -> None:

@@ -12,19 +12,17 @@ from django.contrib.sessions.models import Session as BrowserSession
 from config.cluster.messages import Cluster
 from rollouts.control.services.machine_cordons import cordon_machine
 from runs.access.schemas import RecentAudit
-from runs.deployment.schemas.deployment import SetNotice
-from runs.deployment.services import global_topics as topic_names
-from runs.deployment.services.global_topics import AUDIT, CLUSTER, CLUSTER_ADMIN
-from runs.deployment.services.heartbeats import record_heartbeat
-from runs.deployment.services.notices import clear_notice, set_notice
+from runs.deployment.schemas import SetNotice
+from runs.deployment.services import clear_notice, record_heartbeat, set_notice
 from runs.events.models import RunEvent
 from runs.events.services import record_event
+from runs.live import rules as topic_names
+from runs.live.rules import AUDIT, CLUSTER, CLUSTER_ADMIN
 from tests.factories import NOON, make_run
 from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
 from tests.waiting import stays_async
 from web.live import parts
-from web.live.parts import register_global_part
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,16 +48,16 @@ async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada")
 @pytest.fixture
 def reads() -> Any:
     """Count the reads of the cluster, without performing them."""
-    real = parts.global_readers(CLUSTER)["cluster"]
+    real = parts.GLOBAL_PARTS[CLUSTER]["cluster"]
     count = {"reads": 0}
 
     def read_cluster() -> dict[str, int]:
         count["reads"] += 1
         return dict(count)
 
-    register_global_part("cluster", read_cluster, topic=CLUSTER)
+    parts.GLOBAL_PARTS[CLUSTER]["cluster"] = read_cluster
     yield count
-    register_global_part("cluster", real, topic=CLUSTER)
+    parts.GLOBAL_PARTS[CLUSTER]["cluster"] = real
 
 
 @pytest.fixture

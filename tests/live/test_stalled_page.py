@@ -9,15 +9,14 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from config.asgi import application
-from config.socket_timeouts import NOT_READING
-from runs.deployment.services.hub import hub
+from runs.live.services.hub import hub
 from tests.factories import make_run
 from tests.live_sockets import headers_of, in_database, read_clock
 from tests.stalled_pages import lazy, rest_of, served
 from web.live import parts
 from web.live.announcements import announce
 from web.live.outgoing import QUEUE_BYTES, QUEUE_FRAMES, Socket
-from web.live.parts import register_part
+from web.live.websocket_protocol import NOT_READING
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,9 +27,9 @@ PIECE = b64encode(Random(7).randbytes(90_000)).decode()
 def large_part() -> Any:
     """A large part of each run that always changes."""
     numbers = iter(range(1_000_000))
-    register_part("test_large", lambda _: {"number": next(numbers), "text": PIECE})
+    parts.PARTS["test_large"] = lambda _: {"number": next(numbers), "text": PIECE}
     yield "test_large"
-    parts._parts.pop("test_large")
+    parts.PARTS.pop("test_large")
 
 
 async def test_a_page_that_stops_reading_is_disconnected_and_its_frames_discarded(

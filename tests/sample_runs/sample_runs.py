@@ -11,7 +11,7 @@ from django.db import transaction
 
 from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
-from runs.access.models.tokens import TokenIssuer
+from runs.access.models import TokenIssuer
 from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.models.runs import Environment
 from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb

@@ -26,8 +26,8 @@ from websockets.sync.client import connect
 
 from buffer.atropos.api.routes import RootView
 from buffer.atropos.api.view import AtroposView
-from config.root import root
 from config.settings.connections import POOL_CONNECTIONS  # noqa: TID251 under test
+from config.urls import root
 from frontend.pages import index
 from tests.buffer_factories import REGISTRATION, group
 from tests.server import (

@@ -40,6 +40,7 @@ class AtroposView(ApiView):
 
     authentication_classes = [TokenAuthentication]
     permission_classes = [AtroposCallers]
+    serves_machines = ignores_cookies = True
     rule: ClassVar[Rule] = ADMINISTER
     """Permission that the route requires of a token."""
     content_negotiation_class = AnyAccept

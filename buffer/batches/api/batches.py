@@ -259,6 +259,7 @@ class AckBatchView(ApiView):
     """Acknowledgement of a batch."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="batches_ack",
@@ -279,6 +280,7 @@ class BatchView(ApiView):
     """One leased batch."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
     content_negotiation_class = AnyAccept
 
     @extend_schema(

@@ -53,6 +53,7 @@ class AckFragmentsView(ApiView):
     """Acknowledgement of fetched fragments."""
 
     permission_classes = [scoped("trainer")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="fragments_ack",

@@ -105,21 +105,13 @@ def queue_depth(run_id: int) -> QueueDepth:
     )
 
 
-_running: list[Callable[[int], int]] = []
-
-
-def count_running_with(counter: Callable[[int], int]) -> None:
-    """Register ``counter(run_id)``, which returns the items started and not delivered.
-
-    Apps that manage producers register in ``AppConfig.ready``.
-    """
-    if counter not in _running:
-        _running.append(counter)
+RUNNING_COUNTERS: Final[list[Callable[[int], int]]] = []
+"""Count the items of a run that producers have started, not delivered (:mod:`config.readers`)."""
 
 
 def running_items(run_id: int) -> int:
     """Return the number of items that producers report as started and not delivered."""
-    return sum(counter(run_id) for counter in _running)
+    return sum(counter(run_id) for counter in RUNNING_COUNTERS)
 
 
 def is_batch_available(

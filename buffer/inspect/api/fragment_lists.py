@@ -53,6 +53,8 @@ FILTERS: Final = [
 class FragmentsView(FragmentPushView):
     """The fragments of a run."""
 
+    serves_machines = True
+
     def get_permissions(self) -> list[BasePermission]:
         """Return the permissions of a push, or of a list."""
         return [scoped("worker")() if self.request.method == "POST" else Readers()]

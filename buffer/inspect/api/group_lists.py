@@ -135,6 +135,8 @@ def _label(facet: str, value: str, names: dict[int, str]) -> str:
 class GroupsView(GroupPushView):
     """The trajectory groups of a run."""
 
+    serves_machines = True
+
     def get_permissions(self) -> list[BasePermission]:
         """Return the permissions of a push, or of a list."""
         return [scoped("env", "worker")() if self.request.method == "POST" else Readers()]

@@ -91,13 +91,11 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> BackupTotals:
         rooms, session, snapshot = _snapshot_session(undo)
         header = _header(session, now=now)
         folders = [name for (name,) in session.execute(_FOLDERS)]
-        with progress.of(part / DUMP):
-            programs.dump(part / DUMP, snapshot=snapshot)
-        session.close()  # ends the snapshot, which holds back vacuum
         with manifest.Writer(part, header) as listed:
-            dump = part / DUMP
-            digest = files.sha256_of(files.pieces_of(dump))
-            listed.add(manifest.Entry(DUMP, dump.stat().st_size, digest))
+            progress.report("Copying the database …")
+            dump = files.write(part / DUMP, programs.dump(snapshot=snapshot))
+            session.close()  # ends the snapshot, which holds back vacuum
+            listed.add(manifest.Entry(DUMP, *dump))
             for name, room in rooms.items():
                 _copy_files(part, name, room, listed, progress)
             _copy_objects(part, folders, listed, progress)
@@ -159,21 +157,20 @@ def _copy_files(
     for path in files.files_below(room):
         where = f"{name}/{path.relative_to(room).as_posix()}"
         listed.add(manifest.Entry(where, *files.write(part / where, files.pieces_of(path))))
-        progress.copied(name, listed)
+        progress.count(name, files=listed.files, size_bytes=listed.size_bytes)
 
 
 def _copy_objects(
     part: Path, folders: list[str], listed: manifest.Writer, progress: Progress
 ) -> None:
-    objects = files.Objects()
     for folder in folders:
-        for name in objects.names(folder):
+        for name in files.object_names(folder):
             where = f"{files.PAYLOADS}/{name}"
             try:
-                written = files.write(part / where, objects.pieces(name))
+                written = files.write(part / where, files.object_pieces(name))
             except FileNotFoundError:
                 # The push was a retry or failed: no row names the object, and it was deleted.
                 (part / where).unlink(missing_ok=True)
                 continue
             listed.add(manifest.Entry(where, *written))
-            progress.copied(files.PAYLOADS, listed)
+            progress.count(files.PAYLOADS, files=listed.files, size_bytes=listed.size_bytes)

@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.core.files.storage import storages
 
+from buffer.payloads.services import objects
 from config.own_folders import MARKER
 
 PIECE_BYTES: Final = 1 << 20
@@ -103,50 +104,48 @@ def sha256_of(pieces: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-class Objects:
-    """The storage of payloads, whichever backend is configured."""
+def object_names(segment: str) -> list[str]:
+    """Return the names of a segment's objects."""
+    return sorted(f"{segment}/{name}" for name in _listed(segment)[1])
 
-    def __init__(self) -> None:
-        self._storage: Any = storages[PAYLOADS]
 
-    def names(self, segment: str) -> list[str]:
-        """Return the names of a segment's objects."""
-        return sorted(f"{segment}/{name}" for name in self._listed(segment)[1])
+def all_object_names() -> Iterator[str]:
+    """Yield the names of all objects."""
+    folders, files = _listed("")
+    yield from sorted(set(files) - {MARKER})
+    for folder in sorted(folders):
+        yield from object_names(folder)
 
-    def all_names(self) -> Iterator[str]:
-        """Yield the names of all objects."""
-        folders, files = self._listed("")
-        yield from sorted(set(files) - {MARKER})
-        for folder in sorted(folders):
-            yield from self.names(folder)
 
-    def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of an object in pieces.
+def object_pieces(name: str) -> Iterator[bytes]:
+    """Yield the bytes of an object in pieces.
 
-        Raises:
-            FileNotFoundError: If no object has this name.
-        """
-        offset = 0
-        while piece := self._storage.read_ranges(name, [(offset, PIECE_BYTES)])[0]:
-            yield piece
-            offset += len(piece)
-            if len(piece) < PIECE_BYTES:
-                return
+    Raises:
+        FileNotFoundError: If no object has this name.
+    """
+    offset = 0
+    while True:
+        found = objects.read({name: [(offset, PIECE_BYTES)]})
+        if name not in found:
+            raise FileNotFoundError(name)
+        (piece,) = found[name]
+        yield piece
+        offset += len(piece)
+        if len(piece) < PIECE_BYTES:
+            return
 
-    def write(self, name: str, path: Path) -> None:
-        """Write a new object from a file. An object holds one push, whose size is limited."""
-        self._storage.write_parts(name, list(pieces_of(path)))
 
-    def delete(self, name: str) -> None:
-        """Remove an object, if it exists, and its segment with the last object."""
-        self._storage.delete(name)
-        segment = name.rpartition("/")[0]
-        if segment and not self._listed(segment)[1]:
-            self._storage.remove_folder(segment)
+def delete_object(name: str) -> None:
+    """Remove an object, if it exists, and its segment with the last object."""
+    objects.delete(name)
+    segment = name.rpartition("/")[0]
+    if segment and not _listed(segment)[1]:
+        objects.remove_folder(segment)
 
-    def _listed(self, folder: str) -> tuple[list[str], list[str]]:
-        try:
-            folders, files = self._storage.listdir(folder)
-        except FileNotFoundError:
-            return [], []
-        return folders, files
+
+def _listed(folder: str) -> tuple[list[str], list[str]]:
+    try:
+        folders, files = storages[PAYLOADS].listdir(folder)
+    except FileNotFoundError:
+        return [], []
+    return folders, files

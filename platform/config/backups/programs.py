@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
@@ -23,7 +23,9 @@ _VARIABLES: Final = {
     "PGHOST": "HOST",
     "PGPORT": "PORT",
 }
+_WITHOUT_OWNERS: Final = ("--no-owner", "--no-privileges")
 _ERROR_CHARACTERS_AT_MOST: Final = 2000
+PIECE_BYTES: Final = 1 << 20
 
 
 class ProgramFailed(Exception):
@@ -37,38 +39,40 @@ def new_session() -> "psycopg.Connection[tuple[Any, ...]]":
     return psycopg.connect(make_conninfo(**parts))
 
 
-def dump(target: Path, *, snapshot: str) -> None:
-    """Write the database as of a snapshot, in PostgreSQL's compressed custom format.
+def dump(*, snapshot: str) -> Iterator[bytes]:
+    """Yield the database as of a snapshot, in PostgreSQL's compressed custom format.
 
     Raises:
         ProgramFailed: With the error output of pg_dump.
     """
-    words = [_program("pg_dump"), "--format=custom", "--compress=1", f"--snapshot={snapshot}"]
-    words += ["--no-owner", "--no-privileges", f"--file={target}"]
-    with tempfile.TemporaryFile() as errors:
-        done = subprocess.run(words, env=_environment(), stderr=errors, check=False)
-        _raise_if_failed("pg_dump", done.returncode, errors)
+    return _output_of(
+        "pg_dump", "--format=custom", "--compress=1", f"--snapshot={snapshot}", *_WITHOUT_OWNERS
+    )
 
 
-def listing(dump: Path) -> str:
-    """Return the output of ``pg_restore --list`` for a dump.
+def sections_of(dump: Path, *sections: str) -> Iterator[bytes]:
+    """Yield the statements and rows of sections of a dump.
 
     Raises:
-        ProgramFailed: If it cannot read the dump.
+        ProgramFailed: If the dump cannot be read.
     """
+    words = [f"--section={name}" for name in sections]
+    return _output_of("pg_restore", *_WITHOUT_OWNERS, "--file=-", *words, str(dump))
+
+
+def _output_of(name: str, *words: str) -> Iterator[bytes]:
     with tempfile.TemporaryFile() as errors:
-        done = subprocess.run(
-            [_program("pg_restore"), "--list", str(dump)],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            check=False,
-        )
-        _raise_if_failed("pg_restore", done.returncode, errors)
-    return done.stdout.decode(errors="replace")
+        with subprocess.Popen(
+            [_program(name), *words], env=_environment(), stdout=subprocess.PIPE, stderr=errors
+        ) as program:
+            assert program.stdout is not None  # noqa: S101 asked for above
+            while piece := program.stdout.read(PIECE_BYTES):
+                yield piece
+        _raise_if_failed(name, program.returncode, errors)
 
 
-def run_script(parts: "Iterable[str | SectionsOf]") -> None:
-    """Run statements and sections of dumps in one transaction.
+def run_script(parts: Iterable[str | Iterable[bytes]]) -> None:
+    """Run statements, and output of :func:`sections_of`, in one transaction.
 
     Raises:
         ProgramFailed: With the error output of psql or pg_restore; nothing was changed.
@@ -82,54 +86,18 @@ def run_script(parts: "Iterable[str | SectionsOf]") -> None:
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
+        assert psql.stdin is not None  # noqa: S101 asked for above
         try:
-            _write_sections(psql, parts)
+            # After an error psql closes the pipe; its output names the error. It rolls back if
+            # the input ends before COMMIT.
+            with suppress(BrokenPipeError), psql.stdin as pipe:
+                for part in ("BEGIN;", *parts, "COMMIT;"):
+                    pipe.writelines([part.encode(), b"\n"] if isinstance(part, str) else part)
             _raise_if_failed("psql", psql.wait(), errors)
         finally:
             if psql.poll() is None:
                 psql.kill()
                 psql.wait()
-
-
-def _write_sections(psql: "subprocess.Popen[bytes]", parts: "Iterable[str | SectionsOf]") -> None:
-    """Write the parts as one transaction; psql rolls back if the input ends before COMMIT."""
-    pipe = psql.stdin
-    assert pipe is not None  # noqa: S101 asked for above
-    # After an error psql closes the pipe; its output names the error.
-    with suppress(BrokenPipeError), pipe:
-        for part in ("BEGIN;", *parts, "COMMIT;"):
-            if isinstance(part, str):
-                pipe.write(part.encode() + b"\n")
-            else:
-                part.write_to(pipe)
-
-
-class SectionsOf:
-    """Statements and rows that pg_restore extracts from sections of a dump."""
-
-    def __init__(self, dump: Path, *sections: str) -> None:
-        self._dump = dump
-        self._sections = sections
-
-    def write_to(self, pipe: IO[bytes]) -> None:
-        """Write the statements.
-
-        Raises:
-            ProgramFailed: If the dump cannot be read.
-        """
-        words = [_program("pg_restore"), "--no-owner", "--no-privileges", "--file=-"]
-        words += [f"--section={name}" for name in self._sections]
-        with tempfile.TemporaryFile() as errors:
-            reader = subprocess.Popen(
-                [*words, str(self._dump)], stdout=subprocess.PIPE, stderr=errors
-            )
-            assert reader.stdout is not None  # noqa: S101 asked for above
-            try:
-                shutil.copyfileobj(reader.stdout, pipe)
-            finally:
-                reader.stdout.close()
-                code = reader.wait()
-            _raise_if_failed("pg_restore", code, errors)
 
 
 def _program(name: str) -> str:

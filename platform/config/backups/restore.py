@@ -19,7 +19,8 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from buffer.items.queries.ledgers import ledger_problems
-from config.backups import files, manifest, programs, renumbering, server_versions
+from buffer.payloads.services import objects
+from config.backups import files, manifest, programs, renumbering
 from config.backups.create import DUMP
 from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
@@ -81,7 +82,7 @@ def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
             raise manifest.BackupDamaged(f"{path} was changed: its checksum differs")
         size_bytes += entry.size_bytes
         has_dump = has_dump or entry.path == DUMP
-        progress.checked("checked", number, size_bytes)
+        progress.count("checked", files=number, size_bytes=size_bytes)
     if not has_dump:
         raise manifest.BackupDamaged(f"{folder} has no {DUMP}")
     return header
@@ -99,7 +100,7 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     header = check_backup(folder, progress=progress)
     _refuse_other_version(header)
     dump = folder / DUMP
-    _refuse_older_server(header, dump)
+    _refuse_older_server(header)
     _refuse_data()
     _refuse_foreign_files(folder)
     progress.report("The backup is complete, and the target is empty.")
@@ -109,9 +110,9 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
         programs.run_script(
             [
                 _EMPTY,
-                programs.SectionsOf(dump, "pre-data", "data"),
+                programs.sections_of(dump, "pre-data", "data"),
                 renumbering.statements(),
-                programs.SectionsOf(dump, "post-data"),
+                programs.sections_of(dump, "post-data"),
             ]
         )
     applied = migrate()
@@ -149,14 +150,17 @@ def _refuse_other_version(header: manifest.Header) -> None:
         )
 
 
-def _refuse_older_server(header: manifest.Header, dump: Path) -> None:
+def _refuse_older_server(header: manifest.Header) -> None:
+    """Refuse a server of an earlier major version, which may not know the dump's statements."""
     with programs.new_session() as session:
         target = session.info.server_version
-    try:
-        dumped = header.postgresql or server_versions.dumped_version(programs.listing(dump))
-        server_versions.refuse_older(dumped=dumped, target=target)
-    except server_versions.ServerTooOld as error:
-        raise RestoreRefused(str(error)) from error
+    made, own = (f"{number // 10_000}.{number % 10_000}" for number in (header.postgresql, target))
+    if header.postgresql // 10_000 > target // 10_000:
+        raise RestoreRefused(
+            f"the backup was made with PostgreSQL {made}, and the target server is PostgreSQL "
+            f"{own}: PostgreSQL loads dumps into the same or a later major version only. Restore "
+            f"into PostgreSQL {header.postgresql // 10_000} or later; nothing was written"
+        )
 
 
 def _refuse_data() -> None:
@@ -186,7 +190,7 @@ def _number(session: "psycopg.Connection[Any]", query: str) -> int:
 
 def _refuse_foreign_files(folder: Path) -> None:
     """Refuse existing files that are not part of the backup."""
-    for name in files.Objects().all_names():
+    for name in files.all_object_names():
         if not (folder / files.PAYLOADS / name).is_file():
             raise RestoreRefused(f"the payload storage holds {name}, which is not in the backup")
     for name, tree in files.trees().items():
@@ -207,32 +211,33 @@ def _removed_on_failure() -> Iterator[IO[str]]:
             yield written
         except BaseException:
             written.seek(0)
-            objects, trees = files.Objects(), files.trees()
+            trees = files.trees()
             for line in written:
                 kind, _, name = json.loads(line).partition("/")
                 if kind == files.PAYLOADS:
-                    objects.delete(name)
+                    files.delete_object(name)
                 else:
                     files.remove(trees[kind] / name, within=trees[kind])
             raise
 
 
 def _put_files(folder: Path, progress: Progress, written: IO[str]) -> None:
-    objects, trees = files.Objects(), files.trees()
+    trees = files.trees()
     size_bytes = 0
     for number, entry in enumerate(manifest.entries(folder), start=1):
         kind, _, name = entry.path.partition("/")
         if kind == files.PAYLOADS:
-            if not _is_there(objects.pieces(name), entry):
+            if not _is_there(files.object_pieces(name), entry):
                 written.write(json.dumps(entry.path) + "\n")
-                objects.write(name, _path(folder, entry))
+                # An object holds one push, whose size is limited.
+                objects.write(name, [*files.pieces_of(_path(folder, entry))])
         elif kind in trees:
             target = trees[kind] / name
             if not _is_there(files.pieces_of(target), entry):
                 written.write(json.dumps(entry.path) + "\n")
                 files.write(target, files.pieces_of(_path(folder, entry)))
         size_bytes += entry.size_bytes
-        progress.checked("copied", number, size_bytes)
+        progress.count("copied", files=number, size_bytes=size_bytes)
 
 
 def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:

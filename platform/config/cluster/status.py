@@ -36,7 +36,7 @@ from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.queries.page_cursor import workers_by_node
 from runs.deployment import queries as deployment
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import ProcessHeartbeat
 
 P = TypeVar("P", bound=Part)
 WAIT_SECONDS: Final = 1.0

@@ -13,8 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from runs.deployment.services.heartbeats import record_failed_check
-from runs.deployment.services.part_exits import record_exit
+from runs.deployment.services import record_exit, record_failed_check
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from django.conf import settings
 
@@ -102,8 +102,6 @@ class Services:
         settings.REDIS_URL = self.redis_url
         settings.CELERY_BROKER_URL = celery_broker(self.redis_url)
         celery_app.conf.broker_url = settings.CELERY_BROKER_URL
-        layer: dict[str, Any] = settings.CHANNEL_LAYERS["default"]
-        layer["CONFIG"]["hosts"][0]["address"] = self.redis_url
         settings.RAY_ADDRESS = self.ray_address
         settings.SECRET_KEY = self.secret_key
 

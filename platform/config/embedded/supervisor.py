@@ -29,7 +29,7 @@ from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
 from config.own_folders import ForeignFolder, claim_folders
 from rollouts.fleet.process import environment_user, private_process
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import ProcessHeartbeat
 
 # The first ones use the last ones.
 STOP_ORDER: Final = (("web", "jobs", "beat"), ("valkey", "postgres"))

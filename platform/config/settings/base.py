@@ -79,9 +79,9 @@ INSTALLED_APPS = [
     "config",
 ]
 MIDDLEWARE = [
-    "config.request_ids.request_id_middleware",
+    "config.middleware.request_id_middleware",
     "config.call_log.CallLog",  # outermost of these: sees the final response
-    "config.security_headers.SecurityHeaders",
+    "config.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -188,15 +188,8 @@ ROLLDECK_ALERT_RETENTION_DAYS = env.integer("ROLLDECK_ALERT_RETENTION_DAYS", 90)
 # Time without progress after which a running run counts as stalled; 0: never.
 ROLLDECK_STALLED_SECONDS = env.integer("ROLLDECK_STALLED_SECONDS", 600)
 
-# --- Change notices and jobs: Celery's broker and the channel layer; neither stores state ---
+# --- Change notices and jobs: Celery's broker, which stores no state ---
 CELERY_BROKER_URL = celery_broker(REDIS_URL)
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.core.RedisChannelLayer",
-        # redis-py 8 closes idle sockets after 5 s by default; a quiet page needs longer.
-        "CONFIG": {"hosts": [{"address": REDIS_URL, "socket_timeout": None}]},
-    },
-}
 
 # --- Limits on incoming data ---
 # Bodies are counted while they are read (config.body_limits); these two only keep Django from
@@ -270,7 +263,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["runs.access.api.permissions.Denied"],
     "DEFAULT_SCHEMA_CLASS": "runs.lifecycle.api.operations.OperationSchema",
-    "EXCEPTION_HANDLER": "config.api_errors.handle",
+    "EXCEPTION_HANDLER": "config.errors.handle",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "web.http.negotiation.SingleFormat",
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -292,7 +285,7 @@ SPECTACULAR_SETTINGS = {
         "step": {"type": "string", "pattern": "^(-1|[0-9]{1,9})$"},
     },
     # The only default hook names enums, and cannot process msgspec's.
-    "POSTPROCESSING_HOOKS": ["config.live_protocol.describe_sockets"],
+    "POSTPROCESSING_HOOKS": ["config.api_document.describe_sockets"],
 }
 
 # --- Admin ---

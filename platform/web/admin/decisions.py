@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from web.rules.visible_text import visible
+from web.rules.texts import visible
 
 REASON_LENGTH: Final = 500
 """Maximum characters of a reason."""

@@ -26,7 +26,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from web.rules.visible_text import visible
+from web.rules.texts import visible
 
 COUNTED_AT_MOST: Final = 10_000
 """Maximum number of counted rows; longer lists show their first pages."""

@@ -1,13 +1,46 @@
-"""Base of all API views."""
+"""Base of all API views, which checks the names of query parameters."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from web.http.query_parameters import check_names
+from web.http.bodies import InvalidBody
+
+_SHOWN: Final = 60
+
+
+def check_names(request: Request, view: APIView) -> None:
+    """Check that the operation has each parameter of the query, as its OpenAPI description says.
+
+    Raises:
+        InvalidBody: With the names that it has; names the first unknown parameter.
+    """
+    handler = getattr(view, str(request.method).lower(), None)
+    if not request.query_params or handler is None or request.method == "OPTIONS":
+        return
+    names = _declared(request, view, handler)
+    unknown = next((name for name in request.query_params if name not in names), None)
+    if unknown is not None:
+        known = f"known: {', '.join(names)}" if names else "this request has none"
+        raise InvalidBody(unknown[:_SHOWN], f"is not a query parameter of this request; {known}")
+
+
+def _declared(request: Request, view: APIView, handler: Any) -> list[str]:
+    """Return the names of the query parameters in the `extend_schema` of a method of the view."""
+    described = getattr(handler, "kwargs", {}).get("schema")
+    if described is None:
+        return []
+    schema = described()
+    schema.view, schema.method = view, request.method
+    return sorted(
+        parameter.name
+        for parameter in schema.get_override_parameters()
+        if isinstance(parameter, OpenApiParameter) and parameter.location == OpenApiParameter.QUERY
+    )
 
 
 class ApiView(APIView):
@@ -20,6 +53,12 @@ class ApiView(APIView):
 
     refuses_unknown_parameters: ClassVar[bool] = True
     """Whether a query parameter that the operation does not declare is an error."""
+    serves_machines: ClassVar[bool] = False
+    """Whether requests without cookies are served without session and CSRF check, with the whole
+    body and response in memory (:mod:`config.machines`).
+    """
+    ignores_cookies: ClassVar[bool] = False
+    """Whether requests with cookies are served in the same way."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check the credentials, then the names of the query parameters.

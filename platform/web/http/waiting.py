@@ -39,6 +39,8 @@ class Waiting(HttpResponse):
 class WaitingView(ApiView):
     """A view with a delayed response."""
 
+    serves_machines = True
+
     def wait(self, queue: WaitQueue, *, seconds: float, poll: Poll, last: Poll) -> HttpResponseBase:
         """Return the response of `poll`, or a :class:`Waiting` for a later one.
 

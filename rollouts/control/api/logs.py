@@ -106,6 +106,7 @@ class FleetLogAnswerView(ApiView):
     """Log lines sent by a fleet on request."""
 
     permission_classes = [scoped("worker")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="fleet_log_answer",

@@ -88,6 +88,7 @@ class FleetReportView(ApiView):
     """Reports of a fleet."""
 
     permission_classes = [scoped("worker")]
+    serves_machines = True
 
     @extend_schema(
         operation_id="fleet_report",

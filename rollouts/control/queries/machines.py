@@ -9,7 +9,7 @@ from rollouts.control.models.fleets import Fleet, FleetWorker
 from rollouts.control.models.machines import MachineCordon
 from rollouts.control.queries.page_cursor import ABSENT
 from rollouts.control.schemas.machines import MachineCordonRow
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import ProcessHeartbeat
 
 
 def nodes_seen() -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from django.db import transaction
 
 from rollouts.control.services.machine_cordons import follow_machines
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
-from runs.deployment.services.heartbeats import record_failed_check, record_heartbeat
+from runs.deployment.models import ProcessHeartbeat
+from runs.deployment.services import record_failed_check, record_heartbeat
 
 KIND = "ray"
 

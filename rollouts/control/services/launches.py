@@ -12,7 +12,7 @@ from rollouts.control.rules import launch as rules
 from rollouts.control.rules.launch import LaunchRequest
 from rollouts.control.rules.reconcile import BUDGET_WINDOW
 from rollouts.control.services import attempts
-from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer
 from runs.access.services.tokens import create_token
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run

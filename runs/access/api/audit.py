@@ -18,7 +18,7 @@ from web.http.bodies import InvalidBody, answer, reason_in, whole_number
 from web.http.openapi import REASON, between
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
-from web.rules.spreadsheets import plain_cell
+from web.rules.texts import plain_cell
 
 FILTER_PARAMETERS = ("actor", "run", "kind", "request", "text", "people")
 AUDIT_FILTERS = [OpenApiParameter(name) for name in FILTER_PARAMETERS]

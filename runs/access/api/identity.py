@@ -5,7 +5,7 @@ from typing import cast
 from django.contrib.auth.models import AbstractBaseUser, User
 from rest_framework.request import Request
 
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.access.queries.callers import caller_of_token, caller_of_user
 from runs.access.rules.rights import Caller
 

@@ -21,8 +21,8 @@ from runs.access.api.permissions import Anyone
 from runs.access.queries.callers import session_of
 from runs.access.schemas import Session, SignIn
 from runs.access.services import sessions
-from runs.access.services.known_browsers import remember_browser
 from runs.access.services.logins import LINK_LIFETIME, redeem_login_token
+from runs.access.services.passwords import remember_browser
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.views import ApiView

@@ -1,15 +1,15 @@
-"""Roles and rights of people and tokens, and their sessions."""
+"""Roles and rights of people and tokens, their sessions, and the API tokens."""
 
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
 
-from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer
 from runs.access.rules.rights import Caller, Role, token_caller
-from runs.access.schemas import Session
+from runs.access.schemas import Session, TokenRow
 
 OPERATORS_GROUP: Final = "operator"
 
@@ -59,3 +59,22 @@ def caller_of_session(session_key: str) -> Caller | None:
     """Return the user signed in under a session key, or None."""
     user = get_user(SimpleNamespace(session=SessionStore(session_key)))  # type: ignore[arg-type]
     return caller_of_user(user) if isinstance(user, AbstractBaseUser) else None
+
+
+def token_fields(token: ApiToken) -> dict[str, Any]:
+    """Return the public fields of a token."""
+    shown = set(TokenRow.__struct_fields__) - {"suspended"}
+    given: dict[str, Any] = {field: getattr(token, field) for field in shown}
+    given["run"] = token.run.name if token.run else None
+    given["created_by"] = token.created_by.get_username() if token.created_by else None
+    given["suspended"] = sorted(caller_of_token(token).suspended)
+    return given
+
+
+def tokens() -> list[TokenRow]:
+    """Return all tokens, newest first."""
+    found = list(ApiToken.objects.select_related("run", "created_by").order_by("-id"))
+    roles = {owner: role_of(owner) for owner in {token.created_by for token in found} if owner}
+    for token in found:
+        token.owner_role = roles[token.created_by] if token.created_by else None
+    return [TokenRow(**token_fields(token)) for token in found]

@@ -1,18 +1,129 @@
-"""Check passwords with counted attempts, bounded concurrency and no held database connection."""
+"""Check passwords with counted attempts, bounded concurrency and no held database connection.
 
+An attempt is counted before the password is checked, in one transaction: however many arrive at
+the same time, in however many processes, no more than the limit are checked.
+
+A browser that a person has signed in with before has a cookie, signed with the deployment's secret
+key, that outlives the session. It grants no access: the browser only gets a separate counter of
+attempts (`runs.access.rules.login_limits`).
+"""
+
+import math
 import os
+import secrets
 import threading
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
-from django.db import connection
+from django.core import signing
+from django.db import connection, transaction
+from django.db.models import F
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from runs.access.services.known_browsers import known_browser
-from runs.access.services.login_attempts import TooManyLogins, reserve_attempt, return_attempt
+from runs.access.models import LoginCount
+from runs.access.rules import login_limits
+from web.rules.errors import TooManyRequests
+
+COOKIE: Final = "rolldeck_browser"
+MAX_AGE_SECONDS: Final = 90 * 24 * 3600
+_SALT: Final = "runs.access.services.passwords"
+
+
+def known_browser(request: HttpRequest | None, name: str) -> str:
+    """Return the id of the request's browser if it has signed in as `name`, else ""."""
+    if request is None:
+        return ""
+    try:
+        found: Any = signing.loads(
+            request.COOKIES.get(COOKIE, ""), salt=_SALT, max_age=MAX_AGE_SECONDS
+        )
+        known, browser = found
+    except (signing.BadSignature, TypeError, ValueError):
+        return ""
+    return str(browser) if known == name else ""
+
+
+def remember_browser(response: HttpResponseBase, user: User) -> None:
+    """Mark the browser as one that `user` signs in with."""
+    response.set_cookie(
+        COOKIE,
+        signing.dumps([user.get_username(), secrets.token_hex(16)], salt=_SALT),
+        max_age=MAX_AGE_SECONDS,
+        httponly=True,
+        samesite="Lax",
+        secure=bool(settings.SESSION_COOKIE_SECURE),
+    )
+
+
+_KEPT: Final = timedelta(hours=1)
+# The keys are sorted: two attempts lock rows that they share in the same order.
+_COUNT: Final = """
+    INSERT INTO runs_logincount AS counted (key, attempts, window_ends_at)
+    SELECT key, 1, %(ends)s FROM unnest(%(keys)s::text[]) AS key
+    ON CONFLICT (key) DO UPDATE SET
+        attempts = CASE WHEN counted.window_ends_at > %(now)s THEN counted.attempts + 1 ELSE 1 END,
+        window_ends_at = CASE WHEN counted.window_ends_at > %(now)s
+            THEN counted.window_ends_at ELSE excluded.window_ends_at END
+    RETURNING key, attempts, window_ends_at
+"""
+
+
+class TooManyLogins(TooManyRequests):
+    """The limit of password attempts is reached."""
+
+    title = "Too many attempts to sign in"
+
+    def __init__(self, *, retry_after_seconds: int) -> None:
+        super().__init__(f"too many sign-in attempts; try again in {retry_after_seconds} s")
+        self.retry_after_seconds = retry_after_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginAttempt:
+    """A counted attempt: its counters, each with the end of the window that it counts in."""
+
+    windows: tuple[tuple[str, datetime], ...]
+
+
+def reserve_attempt(*, name: str, address: str, browser: str = "", now: datetime) -> LoginAttempt:
+    """Count an attempt to sign in, before its password is checked.
+
+    Raises:
+        TooManyLogins: If a counter is at its limit; then nothing is counted.
+    """
+    counters = login_limits.counters(name=name, address=address, browser=browser)
+    limits = {counter.key: counter.limit for counter in counters}
+    ends = now + timedelta(seconds=login_limits.WINDOW_SECONDS)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(_COUNT, {"keys": sorted(limits), "now": now, "ends": ends})
+            counted = cursor.fetchall()
+        # An attempt that waited for a row's lock reads a window that began after its own `now`.
+        waits = [min(until, ends) - now for key, count, until in counted if count > limits[key]]
+        if waits:
+            raise TooManyLogins(retry_after_seconds=math.ceil(max(waits).total_seconds()))
+    return LoginAttempt(windows=tuple((key, until) for key, _, until in counted))
+
+
+def return_attempt(attempt: LoginAttempt) -> None:
+    """Uncount an attempt whose password was right: only wrong ones use up the limit."""
+    for key, until in attempt.windows:
+        found = LoginCount.objects.filter(key=key, window_ends_at=until, attempts__gt=0)
+        found.update(attempts=F("attempts") - 1)
+
+
+def delete_old_attempts(*, now: datetime) -> int:
+    """Delete counters whose window ended more than an hour ago; return how many."""
+    deleted, _ = LoginCount.objects.filter(window_ends_at__lt=now - _KEPT).delete()
+    return deleted
+
 
 # A hash takes a core for a few tenths of a second; half of the cores remain for requests.
 HASHES_AT_A_TIME: Final = max(1, (os.cpu_count() or 1) // 2)

@@ -9,7 +9,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer
 from runs.access.queries.callers import OPERATORS_GROUP
 from runs.access.rules import networks
 from runs.access.rules.rights import SCOPES, Role

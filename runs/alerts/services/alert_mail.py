@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from runs.alerts.schemas.alerts import AlertMessage
 from runs.alerts.services.mailing import AlertEmail
-from web.rules.visible_text import visible
+from web.rules.texts import visible
 
 _SUBJECT_LENGTH = 180
 

@@ -1,4 +1,4 @@
-"""Fleet settings of a run: workers, environments, inference and placement."""
+"""Fleet settings of a run, and those of the evaluations of a step fleet."""
 
 import re
 from collections.abc import Iterator
@@ -6,8 +6,58 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from runs.config.rules.config_field import NO_LANGUAGE, one_of
+from runs.config.rules.config_field import NO_LANGUAGE, none_of, one_of
 from runs.config.rules.config_field import described as _field
+
+_EVALUATED: Final = (none_of("evaluation.every_train_steps", 0),)
+
+
+class StepEvaluationConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Schedule and size of the evaluations of a step fleet."""
+
+    every_train_steps: Annotated[
+        int,
+        _field(
+            "Evaluate every",
+            "Train steps between evaluations of the newest weights; 0 for none. Not for language "
+            "runs.",
+            unit="steps",
+            ge=0,
+            le=1 << 31,
+        ),
+    ] = 0
+    episodes: Annotated[
+        int, _field("Episodes", "Episodes per evaluation.", when=_EVALUATED, ge=1, le=10_000)
+    ] = 20
+    envs: Annotated[
+        int,
+        _field(
+            "Environments",
+            "Environments that the evaluation steps concurrently, in a process of their own.",
+            when=_EVALUATED,
+            ge=1,
+            le=256,
+        ),
+    ] = 4
+    deterministic: Annotated[
+        bool,
+        _field(
+            "Deterministic",
+            "Take the most likely action instead of sampling actions.",
+            when=_EVALUATED,
+        ),
+    ] = True
+    timeout_seconds: Annotated[
+        float,
+        _field(
+            "Time limit",
+            "An evaluation that takes longer fails.",
+            unit="s",
+            when=_EVALUATED,
+            gt=0,
+            le=86_400,
+        ),
+    ] = 600.0
 
 
 class FleetConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

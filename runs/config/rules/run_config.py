@@ -2,7 +2,7 @@
 
 The JSON Schema of :class:`RunConfig` is the single source of the launch form, the API reference and
 the validation of stored configurations. Its parts are in separate modules: `environment_config`,
-`fleet_config`, `policy_config`, `buffer_config`, `step_evaluation_config`, `language_config`.
+`fleet_config`, `policy_config`, `buffer_config`, `language_config`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from runs.config.rules.config_field import NO_LANGUAGE, applicable
 from runs.config.rules.config_field import described as _field
 from runs.config.rules.environment_config import EnvironmentConfig
 from runs.config.rules.field_problems import problems_in, without
-from runs.config.rules.fleet_config import FleetConfig
+from runs.config.rules.fleet_config import FleetConfig, StepEvaluationConfig
 from runs.config.rules.language_config import (
     EvaluationConfig,
     LanguageConfig,
@@ -28,7 +28,6 @@ from runs.config.rules.language_config import (
 )
 from runs.config.rules.policy_config import PolicyConfig
 from runs.config.rules.replay_config import admission_shortage, contradictions
-from runs.config.rules.step_evaluation_config import StepEvaluationConfig
 from web.rules.errors import InvalidField
 
 

@@ -1,7 +1,9 @@
 """Build and validate the configuration of a run."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -13,12 +15,21 @@ from runs.config.rules import (
     policy_kinds,
     run_config,
 )
+from runs.config.rules.extensions import ExtensionPoint
 from runs.config.rules.inference_servers import unsupported
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
-from runs.config.services import config_checks
-from runs.config.services.registered_extensions import registered_extensions
 from web.rules import json_values
 from web.rules.errors import Invalid
+
+
+def registered_extensions(point: ExtensionPoint) -> list[str]:
+    """Return the names from the setting and from installed packages."""
+    packaged = (f"package:{one.name}" for one in entry_points(group=point.entry_points))
+    return sorted({*getattr(settings, point.setting), *packaged})
+
+
+CONFIG_CHECKS: Final[list[Callable[[RunConfig], object]]] = []
+"""Checks of the packages above (:mod:`config.readers`), which may raise `InvalidRunConfig`."""
 
 
 class UnknownPreset(Invalid):
@@ -69,7 +80,7 @@ def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
         partial(environment_specs.check_policy, environment.spec, policy.kind),
         partial(_check_directory, config),
         partial(_check_server, config),
-        partial(config_checks.check_all, config),
+        *(partial(check, config) for check in CONFIG_CHECKS),
     )
 
 

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.utils.safestring import SafeString
 
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from web.admin.read_only import (

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
 from runs.config.rules import extensions, policy_kinds, run_config
-from runs.config.services.registered_extensions import registered_extensions
+from runs.config.services.run_configs import registered_extensions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import (
     EVENTS_PER_PAGE,

@@ -10,9 +10,8 @@ from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Admins
-from runs.access.models.tokens import ApiToken, TokenIssuer
-from runs.access.queries.callers import role_of
-from runs.access.queries.tokens import token_fields, tokens
+from runs.access.models import ApiToken, TokenIssuer
+from runs.access.queries.callers import role_of, token_fields, tokens
 from runs.access.schemas import CreatedToken, CreateToken, TokenList
 from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.queries.runs import run_named

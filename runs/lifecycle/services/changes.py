@@ -1,24 +1,18 @@
-"""Notify other parts of the platform of status changes of runs.
-
-Apps above this one subscribe in ``AppConfig.ready``. Callbacks must be fast and may fail:
-subscribers also poll the database.
-"""
+"""Notify other parts of the platform of status changes of runs."""
 
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from django.db import transaction
 
 logger = logging.getLogger(__name__)
 
-_subscribers: list[Callable[[int], object]] = []
-
-
-def subscribe(callback: Callable[[int], object]) -> None:
-    """Call ``callback(run_id)`` after each committed change of a run's status."""
-    if callback not in _subscribers:
-        _subscribers.append(callback)
+SUBSCRIBERS: Final[list[Callable[[int], object]]] = []
+"""Called with the id of a run after each committed change of its status (:mod:`config.readers`).
+They must be fast and may fail: subscribers also poll the database.
+"""
 
 
 def notify(run_id: int) -> None:
@@ -27,7 +21,7 @@ def notify(run_id: int) -> None:
 
 
 def _call_all(run_id: int) -> None:
-    for callback in _subscribers:
+    for callback in SUBSCRIBERS:
         try:
             callback(run_id)
         except Exception:

@@ -22,7 +22,7 @@ from django.db import connection, transaction
 
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.schemas.runs import RefusedPushes
-from web.rules.storable_text import storable
+from web.rules.texts import storable
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.config.rules.environment_words import search_terms
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer

@@ -20,7 +20,7 @@ from runs.search.schemas import QualifierRow, RunList, RunRow, ValueRow
 from web.live import parts
 from web.rules.errors import Invalid
 from web.rules.pages import PageRequest
-from web.rules.spreadsheets import plain_cell
+from web.rules.texts import plain_cell
 
 ROWS_AT_MOST: Final = 500
 # Limits the cost of counting; larger counts are not shown exactly.
@@ -37,7 +37,9 @@ class Sort(NamedTuple):
     column: str
     kind: type[Any]
     measure: Callable[[datetime], Combinable] | None = None
-    """Returns the expression of `column` at a given time."""
+    """Returns `column` at a given time: an expression over :class:`Run`, a finite number or NULL,
+    which sorts below all numbers.
+    """
 
 
 NOT_KNOWN: Final = -sys.float_info.max
@@ -50,15 +52,8 @@ SORTS: Final[dict[str, Sort]] = {
     "policy": Sort("policy_step", int),
     "planned": Sort("num_steps", int),
 }
+"""Sort keys; :mod:`config.readers` adds those of the fleets."""
 NEWEST_FIRST: Final = "-created"
-
-
-def add_sort(name: str, measure: Callable[[datetime], Combinable]) -> None:
-    """Register a sort key, a finite number or NULL per run.
-
-    ``measure(now)`` returns it as an expression over :class:`Run`; NULL sorts below all numbers.
-    """
-    SORTS[name] = Sort(f"by_{name}", float, measure)
 
 
 class UnknownSort(Invalid):
@@ -148,7 +143,7 @@ def environments_of(run_ids: list[int]) -> dict[int, str | None]:
 def activity_of(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Return the summaries of runs: queue, fleet, returns."""
     found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
-    for read in parts.run_activity_readers():
+    for read in parts.RUN_ACTIVITY:
         for run_id, more in read(run_ids).items():
             found[run_id] |= more
     return found

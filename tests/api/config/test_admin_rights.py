@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.lifecycle.models.runs import Run
 from tests.factories import make_run, make_token
 

@@ -20,7 +20,7 @@ from pytest_django import DjangoDbBlocker, Settings
 from buffer.archive.models import ArchiveJob
 from buffer.inspect.models.digests import GroupDigest
 from buffer.items.models.items import Batch, TrajectoryGroup
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.lifecycle.models.runs import Environment, Run
 from tests.database import shared_rows
 from tests.e2e import pages

@@ -16,8 +16,8 @@ from config import celery_app, heartbeats
 from config.cluster import probes
 from config.cluster.status_probe import StatusProbe
 from rollouts.control.services.cluster_status import record_cluster_nodes
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
-from runs.deployment.services.heartbeats import (
+from runs.deployment.models import ProcessHeartbeat
+from runs.deployment.services import (
     delete_dead_processes,
     delete_silent_processes,
     record_heartbeat,

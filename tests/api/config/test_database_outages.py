@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 from psycopg_pool import PoolTimeout
 
-from config.api_errors import handle
+from config.errors import handle
 from web.outages import is_outage
 
 FORMS = {

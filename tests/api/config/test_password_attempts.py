@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.contrib.auth.models import User
 
-from runs.access.models.logins import LoginCount
+from runs.access.models import LoginCount
 from runs.access.rules.login_limits import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_NAME_AND_PLACE,

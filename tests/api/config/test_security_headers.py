@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from config.security_headers import ADMIN, PAGES
+from config.middleware import ADMIN, PAGES
 from tests.factories import bearer, make_user
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import Fleet, FleetWorker
 from runs.deployment import queries as deployment
-from runs.deployment.models.deployment import ServerNotice
+from runs.deployment.models import ServerNotice
 from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user
 

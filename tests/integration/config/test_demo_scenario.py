@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from config.demo.progress import Returns, lesson_reader, run_state
 from config.demo.show import prepare
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.access.services.logins import redeem_login_token
 from runs.lifecycle.models.runs import Run
 

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from config import health
 from config.own_folders import MARKER, ForeignFolder, bind_folders, claim_folders, folder_problem
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
-from runs.deployment.models.deployment import Deployment
+from runs.deployment.models import Deployment
 from tests import processes
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.factories import NOON, make_token

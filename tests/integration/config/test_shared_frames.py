@@ -11,9 +11,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
-from config.shared_frames import COMPRESSED_FROM_BYTES, framed
-from config.socket_timeouts import PING_SECONDS, PING_TIMEOUT_SECONDS
 from tests.stalled_pages import served
+from web.live.websocket_protocol import (
+    COMPRESSED_FROM_BYTES,
+    PING_SECONDS,
+    PING_TIMEOUT_SECONDS,
+    framed,
+)
 
 LONG = json.dumps([{"größe": number} for number in range(20_000)], ensure_ascii=False)
 MESSAGES = ["", "short", "ü" * (COMPRESSED_FROM_BYTES // 2), "x" * 126, LONG, "the end"]

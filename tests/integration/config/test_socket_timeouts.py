@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from config.shared_frames import SharedFrames
-from config.socket_timeouts import (
+from tests.stalled_pages import PING, PING_TIMEOUT, lazy, rest_of, served
+from web.live.websocket_protocol import (
     KERNEL_BYTES,
     NOT_READING,
     PING_SECONDS,
     PING_TIMEOUT_SECONDS,
-    SocketsWithTimeouts,
+    BoundedWebSocket,
 )
-from tests.stalled_pages import PING, PING_TIMEOUT, lazy, rest_of, served
 
 # Random data, which compression hardly shrinks.
 PIECE = b64encode(Random(7).randbytes(45_000)).decode()
@@ -48,7 +47,7 @@ class Speaker:
         self.ended.set()
 
 
-class Hasty(SocketsWithTimeouts):
+class Hasty(BoundedWebSocket):
     """Sockets with a shorter closing timeout."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -56,12 +55,13 @@ class Hasty(SocketsWithTimeouts):
         self.close_timeout = 0.3
 
 
-@pytest.mark.parametrize("ws", [SocketsWithTimeouts, SharedFrames])
-async def test_a_client_that_does_not_read_is_disconnected_and_one_that_sends_continues(
-    ws: Any,
-) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_one_that_sends_continues() -> None:
     app = Speaker(pieces=1000)
-    async with asyncio.timeout(30), served(app, ws=ws) as server, lazy(server) as page:
+    async with (
+        asyncio.timeout(30),
+        served(app, ws=BoundedWebSocket) as server,
+        lazy(server) as page,
+    ):
         began = asyncio.get_running_loop().time()
 
         await app.ended.wait()
@@ -115,11 +115,11 @@ async def test_pings_of_a_client_that_does_not_read_are_limited() -> None:
     app = Speaker(pieces=1000)
     async with (
         asyncio.timeout(30),
-        served(app, ws=SocketsWithTimeouts) as server,
+        served(app, ws=BoundedWebSocket) as server,
         lazy(server) as page,
     ):
         (connection,) = server.server_state.connections
-        assert isinstance(connection, SocketsWithTimeouts)
+        assert isinstance(connection, BoundedWebSocket)
         before = await stuck(connection)
 
         for number in range(200):
@@ -130,7 +130,7 @@ async def test_pings_of_a_client_that_does_not_read_are_limited() -> None:
         await app.ended.wait()
 
 
-async def stuck(connection: SocketsWithTimeouts) -> int:
+async def stuck(connection: BoundedWebSocket) -> int:
     """Wait until the send buffer no longer changes, and return its size in bytes."""
     sizes = [0]
     while not sizes[-1] or len(sizes) < 6 or len(set(sizes[-6:])) > 1:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # Packages of this project that the check does not require, by their import names.
 ABSENT = (
     *("ray", "django", "rest_framework", "drf_spectacular", "channels", "celery", "redis"),
-    *("psycopg", "simdjson", "uvicorn", "whitenoise", "unfold", "structlog"),
+    *("psycopg", "simdjson", "uvicorn", "whitenoise", "unfold"),
     *("prometheus_client", "xxhash", "zstandard", "isal", "rich", "safetensors", "pyarrow"),
     *("av", "pygame", "pynvml", "tokenizers"),
 )

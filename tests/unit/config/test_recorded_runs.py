@@ -1,6 +1,5 @@
 """The recorded server is small, complete, and can be restored by this version."""
 
-import io
 from pathlib import Path
 
 from django.db.migrations.loader import MigrationLoader
@@ -16,7 +15,7 @@ MAX_BYTES = 5_000_000
 
 
 def test_the_recording_is_a_complete_backup_of_the_named_runs(tmp_path: Path) -> None:
-    header = check_backup(unpack(tmp_path), progress=Progress(io.StringIO()))
+    header = check_backup(unpack(tmp_path), progress=Progress())
 
     assert FILE.stat().st_size < MAX_BYTES
     assert header.made_at == recorded_at()

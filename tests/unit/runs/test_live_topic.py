@@ -2,7 +2,7 @@ import json
 
 from msgspec import Struct
 
-from web.live.rows import WINDOW_ROWS, Topic
+from web.live.parts import WINDOW_ROWS, Topic
 
 
 class Numbered(Struct, frozen=True):

@@ -1,12 +1,12 @@
 """Command that backs up the whole deployment into a folder."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from buffer.payloads.services.objects import PayloadStorageDown
 from config.backups import manifest
 from config.backups.create import BackupRefused, make_backup
 from config.backups.local_database import local_database
@@ -32,26 +32,24 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, folder: Path, check: bool, **_options: Any) -> None:
         """Write a backup, or check one."""
-        progress = Progress(sys.stderr)
         now = timezone.now()
         try:
             if check:
-                header = check_backup(folder, progress=progress)
-                progress.end()
+                with Progress() as progress:
+                    header = check_backup(folder, progress=progress)
                 self.stdout.write(f"{folder} complete: {header.runs} runs as of {header.made_at}")
                 return
-            with local_database(alone=False):
+            with local_database(alone=False), Progress() as progress:
                 made = make_backup(folder=folder.absolute(), now=now, progress=progress)
         except (
             BackupRefused,
             ProgramFailed,
+            PayloadStorageDown,
             StartFailed,
             manifest.BackupDamaged,
             OSError,
         ) as error:
-            progress.end()
             raise CommandError(str(error)) from error
-        progress.end()
         self.stdout.write(
             f"{folder}: {made.runs} runs, {made.files} files, {size(made.size_bytes)}"
         )

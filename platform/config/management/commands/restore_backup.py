@@ -1,6 +1,5 @@
 """Command that restores a backup into an empty deployment."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,8 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, folder: Path, **_options: Any) -> None:
         """Restore the backup and print its totals."""
-        progress = Progress(sys.stderr)
         try:
-            with local_database(alone=True):
+            with local_database(alone=True), Progress() as progress:
                 restored = restore_backup(folder.absolute(), now=timezone.now(), progress=progress)
         except (
             PayloadStorageDown,
@@ -41,9 +39,7 @@ class Command(BaseCommand):
             manifest.BackupDamaged,
             OSError,
         ) as error:
-            progress.end()
             raise CommandError(str(error)) from error
-        progress.end()
         items = ", ".join(f"{count} {kind}" for kind, count in sorted(restored.items.items()))
         self.stdout.write(
             f"{restored.runs} runs with {items or 'no items'}; every ledger balances"

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, User
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from runs.access.models.tokens import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer
 from runs.access.queries.callers import role_of
 from runs.access.rules.rights import Role
 from runs.access.services.tokens import UnknownScope, adopt_bootstrap_token, authenticate

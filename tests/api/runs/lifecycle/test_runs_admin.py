@@ -4,18 +4,15 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from runs.access.models.logins import LoginCount
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken, LoginCount
 from runs.alerts.models.alerts import Alert
 from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
 from runs.alerts.services.silences import silence
 from runs.config.services.presets import save_preset
-from runs.deployment.models.deployment import Deployment
-from runs.deployment.schemas.deployment import SetNotice
-from runs.deployment.services.heartbeats import record_heartbeat
-from runs.deployment.services.notices import set_notice
-from runs.deployment.services.part_exits import record_exit
+from runs.deployment.models import Deployment
+from runs.deployment.schemas import SetNotice
+from runs.deployment.services import record_exit, record_heartbeat, set_notice
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer

@@ -7,8 +7,8 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.test import APIClient
 
-from config.error_pages import server_error
-from runs.access.models.tokens import ApiToken
+from config.errors import server_error
+from runs.access.models import ApiToken
 from runs.config.rules.run_config import PRESETS
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run

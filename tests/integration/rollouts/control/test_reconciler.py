@@ -8,7 +8,7 @@ from django.db import connection
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
 from rollouts.control.rules.reconcile import Action, ActorState
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.access.services.tokens import authenticate
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from runs.access.models.tokens import ApiToken
+from runs.access.models import ApiToken
 from runs.access.services.tokens import (
     TokenNotFound,
     TokenTooShort,

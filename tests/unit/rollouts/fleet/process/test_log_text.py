@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.fleet.process.log_text import LINE_CHARACTERS, clean, last_lines
-from web.rules.visible_text import visible
+from web.rules.texts import visible
 
 
 @given(st.binary(max_size=3000) | st.text().map(lambda text: text.encode("utf-8", "replace")))

@@ -1,24 +1,35 @@
-"""Error responses outside of API views, in the format of the requested route.
+"""Errors as responses: of API views, of all other requests, and the page of all codes.
 
-Django calls these handlers for unknown paths, and for errors in middleware, sessions and views.
+Django calls the handlers of pages for unknown paths, and for errors in middleware, sessions and
+views. The `type` of a problem leads to the page of its code.
 """
 
+import logging
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import DisallowedHost, PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.template import loader
 from django.views import defaults
+from rest_framework import exceptions
+from rest_framework.views import set_rollback
 
 from buffer.atropos.api import view
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from frontend.pages import index
 from web import outages
 from web.http.problems import respond
-from web.rules.errors import Internal, Invalid, NotFound
+from web.rules import errors
+from web.rules.errors import ApiError, Internal, Invalid, NotFound
+
+logger = logging.getLogger(__name__)
+
 
 _API_FOLDERS: Final = ("/api/", "/healthz/")
 _API_PATHS: Final = ("/metrics", "/openapi.json")
@@ -90,3 +101,74 @@ def _is_atropos(request: HttpRequest) -> bool:
     if path == "/":  # the dashboard for a browser, Atropos' greeting for a client
         return not _is_read(request)
     return path.startswith("/atropos/") or path[1:] in ATROPOS_NAMES
+
+
+class BodyUnreadable(errors.Invalid):
+    """The body is not in the form that its content type names."""
+
+    field = "body"
+
+
+# Errors of the frameworks; the most specific class of an exception wins.
+FRAMEWORK_ERRORS: Final[dict[type[Exception], type[ApiError]]] = {
+    exceptions.NotAuthenticated: errors.NotAuthenticated,
+    exceptions.AuthenticationFailed: errors.NotAuthenticated,
+    exceptions.PermissionDenied: errors.Forbidden,
+    PermissionDenied: errors.Forbidden,
+    exceptions.NotFound: errors.NotFound,
+    Http404: errors.NotFound,
+    exceptions.MethodNotAllowed: errors.MethodNotAllowed,
+    exceptions.NotAcceptable: errors.NotAcceptable,
+    exceptions.UnsupportedMediaType: errors.UnsupportedMediaType,
+    exceptions.ParseError: BodyUnreadable,
+}
+
+
+def handle(exc: Exception, _context: dict[str, Any]) -> HttpResponse | None:
+    """Return the response to `exc`, or None for an error of the program."""
+    error = _api_error(exc)
+    if error is None:
+        return None
+    set_rollback()
+    authenticate = getattr(exc, "auth_header", None)
+    return respond(error, headers={"WWW-Authenticate": authenticate} if authenticate else None)
+
+
+def _api_error(exc: Exception) -> ApiError | None:
+    if isinstance(exc, ApiError):
+        return exc
+    for kind in type(exc).__mro__:
+        if kind in FRAMEWORK_ERRORS:
+            return FRAMEWORK_ERRORS[kind](getattr(exc, "detail", exc))
+    if outages.is_outage(exc):
+        logger.warning("service_unavailable: %s", " ".join(str(exc).split()))
+        return outages.Outage()
+    return None
+
+
+class ErrorCode(NamedTuple):
+    """A code with its status and titles."""
+
+    status: int
+    code: str
+    titles: str
+
+
+def error_codes() -> list[ErrorCode]:
+    """Return every code of the loaded modules, by status."""
+    titles: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for kind in _kinds(ApiError):
+        if hasattr(kind, "code"):
+            titles[kind.status, kind.code].add(kind.title)
+    return [ErrorCode(*key, "; ".join(sorted(titles[key]))) for key in sorted(titles)]
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    """Return the page of all codes."""
+    return render(request, "error_codes.html", {"codes": error_codes()})
+
+
+def _kinds(kind: type[ApiError]) -> Iterator[type[ApiError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _kinds(one)

@@ -16,14 +16,14 @@ import msgspec
 from django.db import connection, transaction
 from msgspec import Raw
 
-from runs.deployment.schemas.live import ControlFrame, DeltaFrame, SnapshotFrame
-from runs.deployment.services.global_topics import ME, frame_topic, rule_of
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.control import DESIRED
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.schemas.runs import Control
+from runs.live.rules import ME, frame_topic, rule_of
+from runs.live.schemas import ControlFrame, DeltaFrame, SnapshotFrame
 from web.live import parts
-from web.live.rows import WINDOW_ROWS, Topic
+from web.live.parts import WINDOW_ROWS, Topic
 from web.snapshots import snapshot
 
 logger = logging.getLogger(__name__)
@@ -107,29 +107,27 @@ class RunTopic:
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
         """Read the parts of a page; those without a pace are of one moment."""
-        readers = parts.part_readers()
-        asked = [name for name in readers if names is None or name in names]
+        asked = [name for name in parts.PARTS if names is None or name in names]
         with snapshot():
-            read = self._read_each(run_id, [name for name in asked if not parts.pace_of(name)])
+            read = self._read_each(run_id, [name for name in asked if name not in parts.PACES])
         # These may read files or other services, for which no transaction stays open.
-        return read | self._read_each(run_id, [name for name in asked if parts.pace_of(name)])
+        return read | self._read_each(run_id, [name for name in asked if name in parts.PACES])
 
     def _read_each(self, run_id: int, names: Collection[str]) -> dict[str, Any]:
         read: dict[str, Any] = {}
-        readers = parts.part_readers()
         for name in names:
             if self._is_due(name):
                 try:
                     # A failed query ends a transaction; this limits it to its part.
                     with transaction.atomic():
-                        read[name] = readers[name](run_id)
+                        read[name] = parts.PARTS[name](run_id)
                 except Exception:
                     logger.exception("part %s of topic %s not read", name, self.name)
         return read
 
     def _is_due(self, name: str) -> bool:
         """Return whether a part may be read again, and if so record the time."""
-        if not (pace := parts.pace_of(name)):
+        if not (pace := parts.PACES.get(name)):
             return True
         now = time.monotonic()
         if name not in self._read_at:
@@ -143,7 +141,7 @@ class RunTopic:
 
     def _read_series(self, run_id: int, names: Collection[str] | None) -> dict[str, list[bytes]]:
         fresh: dict[str, list[bytes]] = {}
-        for name, reader in parts.series_readers().items():
+        for name, reader in parts.SERIES.items():
             if names is None or name in names:
                 try:
                     rows = reader(run_id, self._shown.after(name), WINDOW_ROWS)
@@ -200,7 +198,7 @@ class GlobalTopic(RunTopic):
         return Change(sequence=self.sequence, parts=changed)
 
     def _readers(self) -> dict[str, Callable[[], Any]]:
-        return parts.global_readers(self.name)
+        return parts.GLOBAL_PARTS.get(self.name, {})
 
 
 class OwnTopic(GlobalTopic):
@@ -208,7 +206,7 @@ class OwnTopic(GlobalTopic):
 
     def _readers(self) -> dict[str, Callable[[], Any]]:
         username = self.name.removeprefix(f"{ME}:user:")
-        return {name: partial(read, username) for name, read in parts.person_readers().items()}
+        return {name: partial(read, username) for name, read in parts.OWN_PARTS.items()}
 
 
 class ControlTopic(RunTopic):
@@ -237,7 +235,7 @@ def control_of(run_id: int) -> Control | None:
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         return None
-    read_queue = parts.part_readers().get("queue")
+    read_queue = parts.PARTS.get("queue")
     queue = read_queue(run_id) if read_queue else None
     return Control(
         desired=DESIRED[RunStatus(run.status)],

@@ -7,11 +7,10 @@ one machine that serve pages on `127.0.0.1` all share that host's cookies.
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, WebSocketScope
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.http.request import validate_host
-
-from config.body_limits import App, Receive, Scope, Send
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
@@ -25,16 +24,18 @@ class SocketOrigins:
     ROLLDECK_TRUSTED_ORIGINS. A Host outside of ROLLDECK_ALLOWED_HOSTS is rejected, too.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGI3Application) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         """Pass the websocket on, or reject it."""
         app = self._app if is_own(scope) else WebsocketDenier()
         await app(scope, receive, send)
 
 
-def is_own(scope: Scope) -> bool:
+def is_own(scope: WebSocketScope) -> bool:
     """Return whether a websocket's page has the deployment's origin."""
     origins, hosts = _header(scope, b"origin"), _header(scope, b"host")
     if len(origins) != 1 or len(hosts) != 1:
@@ -58,14 +59,14 @@ def _matches(origin: Origin, trusted: str) -> bool:
     return origin[1].endswith(f".{host}") and (origin[0], origin[2]) == (scheme, port)
 
 
-def _scheme(scope: Scope) -> str:
+def _scheme(scope: WebSocketScope) -> str:
     # Behind a proxy that terminates TLS, the connection to this server has none.
     if settings.SESSION_COOKIE_SECURE:
         return "https"
     return _HTTP_SCHEMES.get(scope.get("scheme", "ws"), "http")
 
 
-def _header(scope: Scope, name: bytes) -> list[str]:
+def _header(scope: WebSocketScope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for known, value in scope["headers"] if known == name]
 
 

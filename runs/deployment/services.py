@@ -1,4 +1,4 @@
-"""Record heartbeats of the deployment's processes."""
+"""Record heartbeats and exits of processes, and the notice to all users."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -6,7 +6,10 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from runs.deployment.models.process_heartbeats import ProcessHeartbeat
+from runs.deployment.models import PartExit, ProcessHeartbeat, ServerNotice
+from runs.deployment.schemas import SetNotice
+from runs.events.services import record_event
+from web.live.announcements import NO_RUN, announce
 
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
 _FIELDS: Final = ("host", "pid", "started_at", "confirmed_at", "version", "details", "problem")
@@ -77,3 +80,55 @@ def delete_silent_processes(*, now: datetime) -> int:
         kind="ray"
     )
     return silent.delete()[0]
+
+
+SERIES_ENDS_AFTER: Final = timedelta(hours=1)
+LOG_LENGTH: Final = 4000
+
+
+@transaction.atomic
+def record_exit(*, host: str, part: str, reason: str, log: str, now: datetime) -> PartExit:
+    """Record an exit; an hour without one begins a new series."""
+    known = PartExit.objects.select_for_update().filter(host=host, part=part).first()
+    goes_on = known is not None and now - known.last_at < SERIES_ENDS_AFTER
+    values = {
+        "exits": known.exits + 1 if known and goes_on else 1,
+        "first_at": known.first_at if known and goes_on else now,
+        "last_at": now,
+        "reason": _text(reason),
+        "log": _text(log)[-LOG_LENGTH:],
+    }
+    return PartExit.objects.update_or_create(host=host, part=part, defaults=values)[0]
+
+
+def _text(words: str) -> str:
+    """Return a text that PostgreSQL stores: without NUL."""
+    return words.replace("\0", "\ufffd")
+
+
+@transaction.atomic
+def set_notice(*, body: SetNotice, actor: str, now: datetime) -> None:
+    """Set the notice, replacing the previous one."""
+    fields = {"text": body.text, "reason": body.reason, "until": body.until}
+    ServerNotice.objects.update_or_create(id=1, defaults={**fields, "set_by": actor, "set_at": now})
+    record_event(
+        run_id=None,
+        kind="notice_set",
+        message=f"notice set: {body.text}",
+        actor=actor,
+        reason=body.reason,
+        details={"until": body.until.isoformat()} if body.until else {},
+        now=now,
+    )
+    announce(NO_RUN, "me")
+
+
+@transaction.atomic
+def clear_notice(*, reason: str, actor: str, now: datetime) -> None:
+    """Clear the notice, if there is one."""
+    if ServerNotice.objects.all().delete()[0]:
+        message = "notice cleared"
+        record_event(
+            run_id=None, kind="notice_cleared", message=message, actor=actor, reason=reason, now=now
+        )
+        announce(NO_RUN, "me")

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 
-from runs.deployment.services.global_topics import rule_of
-from runs.deployment.services.topics import ANY, Change, RunTopic, topic_named
+from runs.live.rules import rule_of
+from runs.live.services.topics import ANY, Change, RunTopic, topic_named
 from web.live import wakeups
 from web.live.announcements import ChangeNotice
 from web.live.outgoing import Socket

@@ -15,7 +15,9 @@ from runs.access.queries.callers import caller_of_session, caller_of_token
 from runs.access.rules.credentials import MalformedCredentials, token_in
 from runs.access.rules.rights import KNOW_RUN, READ, Caller, may_read
 from runs.access.services.tokens import authenticate
-from runs.deployment.schemas.live import (
+from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
+from runs.live.rules import SERVER_TOPICS, frame_topic, key_of, rule_of
+from runs.live.schemas import (
     BeatFrame,
     ClockFrame,
     ErrorFrame,
@@ -27,10 +29,8 @@ from runs.deployment.schemas.live import (
     Unsubscribe,
     Visible,
 )
-from runs.deployment.services.global_topics import SERVER_TOPICS, frame_topic, key_of, rule_of
-from runs.deployment.services.hub import Hub, hub
-from runs.deployment.services.topics import CONTROL_PREFIX, RUN_PREFIX
-from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
+from runs.live.services.hub import Hub, hub
+from runs.live.services.topics import CONTROL_PREFIX, RUN_PREFIX
 from web import outages
 from web.live.outgoing import Socket
 from web.live.shared_reads import SharedReads
@@ -118,8 +118,6 @@ def _callers_here() -> Callers:
 class SocketConsumer(AsyncWebsocketConsumer):
     """Socket fed by the hub: a task sends queued frames, another sends heartbeats."""
 
-    # Notices reach the process, not the socket: a channel layer would close sockets with Redis.
-    channel_layer_alias = "none"
     beats = True
     hub: Hub
     credential: Credential

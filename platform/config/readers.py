@@ -1,0 +1,125 @@
+"""What each app shows on live pages and run lists, and what it does at launches and status changes.
+
+The packages of the platform import only those below them. `fill` gives the lower ones these
+functions of the higher ones, once Django has loaded its models.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.utils import timezone
+
+from buffer.batches.queries import queue_depth
+from buffer.batches.queries.queue_activity import queue_activity
+from buffer.inspect.api.newest import newest_part
+from buffer.inspect.queries import token_text
+from buffer.items.queries.counts import ledger_part
+from config.cluster.status import cluster_admin_part, cluster_part
+from rollouts import jobs
+from rollouts.control.queries.fleets import fleet_heartbeats, fleet_state, running_fragments
+from rollouts.control.queries.weight_syncs import weights_part
+from rollouts.control.schemas.fleets import FleetState
+from rollouts.curriculum.queries.curricula import check_language
+from rollouts.curriculum.queries.lessons import curriculum_part
+from rollouts.curriculum.queries.token_text import token_pieces
+from rollouts.diagnosis.queries import run_activity
+from rollouts.diagnosis.queries.pipelines import diagnosis_of
+from rollouts.diagnosis.schemas import PipelineDiagnosis
+from rollouts.environments.services.check_results import refuse_denied
+from rollouts.episodes.queries.episode_windows import episode_series
+from rollouts.metrics.queries.metrics import metric_part
+from runs.access.queries.audit import audit_reader
+from runs.access.queries.callers import session_part
+from runs.alerts.queries import alerts
+from runs.alerts.schemas.alerts import AlertSummary
+from runs.config.services import run_configs
+from runs.deployment import queries as deployment
+from runs.deployment.schemas import Notice
+from runs.lifecycle.queries.runs import event_series, run_part
+from runs.lifecycle.services import changes
+from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
+from runs.search.queries import run_table
+from runs.search.queries.live_runs import active_run_rows, inactive_run_rows
+from web.live import parts
+from web.live.announcements import announce
+
+NEWEST_SECONDS: Final = 4.0
+
+
+def fleet_part(run_id: int) -> FleetState:
+    """Return the state of a run's fleet."""
+    return fleet_state(run_id, now=timezone.now())
+
+
+def diagnosis_part(run_id: int) -> PipelineDiagnosis:
+    """Return the diagnosis of a run."""
+    return diagnosis_of(run_id, now=timezone.now())
+
+
+def alerts_part() -> AlertSummary:
+    """Return the summary of all alerts."""
+    return alerts.alert_summary(now=timezone.now())
+
+
+def notice_part(_username: str) -> Notice | None:
+    """Return the notice, which is the same for all users."""
+    return deployment.notice(now=timezone.now())
+
+
+def fleet_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return the activity of fleets, by run."""
+    return run_activity.fleet_activity(run_ids, now=timezone.now())
+
+
+def ingest_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return the rates of arriving items, by run."""
+    return run_activity.ingest_activity(run_ids, now=timezone.now())
+
+
+def diagnosis_changed(run_id: int) -> None:
+    """Announce the diagnosis, which is otherwise read every two seconds with the other parts."""
+    announce(run_id, "diagnosis")
+
+
+def fill() -> None:
+    """Fill the tables of the packages below."""
+    parts.PARTS.update(
+        run=run_part,
+        queue=queue_depth.queue_part,
+        ledger=ledger_part,
+        newest=newest_part,
+        fleet=fleet_part,
+        diagnosis=diagnosis_part,
+        curriculum=curriculum_part,
+        weights=weights_part,
+        metrics=metric_part,
+    )
+    # No change notices announce this part, and reading it opens payloads: poll it.
+    parts.PACES["newest"] = NEWEST_SECONDS
+    parts.SERIES.update(events=event_series, episodes=episode_series)
+    parts.GLOBAL_PARTS.update(
+        {
+            RUN_LIST: {
+                "active": active_run_rows,
+                "resting": inactive_run_rows,
+                "heartbeats": fleet_heartbeats,
+            },
+            ALERTS: {"alerts": alerts_part},
+            AUDIT: {"audit": audit_reader.read},
+            CLUSTER: {"cluster": cluster_part},
+            CLUSTER_ADMIN: {"cluster": cluster_admin_part},
+        }
+    )
+    parts.OWN_PARTS.update(session=session_part, notice=notice_part)
+    parts.RUN_ACTIVITY[:] = [queue_activity, fleet_activity, ingest_activity]
+    run_table.SORTS.update(
+        {
+            "rate": run_table.Sort("by_rate", float, run_activity.rate_for_lists),
+            "staleness": run_table.Sort("by_staleness", float, run_activity.staleness_for_lists),
+            "return": run_table.Sort("by_return", float, run_activity.return_for_lists),
+        }
+    )
+    token_text.READERS[:] = [token_pieces]
+    queue_depth.RUNNING_COUNTERS[:] = [running_fragments]
+    run_configs.CONFIG_CHECKS[:] = [check_language, refuse_denied]
+    changes.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]
