@@ -1,4 +1,4 @@
-"""Models of group labels, pins, notes and sets, separate from the rows of the queue."""
+"""Models of labels and notes of groups, separate from the rows of the queue."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -9,7 +9,7 @@ from runs.lifecycle.models.runs import Run
 
 
 class GroupMark(models.Model):
-    """Label, pin and note of a group; blank marks have no row."""
+    """Label and note of a group; blank marks have no row."""
 
     group = models.OneToOneField(
         TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="mark"
@@ -18,7 +18,6 @@ class GroupMark(models.Model):
     label = models.PositiveSmallIntegerField(
         null=True, blank=True, choices=[(label, str(label)) for label in LABELS]
     )
-    is_pinned = models.BooleanField(default=False)
     note = models.CharField(max_length=LONGEST_NOTE, blank=True)
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField()
@@ -29,8 +28,7 @@ class GroupMark(models.Model):
                 condition=Q(label__isnull=True) | Q(label__range=(1, 9)), name="mark_label_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(label__isnull=False) | Q(is_pinned=True) | ~Q(note=""),
-                name="mark_says_something",
+                condition=Q(label__isnull=False) | ~Q(note=""), name="mark_says_something"
             ),
         ]
         # For lists of marked groups, newest first, in runs of any size.
@@ -43,7 +41,6 @@ class GroupMark(models.Model):
                 condition=Q(label__isnull=False),
                 name="mark_by_label",
             ),
-            models.Index("run", F("group").desc(), condition=Q(is_pinned=True), name="mark_pinned"),
         ]
 
     def __str__(self) -> str:
@@ -62,38 +59,3 @@ class LabelName(models.Model):
 
     def __str__(self) -> str:
         return f"label {self.label} of {self.run_id}"
-
-
-class GroupSet(models.Model):
-    """A named set of a run's groups."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
-    name = models.CharField(max_length=60)
-    # Updated with every change, so that members need not be counted.
-    groups = models.PositiveIntegerField(default=0)
-    created_by = models.CharField(max_length=200)
-    created_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "name"], name="group_set_is_one")]
-
-    def __str__(self) -> str:
-        return f"set {self.name} of {self.run_id}"
-
-
-class SetMember(models.Model):
-    """A group in a set."""
-
-    # The index of the constraint serves lookups by set, newest groups first.
-    set = models.ForeignKey(
-        GroupSet, on_delete=models.CASCADE, db_index=False, related_name="members"
-    )
-    group = models.ForeignKey(TrajectoryGroup, on_delete=models.CASCADE, related_name="+")
-    added_by = models.CharField(max_length=200)
-    added_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["set", "group"], name="set_member_is_one")]
-
-    def __str__(self) -> str:
-        return f"group {self.group_id} in set {self.set_id}"

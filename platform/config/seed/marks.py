@@ -1,8 +1,7 @@
-"""Sample labels, pins, notes and a set, as left by people who review samples."""
+"""Sample labels and a note, as left by people who review samples."""
 
 from typing import Final
 
-from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups, name_label
 from buffer.items.models.items import TrajectoryGroup
 from config.seed.scale import ACTOR, RunTimeline
@@ -13,7 +12,7 @@ NOTE: Final = "The answer is right, the work is not: it guesses and says so. Wor
 
 
 def write(run: Run, timeline: RunTimeline) -> None:
-    """Label, pin and annotate some of a run's groups, and put a few into a set."""
+    """Label and annotate some of a run's groups."""
     groups = list(
         TrajectoryGroup.objects.filter(run=run, segment__isnull=False)
         .order_by("-pk")
@@ -27,8 +26,7 @@ def write(run: Run, timeline: RunTimeline) -> None:
     mark_groups(
         run_id=run.pk,
         group_ids=groups[4:5],
-        changes={"is_pinned": True, "note": NOTE},
+        changes={"note": NOTE},
         actor=ACTOR,
         now=at,
     )
-    change_set(run_id=run.pk, name="reward-hacks", add=groups[4:8], actor=ACTOR, now=at)

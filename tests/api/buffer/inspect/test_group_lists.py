@@ -193,6 +193,7 @@ def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
     (served,) = {row["batch"] for row in server.get(step_min=1, step_max=1)["results"]}
 
     assert server.ids(batch=served) == ids[1::-1]
+    assert server.ids(batch=served, sort="score") == ids[1::-1]
     assert server.ids(step_min=1) == ids[1::-1]
     assert server.ids(step_min=2) == []
     detail = server.get(f"/{ids[0]}")
