@@ -1,26 +1,80 @@
-"""Status changes of lessons: locking, evaluation by the strategy, and history."""
+"""Lesson rows of a run: creation, locks, progress, and changes of their status."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from django.db.models import Q
 
-from rollouts.curriculum.models import Lesson, LessonChange
-from rollouts.curriculum.queries.curricula import RunCurriculum
+from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
+from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
+from rollouts.curriculum.rules.packing import pack, unpack
 from rollouts.curriculum.rules.steering import decide
-from rollouts.curriculum.services.lesson_rows import begin, moved, progress_of
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
+from web.rules.errors import NotFound
 
+ACTOR: Final = "curriculum"
 _EVENTS: Final = {
     (LessonStatus.LOCKED, LessonStatus.ACTIVE): ("lesson_unlocked", "info"),
     (LessonStatus.ACTIVE, LessonStatus.GRADUATED): ("lesson_graduated", "info"),
     (LessonStatus.GRADUATED, LessonStatus.ACTIVE): ("lesson_reactivated", "warning"),
 }
+
+
+class LessonNotFound(NotFound):
+    """The run has no lesson of this name."""
+
+
+def begin(run_id: int, curriculum: RunCurriculum) -> Curriculum:
+    """Return the run's curriculum, locked; its lessons are created on first use.
+
+    Lock order: the curriculum before any lesson.
+    """
+    locked = Curriculum.objects.select_for_update(no_key=True).filter(run_id=run_id)
+    found = locked.first()
+    if found is not None:
+        return found
+    Curriculum.objects.bulk_create([Curriculum(run_id=run_id)], ignore_conflicts=True)
+    made = locked.get()
+    # The first of two concurrent calls holds the lock until its lessons exist.
+    if not Lesson.objects.filter(run_id=run_id).exists():
+        Lesson.objects.bulk_create(first_rows(run_id, curriculum))
+    return made
+
+
+def progress_of(row: Lesson) -> Progress:
+    """Return the status and history of a lesson."""
+    return Progress(
+        status=LessonStatus(row.status),
+        training=unpack(row.training),
+        evaluation=unpack(row.evaluation),
+    )
+
+
+def save_progress(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: str) -> None:
+    """Write the performance of one mode and the values derived from it into a row."""
+    if mode == "train":
+        row.training = pack(progress.training)
+    else:
+        row.evaluation = pack(progress.evaluation)
+    weigh(row, progress, curriculum)
+
+
+def moved(row: Lesson, progress: Progress, change: Change, curriculum: RunCurriculum) -> Progress:
+    """Write a status change into a row; return the new progress."""
+    after = replace(progress, status=change.target)
+    row.reason = change.reason
+    if change.target is LessonStatus.GRADUATED:
+        seen = progress.evaluation.at_last_step()
+        row.graduated_successes, row.graduated_samples = seen.successes, seen.samples
+    row.has_regressed = False
+    weigh(row, after, curriculum)
+    return after
 
 
 def locked_rows(run_id: int, lesson: str, curriculum: RunCurriculum) -> dict[str, Lesson]:
@@ -111,3 +165,50 @@ def store_changes(
             details={"lesson": change.lesson, **change.figures},
             now=now,
         )
+
+
+def stop_lesson(
+    row: Lesson, error: str, run: Run, curriculum: RunCurriculum, *, now: datetime
+) -> None:
+    """Hold a lesson until an operator starts it again; a stopped lesson stays unchanged.
+
+    No task samples or evaluates it meanwhile; its open evaluations wait. The caller saves the row.
+
+    Args:
+        row: Locked row of the lesson.
+        error: Error that stops it.
+        run: Run of the lesson.
+        curriculum: Curriculum of the run.
+        now: Present time.
+    """
+    if row.hold == STOPPED:
+        return
+    source = row.status
+    if not row.hold:
+        row.ruled_status = source
+    row.hold, row.reason = STOPPED, f"stopped: {error}"
+    row.steered_by, row.steered_reason, row.steered_at = ACTOR, error, now
+    row.changed_at, row.has_regressed = now, False
+    weigh(row, replace(progress_of(row), status=LessonStatus.LOCKED), curriculum)
+    LessonChange.objects.create(
+        run_id=run.pk,
+        lesson=row.name,
+        at=now,
+        source=source,
+        target=row.status,
+        reason=row.reason,
+        actor=ACTOR,
+        epoch=run.epoch,
+        policy_step=run.policy_step,
+    )
+    record_event(
+        run_id=run.pk,
+        kind="lesson_stopped",
+        message=f"lesson {row.name} has stopped for the run, by its setting on_failure; "
+        "start it again on Curriculum",
+        reason=error,
+        actor=ACTOR,
+        level="error",
+        details={"lesson": row.name},
+        now=now,
+    )

@@ -10,14 +10,16 @@ from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
 from rollouts.curriculum.queries.lessons import requesting_workers
 from rollouts.curriculum.schemas import LessonSteering
-from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
-from rollouts.curriculum.services.lesson_moves import (
+from rollouts.curriculum.services.lessons import (
+    ACTOR,
+    LessonNotFound,
+    begin,
     locked_rows,
     move,
+    progress_of,
     progress_of_lessons,
     store_changes,
 )
-from rollouts.curriculum.services.lesson_rows import begin, progress_of
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
