@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from buffer.archive.queries.parquet_stream import ParquetStream
+from buffer.archive.queries.parquet import ParquetStream
 from buffer.inspect.queries.group_contents import GroupUnreadable, as_json
 from buffer.inspect.queries.group_lists import GroupRow, group_page
 from buffer.inspect.queries.marks import marks_of
