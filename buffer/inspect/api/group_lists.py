@@ -1,6 +1,5 @@
 """Read-only API views of groups: lists, facets and details."""
 
-import math
 from typing import Any, Final
 
 from django.http import HttpResponse
@@ -24,6 +23,7 @@ from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
+from web.rules.amounts import finite_or_none
 
 PAGE_AT_MOST: Final = 200
 _MANY: Final = (
@@ -242,20 +242,16 @@ def summary(
         if hasattr(row, name)
     }
     numbers = {
-        name: _number(getattr(row, name))
+        name: finite_or_none(getattr(row, name))
         for name in ("score_mean", "score_min", "score_max", "score_std")
     }
     return messages.GroupSummary(
         **same
         | numbers
         | {
-            "scores": [_number(score) for score in row.scores],
+            "scores": [finite_or_none(score) for score in row.scores],
             "environment": "" if row.env_id is None else names.get(row.env_id, ""),
             "batch": None if row.batch_id is None else str(row.batch_id),
             "mark": mark,
         }
     )
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
