@@ -4,8 +4,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from buffer.inspect.models.digests import DigestCursor, GroupDigest
-from buffer.inspect.models.marks import GroupMark, LabelName
+from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
 from buffer.items.models.audits import LedgerAudit
 from buffer.items.models.items import (
     Batch,

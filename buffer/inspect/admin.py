@@ -5,8 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 
-from buffer.inspect.models.digests import DigestCursor, GroupDigest
-from buffer.inspect.models.marks import GroupMark, LabelName
+from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
 from runs.lifecycle.admin.rows import RunAdmin
 from web.admin.read_only import (
     RUN_FILTER,

@@ -11,7 +11,7 @@ from django.db import transaction
 from msgspec import Meta, Struct
 
 from buffer.archive.queries.parquet import ArchiveUnreadable
-from buffer.inspect.models.marks import GroupMark, LabelName
+from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.marks import COUNTED
 from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE
 from buffer.inspect.services.marks import lock_marks

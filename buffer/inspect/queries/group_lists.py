@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 from psycopg.errors import QueryCanceled
 
-from buffer.inspect.models.digests import DigestCursor
+from buffer.inspect.models import DigestCursor
 from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, VALUE_OF, list_query
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, Sort
 from web.rules.errors import NotFound, Unavailable

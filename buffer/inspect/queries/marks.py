@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db import connection
 
-from buffer.inspect.models.marks import GroupMark, LabelName
+from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.rules.marks import LABELS
 from buffer.inspect.schemas.groups import MarkOfGroup
 from buffer.inspect.schemas.marks import LabelRow, MarkVocabulary

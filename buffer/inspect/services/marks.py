@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from buffer.inspect.models.marks import GroupMark, LabelName
+from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.rules.marks import Mark

@@ -136,24 +136,29 @@ def move(
             made[row.name] = change
 
 
+def store_change(change: Change, run: Run, *, actor: str, now: datetime) -> None:
+    """Record a status change with its reason in the history of a lesson."""
+    LessonChange.objects.create(
+        run_id=run.pk,
+        lesson=change.lesson,
+        at=now,
+        source=change.source,
+        target=change.target,
+        reason=change.reason,
+        actor=actor,
+        figures=change.figures,
+        epoch=run.epoch,
+        policy_step=run.policy_step,
+    )
+
+
 def store_changes(
     rows: dict[str, Lesson], made: Iterable[Change], run: Run, *, actor: str, now: datetime
 ) -> None:
     """Record the status changes with their reasons, in the lessons' and the run's history."""
     for change in made:
         rows[change.lesson].changed_at = now
-        LessonChange.objects.create(
-            run_id=run.pk,
-            lesson=change.lesson,
-            at=now,
-            source=change.source,
-            target=change.target,
-            reason=change.reason,
-            actor=actor,
-            figures=change.figures,
-            epoch=run.epoch,
-            policy_step=run.policy_step,
-        )
+        store_change(change, run, actor=actor, now=now)
         kind, level = _EVENTS.get((change.source, change.target), ("lesson_moved", "info"))
         record_event(
             run_id=run.pk,
@@ -183,24 +188,20 @@ def stop_lesson(
     """
     if row.hold == STOPPED:
         return
-    source = row.status
+    source = LessonStatus(row.status)
     if not row.hold:
         row.ruled_status = source
     row.hold, row.reason = STOPPED, f"stopped: {error}"
     row.steered_by, row.steered_reason, row.steered_at = ACTOR, error, now
     row.changed_at, row.has_regressed = now, False
     weigh(row, replace(progress_of(row), status=LessonStatus.LOCKED), curriculum)
-    LessonChange.objects.create(
-        run_id=run.pk,
+    change = Change(
         lesson=row.name,
-        at=now,
         source=source,
-        target=row.status,
+        target=LessonStatus(row.status),
         reason=row.reason,
-        actor=ACTOR,
-        epoch=run.epoch,
-        policy_step=run.policy_step,
     )
+    store_change(change, run, actor=ACTOR, now=now)
     record_event(
         run_id=run.pk,
         kind="lesson_stopped",

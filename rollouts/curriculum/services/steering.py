@@ -18,6 +18,7 @@ from rollouts.curriculum.services.lessons import (
     move,
     progress_of,
     progress_of_lessons,
+    store_change,
     store_changes,
 )
 from rollouts.lessons.rules.lessons import LessonStatus
@@ -167,18 +168,8 @@ def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
 
 
 def _store(change: Change, run: Run, body: LessonSteering, *, actor: str, now: datetime) -> None:
-    LessonChange.objects.create(
-        run_id=run.pk,
-        lesson=change.lesson,
-        at=now,
-        source=change.source,
-        target=change.target,
-        reason=f"{change.reason}: {body.reason}" if body.reason else change.reason,
-        actor=actor,
-        figures=change.figures,
-        epoch=run.epoch,
-        policy_step=run.policy_step,
-    )
+    reason = f"{change.reason}: {body.reason}" if body.reason else change.reason
+    store_change(replace(change, reason=reason), run, actor=actor, now=now)
     record_event(
         run_id=run.pk,
         kind="lesson_steered",

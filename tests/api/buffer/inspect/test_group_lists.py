@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from buffer.inspect.api.newest import newest_part
-from buffer.inspect.models.digests import DigestCursor, GroupDigest
+from buffer.inspect.models import DigestCursor, GroupDigest
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Run

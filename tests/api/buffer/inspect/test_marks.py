@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from buffer.inspect.models.marks import GroupMark
+from buffer.inspect.models import GroupMark
 from buffer.inspect.rules.marks import MOST_AT_ONCE
 from buffer.inspect.services.marks import mark_groups
 from buffer.items.models.items import TrajectoryGroup
