@@ -1,5 +1,6 @@
 """Read-only API views of groups: lists, facets and details."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.http import HttpResponse
@@ -153,11 +154,9 @@ class GroupsView(GroupPushView):
             after=page_request.after or _start(request, found.pk, group_filter),
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
-        names = group_provenance.environment_names(found.pk)
-        group_marks = marks.marks_of([row.id for row in page.rows])
         return answer(
             messages.GroupList(
-                results=[summary(row, names, group_marks.get(row.id)) for row in page.rows],
+                results=summaries(found.pk, page.rows),
                 next=None if page.next is None else page_request.cursor(page.next),
                 is_partial=page.is_partial,
             )
@@ -189,11 +188,11 @@ class GroupView(ApiView):
         """
         found = readable_run(run)
         row = group_lists.group_row(found.pk, group)
-        names = group_provenance.environment_names(found.pk)
+        (summary,) = summaries(found.pk, [row])
         origin = group_provenance.provenance(found, row)
         return answer(
             messages.GroupDetail(
-                group=summary(row, names, marks.marks_of([row.id]).get(row.id)),
+                group=summary,
                 batch=None if origin.batch is None else _batch(row, origin.batch),
                 version=None
                 if origin.version is None
@@ -232,26 +231,27 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
     )
 
 
-def summary(
-    row: GroupRow, names: dict[int, str], mark: messages.MarkOfGroup | None
-) -> messages.GroupSummary:
-    """Return a row in its API form."""
-    same = {
-        name: getattr(row, name)
-        for name in messages.GroupSummary.__struct_fields__
-        if hasattr(row, name)
-    }
-    numbers = {
-        name: finite_or_none(getattr(row, name))
-        for name in ("score_mean", "score_min", "score_max", "score_std")
-    }
-    return messages.GroupSummary(
-        **same
-        | numbers
-        | {
-            "scores": [finite_or_none(score) for score in row.scores],
-            "environment": "" if row.env_id is None else names.get(row.env_id, ""),
-            "batch": None if row.batch_id is None else str(row.batch_id),
-            "mark": mark,
-        }
-    )
+def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[messages.GroupSummary]:
+    """Return groups of a run in their API form, with their marks."""
+    names = group_provenance.environment_names(run_id) if rows else {}
+    group_marks = marks.marks_of([row.id for row in rows])
+    return [
+        messages.GroupSummary(
+            **{
+                name: getattr(row, name)
+                for name in messages.GroupSummary.__struct_fields__
+                if hasattr(row, name)
+            }
+            | {
+                name: finite_or_none(getattr(row, name))
+                for name in ("score_mean", "score_min", "score_max", "score_std")
+            }
+            | {
+                "scores": [finite_or_none(score) for score in row.scores],
+                "environment": "" if row.env_id is None else names.get(row.env_id, ""),
+                "batch": None if row.batch_id is None else str(row.batch_id),
+                "mark": group_marks.get(row.id),
+            }
+        )
+        for row in rows
+    ]

@@ -189,6 +189,7 @@ def test_lists_are_sorted_by_score_and_length_across_pages(server: Server) -> No
 
 def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
     ids = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(4)))
+    server.digest()
     server.batch()
     (served,) = {row["batch"] for row in server.get(step_min=1, step_max=1)["results"]}
 
