@@ -4,8 +4,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from buffer.inspect.models.digests import DigestCursor, GroupDigest
-from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
+from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
 from buffer.items.models.audits import LedgerAudit
 from buffer.items.models.items import (
     Batch,
@@ -30,7 +29,6 @@ __all__ = [
     "FragmentChunk",
     "GroupDigest",
     "GroupMark",
-    "GroupSet",
     "IdempotencyRecord",
     "Item",
     "LabelName",
@@ -38,7 +36,6 @@ __all__ = [
     "MixingShare",
     "Payload",
     "Segment",
-    "SetMember",
     "StoredTensor",
     "Tally",
     "TensorObject",

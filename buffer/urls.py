@@ -41,8 +41,6 @@ urlpatterns = [
     ),
     path("runs/<slug:run>/marks", marks.MarksView.as_view()),
     path("runs/<slug:run>/labels/<small:label>", marks.LabelView.as_view()),
-    path("runs/<slug:run>/sets/<slug:group_set>", marks.SetView.as_view()),
-    path("runs/<slug:run>/sets/<slug:group_set>/drop", marks.SetDeletionView.as_view()),
     path("runs/<slug:run>/fragments", fragment_lists.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>", fragment_lists.FragmentView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>/steps", fragment_lists.StepsView.as_view()),

@@ -13,7 +13,7 @@ from rollouts.control.services import machine_samples, orphans, recordings
 from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
-from rollouts.curriculum.services import outcome_retention
+from rollouts.curriculum.services import outcomes
 from rollouts.diagnosis import services as diagnosis
 from rollouts.metrics.services import measuring, metrics, resources
 from runs.alerts.jobs import IN_A_HURRY
@@ -67,7 +67,7 @@ def diagnose_runs() -> int:
 @shared_task(name="rollouts.jobs.delete_old_outcomes", ignore_result=True)
 def delete_old_outcomes() -> int:
     """Delete old outcomes of lesson tasks; return their number."""
-    return outcome_retention.delete_old_outcomes(now=timezone.now())
+    return outcomes.delete_old_outcomes(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.delete_old_machine_samples", ignore_result=True)

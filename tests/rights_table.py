@@ -161,8 +161,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/runs/<slug:run>/marks"): READ,
     ("POST", "/api/v1/runs/<slug:run>/marks"): OPERATE,
     ("PUT", "/api/v1/runs/<slug:run>/labels/<small:label>"): OPERATE,
-    ("POST", "/api/v1/runs/<slug:run>/sets/<slug:group_set>"): OPERATE,
-    ("POST", "/api/v1/runs/<slug:run>/sets/<slug:group_set>/drop"): OPERATE,
     ("GET", "/api/v1/runs/<slug:run>/fragments"): READ,
     ("GET", "/api/v1/runs/<slug:run>/fragments/<large:fragment>"): READ,
     ("GET", "/api/v1/runs/<slug:run>/fragments/<large:fragment>/steps"): READ,

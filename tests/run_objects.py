@@ -8,7 +8,6 @@ from django.db import models
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
 from buffer.followers.models import Follower
-from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
@@ -67,7 +66,6 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
                 FragmentChunk, run=run, state="queued", drop_reason="", environment=mark, slot=mark
             )
         ],
-        "group_set": [_made(GroupSet, run=run, name=mark)],
         "archive": [
             _made(ArchiveJob, run=run, verb="export", state="done", asked_by=mark),
         ],
@@ -92,7 +90,6 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
 def named_by(parameter: str, row: Any) -> Any:
     """Return the value of a URL parameter for a row."""
     attributes = {
-        "group_set": "name",
         "session": "name",
         "follower": "name",
         "lesson": "name",

@@ -55,33 +55,31 @@ class _Marks(msgspec.Struct, frozen=True):
 
 class _Mark(msgspec.Struct, frozen=True):
     item_id: int
-    sets: list[str] = []
+    label: int | None = None
 
 
 def groups_in(
-    archive: Path, row_groups: Sequence[int] | None = None, *, group_set: str = ""
+    archive: Path, row_groups: Sequence[int] | None = None, *, label: int | None = None
 ) -> Iterator[list[ArchivedGroup]]:
     """Yield the groups of an archive, up to 64 at a time.
 
     Args:
         archive: The file.
         row_groups: Numbers of the Parquet row groups to read; None for all.
-        group_set: Name of a set of the run, to read only its groups; empty for all.
+        label: Label of the groups to read, 1 to 9; None for all groups.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no such
-            set.
+        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
+            with the label.
         OSError: If the file cannot be read.
     """
     with _opened(archive) as file:
-        members = _members(archive, file, group_set) if group_set else None
+        items = None if label is None else _labelled(archive, file, label)
         for batch in file.iter_batches(
             batch_size=GROUPS_AT_ONCE, row_groups=row_groups, columns=[*COLUMNS]
         ):
             rows = batch.to_pylist()
-            yield [
-                _group(archive, row) for row in rows if members is None or row["item_id"] in members
-            ]
+            yield [_group(archive, row) for row in rows if items is None or row["item_id"] in items]
 
 
 def row_groups_of(archive: Path) -> list[tuple[int, int]]:
@@ -116,18 +114,21 @@ def _check(archive: Path, facts: Mapping[bytes, bytes]) -> None:
         raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
 
 
-def _members(archive: Path, file: Any, group_set: str) -> frozenset[int]:
-    """Return the items of a set of the archived run."""
+def _labelled(archive: Path, file: Any, label: int) -> frozenset[int]:
+    """Return the items of the archived run with a label."""
     stored = (file.schema_arrow.metadata or {}).get(b"rolldeck.marks", b"{}")
     try:
         marks = msgspec.json.decode(stored, type=_Marks).groups
     except msgspec.DecodeError as error:
         raise ArchiveUnreadable(f"{archive}: rolldeck.marks: {error}") from error
-    names = sorted({name for mark in marks for name in mark.sets})
-    if group_set not in names:
-        known = f"sets: {', '.join(names)}" if names else "it has no sets"
-        raise ArchiveUnreadable(f"{archive} has no set {group_set!r}; {known}")
-    return frozenset(mark.item_id for mark in marks if group_set in mark.sets)
+    items = frozenset(mark.item_id for mark in marks if mark.label == label)
+    if not items:
+        used = ", ".join(
+            str(label) for label in sorted({mark.label for mark in marks if mark.label})
+        )
+        known = f"its labels are {used}" if used else "it has no labels"
+        raise ArchiveUnreadable(f"{archive} has no group with label {label}; {known}")
+    return items
 
 
 def _group(archive: Path, row: Row) -> ArchivedGroup:

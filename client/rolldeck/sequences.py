@@ -68,10 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--lowest-below and --highest-above select tasks; add --tasks")
     try:
         if args.tasks:
-            tasks = write_tasks(args.archive, args.out, selection, group_set=args.set)
+            tasks = write_tasks(args.archive, args.out, selection, label=args.label)
             shown = f"{len(tasks):,} tasks{tasks.left_out}"
         else:
-            count = write_sequences(args.archive, args.out, group_set=args.set)
+            count = write_sequences(args.archive, args.out, label=args.label)
             shown = f"{count:,} sequences"
     except (ArchiveUnreadable, OSError) as error:
         print(f"rolldeck sequences: {error}", file=sys.stderr)
@@ -90,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--tasks", action="store_true", help="one row per group, with its prompt, for lessons"
     )
-    parser.add_argument("--set", default="", metavar="NAME", help="only groups in this set")
+    parser.add_argument(
+        "--label", type=int, choices=range(1, 10), help="only groups with this label, 1 to 9"
+    )
     parser.add_argument(
         "--lowest-below",
         type=float,
@@ -106,38 +108,38 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def write_sequences(archive: Path, target: Path, *, group_set: str = "") -> int:
-    """Write the sequences of an archive, or of a set of its groups, and return their number.
+def write_sequences(archive: Path, target: Path, *, label: int | None = None) -> int:
+    """Write the sequences of an archive, or of its groups with a label; return their number.
 
     The file appears once it is complete. Memory is bounded by 64 groups.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no such
-            set.
+        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
+            with the label.
         OSError: If a file cannot be read or written.
     """
     with _complete(target, SCHEMA) as write:
         return sum(
             write([row for archived in groups for row in sequences_of(archived)])
-            for groups in groups_in(archive, group_set=group_set)
+            for groups in groups_in(archive, label=label)
         )
 
 
 def write_tasks(
-    archive: Path, target: Path, selection: Selection = EVERY_GROUP, *, group_set: str = ""
+    archive: Path, target: Path, selection: Selection = EVERY_GROUP, *, label: int | None = None
 ) -> Tasks:
-    """Write the prompts of the groups of an archive, or of a set, for ``dataset:`` lessons.
+    """Write the prompts of an archive's groups, or of those with a label, for ``dataset:`` lessons.
 
     The file appears once it is complete.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, has no such
-            set, or has no selected group with a prompt.
+        ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, has no
+            group with the label, or has no selected group with a prompt.
         OSError: If a file cannot be read or written.
     """
     tasks = Tasks(selection)
     with _complete(target, TASKS) as write:
-        for groups in groups_in(archive, group_set=group_set):
+        for groups in groups_in(archive, label=label):
             write(tasks.rows(groups))
         tasks.check(archive)
     return tasks

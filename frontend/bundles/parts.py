@@ -12,7 +12,6 @@ from buffer.archive.queries import group_exports
 from buffer.inspect.queries import group_contents, group_provenance, marks, token_text
 from buffer.inspect.queries.group_contents import GroupUnreadable
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.inspect.queries.marks import MarkRow
 from buffer.inspect.rules.conversations import Conversation, conversation
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.rules.sequence_views import (
@@ -82,7 +81,7 @@ class NotesPart(Struct, frozen=True, kw_only=True):
 
 
 class VocabularyPart(Struct, frozen=True, kw_only=True):
-    """A label or a set of the run, with its number of groups."""
+    """A label of the run, with its number of groups."""
 
     kind: str
     name: str
@@ -101,7 +100,7 @@ class RunPart(Struct, frozen=True, kw_only=True):
     """Number of metrics with samples; the bundle contains the first ones."""
     notes: NotesPart | None
     marks: list[VocabularyPart]
-    """Labels, pins and sets of its groups."""
+    """Labels of its groups."""
 
 
 class SequencePart(Struct, frozen=True, kw_only=True):
@@ -126,7 +125,7 @@ class GroupPart(Struct, frozen=True, kw_only=True):
     step: int | None
     tokens: int
     mark: list[str]
-    """Label, pin and sets of the group, a few words each."""
+    """Label of the group; empty if it has none."""
     note: str
     missing: str
     """Reason why the content is missing; empty if it is present."""
@@ -200,16 +199,11 @@ def _notes(run_id: int) -> NotesPart | None:
 
 
 def _marks(run_id: int) -> list[VocabularyPart]:
-    words = marks.vocabulary(run_id)
-    labels = [
-        VocabularyPart(kind="label", name=f"{label} {words.names[label]}".rstrip(), groups=groups)
-        for label, groups in sorted(words.labels.items())
+    return [
+        VocabularyPart(kind="label", name=f"{row.label} {row.name}".rstrip(), groups=row.groups)
+        for row in marks.vocabulary(run_id).labels
+        if row.groups
     ]
-    pinned = (
-        [VocabularyPart(kind="pin", name="pinned", groups=words.pinned)] if words.pinned else []
-    )
-    sets = [VocabularyPart(kind="set", name=one.name, groups=one.groups) for one in words.sets]
-    return [*labels, *pinned, *sets]
 
 
 def _environment(env_id: int | None, names: dict[int, str]) -> str:
@@ -241,18 +235,16 @@ def group_blocks(
     if not groups:
         return
     names = group_provenance.environment_names(run.pk)
-    labels = marks.vocabulary(run.pk).names
+    labels = {row.label: row.name for row in marks.vocabulary(run.pk).labels}
     pieces = token_text.pieces_of(run)
     for row, mark in group_exports.rows(run.pk, group_filter, limit=groups):
         part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
-        marked_part = msgspec.structs.replace(part, mark=_label_names(mark, labels), note=mark.note)
-        yield page.block("group", marked_part)
-
-
-def _label_names(mark: MarkRow, labels: dict[int, str]) -> list[str]:
-    named = [] if mark.label is None else [f"label {mark.label} {labels[mark.label]}".rstrip()]
-    pinned = ["pinned"] if mark.is_pinned else []
-    return [*named, *pinned, *(f"in {name}" for name in mark.sets)]
+        if mark is not None:
+            label = (
+                [] if mark.label is None else [f"label {mark.label} {labels[mark.label]}".rstrip()]
+            )
+            part = msgspec.structs.replace(part, mark=label, note=mark.note)
+        yield page.block("group", part)
 
 
 def group_part(

@@ -1,4 +1,4 @@
-"""What each app shows on live pages and run lists, and what it does at launches and status changes.
+"""Contributions of the apps to live pages, run lists, launches and status changes.
 
 The packages of the platform import only those below them. `fill` gives the lower ones these
 functions of the higher ones, once Django has loaded its models.

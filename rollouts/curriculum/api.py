@@ -40,11 +40,10 @@ from rollouts.curriculum.schemas import (
     LessonSteering,
     MicroEvaluations,
 )
-from rollouts.curriculum.services.evaluation_requests import request_evaluations
-from rollouts.curriculum.services.evaluations import renew_evaluation
-from rollouts.curriculum.services.lesson_outcomes import count_outcome
-from rollouts.curriculum.services.lesson_steering import steer_lesson
-from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from rollouts.curriculum.services.evaluations import renew_evaluation, request_evaluations
+from rollouts.curriculum.services.outcomes import count_outcome
+from rollouts.curriculum.services.steering import steer_lesson
+from rollouts.curriculum.services.tasks import next_lesson_task
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers, scoped
 from runs.lifecycle.queries.runs import readable_run_id, run_id_named

@@ -1,6 +1,5 @@
 """API of the search for trajectories in all runs."""
 
-import math
 from typing import Final
 
 from django.http import HttpResponse
@@ -27,6 +26,7 @@ from web.http.bodies import InvalidBody, answer
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
+from web.rules.amounts import finite_or_none
 from web.rules.errors import Forbidden
 
 PAGE_AT_MOST: Final = 200
@@ -138,9 +138,9 @@ def _group(found: FoundGroup, run: SearchedRun) -> TrajectoryRow:
         project=run.project,
         environment=found.environment,
         lesson=found.lesson,
-        score=_number(found.score_mean),
-        score_min=_number(found.score_min),
-        score_max=_number(found.score_max),
+        score=finite_or_none(found.score_mean),
+        score_min=finite_or_none(found.score_min),
+        score_max=finite_or_none(found.score_max),
         sequences=found.sequences,
         length=found.longest_tokens,
         worker=found.worker,
@@ -158,7 +158,7 @@ def _episode(found: FoundEpisode, run: SearchedRun) -> TrajectoryRow:
         project=run.project,
         environment=found.environment,
         lesson="",
-        score=_number(found.total_return),
+        score=finite_or_none(found.total_return),
         score_min=None,
         score_max=None,
         sequences=None,
@@ -168,7 +168,3 @@ def _episode(found: FoundEpisode, run: SearchedRun) -> TrajectoryRow:
         at=found.at,
         excerpt="",
     )
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -35,14 +35,12 @@ VALUES: Final = {"run": "alpha", "label": 1, "sequence": 0, "epoch": 1}
 CREATING: Final = {
     ("PUT", "followers/<slug:follower>"),
     ("POST", "captures/<slug:session>/calls"),
-    ("POST", "sets/<slug:group_set>"),
 }
 # Addresses that answer for an unknown name as for one without data, or that check the body first.
 EMPTY: Final = {
     ("POST", "followers/<slug:follower>/ack"),
     ("GET", "fleet/workers/<small:worker>/stacks"),
     ("GET", "lessons/<str:lesson>/micro-evaluations"),
-    ("POST", "sets/<slug:group_set>/drop"),
 }
 CALL: Final = {"key": "one", "kind": "chat", "prompt_tokens": [1], "answers": []}
 OUTCOME: Final = {
@@ -75,9 +73,8 @@ QUERIES: Final = {
 }
 # Bodies that name objects, with the parameter of the object in each.
 NAMING: Final[dict[tuple[str, str], tuple[str, dict[str, Any]]]] = {
-    ("POST", "marks"): ("group", {"groups": ["{}"], "is_pinned": True}),
+    ("POST", "marks"): ("group", {"groups": ["{}"], "label": 1}),
     ("POST", "groups/discard"): ("group", {"groups": ["{}"], "reason": "mine"}),
-    ("POST", "sets/mine"): ("group", {"add": ["{}"]}),
     ("POST", "fragments/ack"): ("batch", {"batch": "{}", "fence": 1}),
     ("POST", "fragments/priorities"): (
         "fragment",

@@ -30,7 +30,7 @@ def test_every_view_of_the_api_is_an_api_view() -> None:
     }
 
 
-def test_every_route_for_tokens_of_machines_says_how_it_is_served() -> None:
+def test_every_route_for_tokens_of_machines_names_its_handler() -> None:
     views = {(method, route.address): route.view for route in routes() for method in route.methods}
     called = {views[call] for call, callers in ROWS.items() if callers & MACHINE_SCOPES}
 

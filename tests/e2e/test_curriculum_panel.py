@@ -44,8 +44,8 @@ SEED = """
 from django.db import transaction
 from django.utils import timezone
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
-from rollouts.curriculum.services.lesson_outcomes import count_outcome
-from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from rollouts.curriculum.services.outcomes import count_outcome
+from rollouts.curriculum.services.tasks import next_lesson_task
 from runs.access.services.tokens import create_token
 from runs.lifecycle.services.lifecycle import create
 from runs.models import Run

@@ -1,4 +1,4 @@
-"""Labels of groups: by keys in the list and the viewer, by mouse in both; facets, sets, names."""
+"""Labels of groups: by keys in the list and the viewer, by mouse in both; facets, names."""
 
 import re
 import uuid
@@ -42,8 +42,7 @@ def test_groups_are_labelled_with_shortcuts_and_found_by_label(
     expect(rows.nth(0)).to_contain_text("label 3")
     page.keyboard.press("j")
     page.keyboard.press("3")
-    page.keyboard.press("b")
-    expect(rows.nth(1)).to_contain_text("pinned, label 3")
+    expect(rows.nth(1)).to_contain_text("label 3")
     page.keyboard.press("k")
     page.keyboard.press("0")
     expect(rows.nth(0)).not_to_contain_text("label 3")
@@ -56,7 +55,7 @@ def test_groups_are_labelled_with_shortcuts_and_found_by_label(
     expect(rows).to_contain_text("Fold a boat")
 
 
-def test_a_group_gets_a_note_a_named_label_and_a_set_in_the_viewer(
+def test_a_group_gets_a_note_and_a_named_label_in_the_viewer(
     groups: list[int], signed_in: Page
 ) -> None:
     page = signed_in
@@ -75,23 +74,12 @@ def test_a_group_gets_a_note_a_named_label_and_a_set_in_the_viewer(
     page.get_by_label("Note").fill("<b>torn</b> at the \u202ewing")
     page.get_by_role("button", name="Save note").click()
     expect(page.get_by_text("<b>torn</b> at the ⟨U+202E⟩wing")).to_be_visible()
-    page.keyboard.press("s")
-    page.get_by_label("Name of the set").fill("Torn ones")
-    page.get_by_role("button", name="Create set").click()
-    expect(page.get_by_role("button", name="Remove from the set torn-ones")).to_be_visible()
 
-    page.goto(f"{HERE}/trajectories?set=torn-ones&focus=loss&hide=kl")
+    page.goto(f"{HERE}/trajectories?label=5&focus=loss&hide=kl")
     expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page.get_by_text("1 groups, created by ada")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="JSONL").click()
-    assert "torn-ones" in download.value.path().read_text()
-    page.get_by_role("button", name="Delete set…").click()
-    page.get_by_role("textbox", name="Reason").fill("all folded again")
-    page.get_by_role("button", name="Delete set", exact=True).click()
-    expect(page.locator("tbody tr")).to_have_count(3)
-    page.goto("/audit?run=marked-by-people")
-    expect(page.get_by_text("all folded again")).to_be_visible()
+    assert "<b>torn</b>" in download.value.path().read_text()
 
 
 def test_a_group_is_marked_by_mouse_in_the_list(groups: list[int], signed_in: Page) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from rolldeck.fleet_wire import episode_id
 from rollouts.control.models.fleets import EpisodeWindow, Recording
@@ -79,7 +78,6 @@ class KnownObjects:
             "evaluation": (Evaluation, lambda row: str(row.pk)),
             "fragment": (FragmentChunk, lambda row: row.pk),
             "group": (TrajectoryGroup, lambda row: row.pk),
-            "group_set": (GroupSet, lambda row: row.name),
             "lesson": (Lesson, lambda row: row.name),
             "recording": (Recording, lambda row: str(row.pk)),
             "report": (EpisodeWindow, lambda row: row.pk),

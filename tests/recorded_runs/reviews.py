@@ -41,8 +41,7 @@ def _mark(server: Server, person: Person) -> None:
         person.put(f"{root}/labels/{label}", {"name": name})
     for label, some in ((1, groups[1:3]), (3, groups[4:8]), (4, groups[9:10])):
         person.post(f"{root}/marks", {"groups": some, "label": label})
-    person.post(f"{root}/marks", {"groups": groups[4:5], "is_pinned": True, "note": NOTE})
-    person.post(f"{root}/sets/reward-hacks", {"add": groups[4:8]})
+    person.post(f"{root}/marks", {"groups": groups[4:5], "note": NOTE})
 
 
 def _save(person: Person) -> None:

@@ -9,9 +9,9 @@ from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.groups import accept_groups
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts.curriculum.schemas import LessonSteering
-from rollouts.curriculum.services.lesson_outcomes import count_outcome
-from rollouts.curriculum.services.lesson_steering import steer_lesson
-from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from rollouts.curriculum.services.outcomes import count_outcome
+from rollouts.curriculum.services.steering import steer_lesson
+from rollouts.curriculum.services.tasks import next_lesson_task
 from rollouts.metrics.services.measuring import measure_run
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.lifecycle import create

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups, name_label
 from buffer.items.models.items import TrajectoryGroup
 from rollouts.metrics.schemas.comparisons import ComparisonView, SaveComparison
@@ -88,7 +87,7 @@ def _project(*, now: datetime) -> None:
 
 
 def _marks(*, now: datetime) -> None:
-    """Label, pin and annotate some groups, and put a few into a set."""
+    """Label and annotate some groups."""
     run_id = Run.objects.current().get(name=MIXED).pk
     stored = TrajectoryGroup.objects.filter(run=run_id, segment__isnull=False).order_by("-pk")
     groups = list(stored.values_list("pk", flat=True)[:12])
@@ -97,14 +96,11 @@ def _marks(*, now: datetime) -> None:
         (groups[4:8], {"label": 3}),
         (groups[9:10], {"label": 4}),
     ]
-    changes.append(
-        (groups[4:5], {"is_pinned": True, "note": "The answer is right, the work is not."})
-    )
+    changes.append((groups[4:5], {"note": "The answer is right, the work is not."}))
     for label, name in _LABELS.items():
         name_label(run_id=run_id, label=label, name=name, actor=ACTOR, now=now)
     for some, change in changes:
         mark_groups(run_id=run_id, group_ids=some, changes=change, actor=ACTOR, now=now)
-    change_set(run_id=run_id, name="reward-hacks", add=groups[4:8], actor=ACTOR, now=now)
 
 
 def _alerts(*, now: datetime) -> None:

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from buffer.archive.queries.parquet_stream import ParquetStream
+from buffer.archive.queries.parquet import ParquetStream
 from buffer.inspect.queries.group_contents import GroupUnreadable, as_json
 from buffer.inspect.queries.group_lists import GroupRow, group_page
-from buffer.inspect.queries.marks import UNMARKED, MarkRow, marks_of
+from buffer.inspect.queries.marks import marks_of
 from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.schemas.groups import MarkOfGroup
 from buffer.payloads.services.contents import PayloadMissing
 from runs.lifecycle.models.runs import Run
 
@@ -40,16 +41,12 @@ COLUMNS: Final = {
     "duplicates": "int64",
     "prompt": "string",
     "label": "int64",
-    "is_pinned": "bool",
     "note": "string",
-    "sets": "string",
     "missing": "string",
     "group": "large_string",
 }
-_OF_MARK: Final = frozenset({"label", "is_pinned", "note"})
-
-
-Marked = tuple[GroupRow, MarkRow]
+_OF_MARK: Final = frozenset({"label", "note"})
+Marked = tuple[GroupRow, MarkOfGroup | None]
 
 
 def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Marked]:
@@ -61,7 +58,7 @@ def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Mark
     while left > 0:
         page = group_page(run_id, group_filter, limit=min(PAGE, left), after=after)
         marks = marks_of([row.id for row in page.rows])
-        yield from ((row, marks.get(row.id, UNMARKED)) for row in page.rows)
+        yield from ((row, marks.get(row.id)) for row in page.rows)
         left -= len(page.rows)
         if page.next is None:
             return
@@ -73,7 +70,7 @@ def json_lines(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[b
     for row, mark in rows(run.pk, group_filter, limit=limit):
         group, missing = _content(row)
         known = {name: _plain(_known(row, mark, name)) for name in COLUMNS}
-        known |= {"sets": mark.sets, "missing": missing}
+        known |= {"missing": missing}
         line = known | {"group": msgspec.Raw(group or b"null")}
         yield msgspec.json.encode(line) + b"\n"
 
@@ -107,9 +104,9 @@ def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[b
     yield stream.close()
 
 
-def _known(row: GroupRow, mark: MarkRow, name: str) -> Any:
-    if name == "sets":
-        return ",".join(mark.sets)
+def _known(row: GroupRow, mark: MarkOfGroup | None, name: str) -> Any:
+    if name == "note" and mark is None:
+        return ""
     return getattr(mark if name in _OF_MARK else row, name, None)
 
 

@@ -1,11 +1,12 @@
-"""Archives: Parquet files whose row groups each fit into memory.
+"""Parquet files whose row groups each fit into memory: archives, and streams of rows.
 
-docs/reference/archive.md describes the columns. pyarrow is imported on first use, because the web
-server runs without it.
+docs/reference/archive.md describes the columns of archives. pyarrow is imported on first use,
+because the web server runs without it.
 """
 
+import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -79,18 +80,79 @@ def _parquet() -> Any:
         import pyarrow.parquet
     except ImportError:
         raise ArchiveUnavailable(
-            "archives need pyarrow, which is not installed: pip install 'rolldeck[archive]'"
+            "Parquet files need pyarrow, which is not installed: pip install 'rolldeck[archive]'"
         ) from None
     return pyarrow.parquet
 
 
-def _schema(kind: ItemKind) -> Any:
+def _schema(columns: Mapping[str, str]) -> Any:
+    """Return the Arrow schema of columns, which have Arrow types or ``time``."""
     import pyarrow as pa
 
     times = {"time": pa.timestamp("us", tz="UTC")}
     return pa.schema(
-        [(name, times.get(word) or pa.type_for_alias(word)) for name, word in COLUMNS[kind].items()]
+        [(name, times.get(word) or pa.type_for_alias(word)) for name, word in columns.items()]
     )
+
+
+def _write_row_group(writer: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write one row group; values are in column order."""
+    import pyarrow as pa
+
+    arrays = [
+        pa.array(list(column), type=field.type)
+        for column, field in zip(zip(*rows, strict=True), writer.schema, strict=True)
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=writer.schema)
+    writer.write_batch(batch, row_group_size=len(rows))
+
+
+class _Sink(io.RawIOBase):
+    """File object for pyarrow; buffers the bytes that have not been taken yet."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> int:
+        content = bytes(part)
+        self._parts.append(content)
+        self._written += len(content)
+        return len(content)
+
+    def tell(self) -> int:
+        return self._written
+
+    def taken(self) -> bytes:
+        content = b"".join(self._parts)
+        self._parts.clear()
+        return content
+
+
+class ParquetStream:
+    """A Parquet file in parts, each of them returned as soon as it is encoded.
+
+    Raises:
+        ArchiveUnavailable: If pyarrow is not installed.
+    """
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        """Start a file; `columns` maps names to Arrow types or ``time``."""
+        self._sink = _Sink()
+        self._parquet = _parquet().ParquetWriter(self._sink, _schema(columns), compression="zstd")
+
+    def write(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
+        """Return the bytes of one row group; values are in column order."""
+        _write_row_group(self._parquet, rows)
+        return self._sink.taken()
+
+    def close(self) -> bytes:
+        """Return the last bytes of the file."""
+        self._parquet.close()
+        return self._sink.taken()
 
 
 class ArchiveWriter:
@@ -103,12 +165,11 @@ class ArchiveWriter:
         facts = {"format": FORMAT_VERSION, "kind": str(kind)} | {
             name: msgspec.json.encode(value).decode() for name, value in about.items()
         }
-        self._schema = _schema(kind).with_metadata(
-            {_PREFIX + name.encode(): value.encode() for name, value in facts.items()}
-        )
         self._parquet = parquet.ParquetWriter(
             self._part,
-            self._schema,
+            _schema(COLUMNS[kind]).with_metadata(
+                {_PREFIX + name.encode(): value.encode() for name, value in facts.items()}
+            ),
             compression=dict.fromkeys(COLUMNS[kind], "zstd"),
             compression_level=1,
             # Dictionaries and statistics would hold payloads in memory twice.
@@ -119,15 +180,7 @@ class ArchiveWriter:
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Write one row group; values are in column order."""
-        import pyarrow as pa
-
-        columns = zip(*rows, strict=True)
-        arrays = [
-            pa.array(list(column), type=field.type)
-            for column, field in zip(columns, self._schema, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        self._parquet.write_batch(batch, row_group_size=len(rows))
+        _write_row_group(self._parquet, rows)
 
     def __enter__(self) -> Self:
         return self
@@ -190,7 +243,7 @@ class ArchiveReader:
 
     def _check_columns(self, name: str) -> None:
         found = self._file.schema_arrow
-        for field in _schema(self.kind):
+        for field in _schema(COLUMNS[self.kind]):
             if field.name not in found.names:
                 raise ArchiveUnreadable(f"{name} has no column {field.name!r}")
             if found.field(field.name).type != field.type:

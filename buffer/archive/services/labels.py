@@ -1,4 +1,7 @@
-"""Marks of groups in archives: export, and restoration onto restored groups."""
+"""Marks of groups in archives: export, and restoration onto restored groups.
+
+Archives of earlier versions also have pins and sets, which are ignored.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -8,9 +11,9 @@ from django.db import transaction
 from msgspec import Meta, Struct
 
 from buffer.archive.queries.parquet import ArchiveUnreadable
-from buffer.inspect.models.marks import GroupMark, GroupSet, LabelName, SetMember
+from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.marks import COUNTED
-from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE, InvalidMark, set_name
+from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE
 from buffer.inspect.services.marks import lock_marks
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Run
@@ -24,9 +27,7 @@ class MarkOfItem(Struct, frozen=True, kw_only=True):
 
     item_id: int
     label: _Label | None = None
-    is_pinned: bool = False
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
-    sets: list[str] = []
     changed_by: Annotated[str, Meta(max_length=200)] = ""
     changed_at: datetime | None = None
 
@@ -40,33 +41,22 @@ class ArchivedMarks(Struct, frozen=True, kw_only=True):
 
 def marks_of_run(run: Run) -> dict[str, Any]:
     """Return the marks of a run for an archive."""
-    sets: dict[int, list[str]] = {}
-    members = SetMember.objects.filter(set__run=run).order_by("-group_id")[:COUNTED]
-    for group_id, name in members.values_list("group_id", "set__name"):
-        sets.setdefault(group_id, []).append(name)
-    marked = GroupMark.objects.filter(run=run).order_by("-group")[:COUNTED]
-    rows = {row.group_id: row for row in marked}
-    groups = [_mark_of(group_id, rows.get(group_id), sets) for group_id in sorted({*rows, *sets})]
+    rows = GroupMark.objects.filter(run=run).order_by("-group")[:COUNTED]
+    groups = [
+        MarkOfItem(
+            item_id=row.group_id,
+            label=row.label,
+            note=row.note,
+            changed_by=row.changed_by,
+            changed_at=row.changed_at,
+        )
+        for row in reversed(rows)
+    ]
     names = dict(LabelName.objects.filter(run=run).values_list("label", "name"))
     found: dict[str, Any] = msgspec.to_builtins(
         ArchivedMarks(labels=names, groups=groups), str_keys=True
     )
     return found
-
-
-def _mark_of(group_id: int, row: GroupMark | None, sets: dict[int, list[str]]) -> MarkOfItem:
-    names = sets.get(group_id, [])
-    if row is None:
-        return MarkOfItem(item_id=group_id, sets=names)
-    return MarkOfItem(
-        item_id=group_id,
-        label=row.label,
-        is_pinned=row.is_pinned,
-        note=row.note,
-        sets=names,
-        changed_by=row.changed_by,
-        changed_at=row.changed_at,
-    )
 
 
 def checked_marks(raw: Any) -> ArchivedMarks:
@@ -76,12 +66,9 @@ def checked_marks(raw: Any) -> ArchivedMarks:
         ArchiveUnreadable: If they do not have the format of :func:`marks_of_run`.
     """
     try:
-        found = msgspec.convert(raw, ArchivedMarks, strict=False)
-        for name in {name for group in found.groups for name in group.sets}:
-            set_name(name)
-    except (msgspec.ValidationError, InvalidMark) as error:
+        return msgspec.convert(raw, ArchivedMarks, strict=False)
+    except msgspec.ValidationError as error:
         raise ArchiveUnreadable(f"the archive's marks are invalid: {error}") from error
-    return found
 
 
 @transaction.atomic
@@ -99,15 +86,19 @@ def restore_marks(
         here = _restored(run, source, some)
         GroupMark.objects.bulk_create(
             [
-                _mark(run, here[one.item_id], one, actor, now)
+                GroupMark(
+                    run=run,
+                    group_id=here[one.item_id],
+                    label=one.label,
+                    note=one.note.replace("\x00", ""),
+                    changed_by=one.changed_by or actor[:200],
+                    changed_at=one.changed_at or now,
+                )
                 for one in some
-                if _is_restorable(one, here)
+                if one.item_id in here and (one.label or one.note.replace("\x00", ""))
             ],
             ignore_conflicts=True,
         )
-        for name in sorted({name for one in some for name in one.sets}):
-            inside = [here[one.item_id] for one in some if name in one.sets and one.item_id in here]
-            _fill(run, name, inside, actor=actor, now=now)
 
 
 def _restored(run: Run, source: str, marks: list[MarkOfItem]) -> dict[int, int]:
@@ -115,34 +106,3 @@ def _restored(run: Run, source: str, marks: list[MarkOfItem]) -> dict[int, int]:
     origins = {f"{source}:{one.item_id}": one.item_id for one in marks}
     found = TrajectoryGroup.objects.filter(run=run, origin__in=list(origins))
     return {origins[origin]: group for group, origin in found.values_list("pk", "origin")}
-
-
-def _is_restorable(one: MarkOfItem, here: dict[int, int]) -> bool:
-    return one.item_id in here and bool(one.label or one.is_pinned or one.note)
-
-
-def _mark(run: Run, group_id: int, one: MarkOfItem, actor: str, now: datetime) -> GroupMark:
-    return GroupMark(
-        run=run,
-        group_id=group_id,
-        label=one.label,
-        is_pinned=one.is_pinned,
-        note=one.note.replace("\x00", ""),
-        changed_by=one.changed_by or actor[:200],
-        changed_at=one.changed_at or now,
-    )
-
-
-def _fill(run: Run, name: str, groups: list[int], *, actor: str, now: datetime) -> None:
-    found, _ = GroupSet.objects.get_or_create(
-        run=run, name=name, defaults={"created_by": actor[:200], "created_at": now}
-    )
-    SetMember.objects.bulk_create(
-        [
-            SetMember(set=found, group_id=group, added_by=actor[:200], added_at=now)
-            for group in groups
-        ],
-        ignore_conflicts=True,
-    )
-    found.groups = found.members.count()
-    found.save(update_fields=["groups"])

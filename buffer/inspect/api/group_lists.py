@@ -1,10 +1,8 @@
 """Read-only API views of groups: lists, facets and details."""
 
-import math
-from dataclasses import asdict
+from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -14,23 +12,24 @@ from rest_framework.request import Request
 from buffer.ingest.api.groups import GroupPushView
 from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.inspect.queries.marks import MarkRow, Vocabulary
-from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, parse_filter
+from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
 from buffer.inspect.schemas import groups as messages
+from buffer.inspect.schemas.marks import MarkVocabulary
 from buffer.items.queries.counts import counts
 from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import STALE_REASONS, ItemKind
+from buffer.items.rules.states import ItemKind
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
+from web.rules.amounts import finite_or_none
 
 PAGE_AT_MOST: Final = 200
 _MANY: Final = (
     *("env", "lesson", "worker", "state", "reason", "flag"),
-    *("label", "mark", "set"),
+    *("label", "mark"),
 )
 _RANGES: Final = ("version", "step", "score", "length")
 FILTERS: Final = [
@@ -92,38 +91,22 @@ class GroupFacetsView(ApiView):
                     for name, values in counted.values.items()
                 }
                 | _marked(marks.vocabulary(found.pk)),
-                histograms={
-                    name: messages.ScoreBins(least=one.least, most=one.most, counts=one.counts)
-                    for name, one in counted.histograms.items()
-                },
+                histograms=counted.histograms,
             )
         )
 
 
-def _marked(words: Vocabulary) -> dict[str, list[messages.FacetValue]]:
-    """Return the facets of labels, marks and sets; they count the whole run, unfiltered."""
+def _marked(words: MarkVocabulary) -> dict[str, list[messages.FacetValue]]:
+    """Return the facets of labels and notes; they count the whole run, unfiltered."""
     labels = [
         messages.FacetValue(
-            value=str(label),
-            label=f"{label} {name}".rstrip(),
-            groups=words.labels.get(label, 0),
+            value=str(row.label), label=f"{row.label} {row.name}".rstrip(), groups=row.groups
         )
-        for label, name in words.names.items()
-        if name or label in words.labels
+        for row in words.labels
+        if row.name or row.groups
     ]
-    kinds = (("pinned", words.pinned), ("noted", words.noted))
-    return {
-        "label": labels,
-        "mark": [
-            messages.FacetValue(value=value, label=value, groups=groups)
-            for value, groups in kinds
-            if groups
-        ],
-        "set": [
-            messages.FacetValue(value=one.name, label=one.name, groups=one.groups)
-            for one in words.sets
-        ],
-    }
+    noted = messages.FacetValue(value="noted", label="noted", groups=words.noted)
+    return {"label": labels, "mark": [noted] if words.noted else []}
 
 
 def _label(facet: str, value: str, names: dict[int, str]) -> str:
@@ -173,11 +156,9 @@ class GroupsView(GroupPushView):
             after=page_request.after or _start(request, found.pk, group_filter),
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
-        names = group_provenance.environment_names(found.pk)
-        group_marks = marks.marks_of([row.id for row in page.rows])
         return answer(
             messages.GroupList(
-                results=[summary(row, names, group_marks.get(row.id)) for row in page.rows],
+                results=summaries(found.pk, page.rows),
                 next=None if page.next is None else page_request.cursor(page.next),
                 is_partial=page.is_partial,
             )
@@ -209,11 +190,11 @@ class GroupView(ApiView):
         """
         found = readable_run(run)
         row = group_lists.group_row(found.pk, group)
-        names = group_provenance.environment_names(found.pk)
+        (summary,) = summaries(found.pk, [row])
         origin = group_provenance.provenance(found, row)
         return answer(
             messages.GroupDetail(
-                group=summary(row, names, marks.marks_of([row.id]).get(row.id)),
+                group=summary,
                 batch=None if origin.batch is None else _batch(row, origin.batch),
                 version=None
                 if origin.version is None
@@ -252,40 +233,27 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
     )
 
 
-def summary(row: GroupRow, names: dict[int, str], mark: MarkRow | None) -> messages.GroupSummary:
-    """Return a row in its API form."""
-    same = {
-        name: getattr(row, name)
-        for name in messages.GroupSummary.__struct_fields__
-        if hasattr(row, name)
-    }
-    numbers = {
-        name: _number(getattr(row, name))
-        for name in ("score_mean", "score_min", "score_max", "score_std")
-    }
-    return messages.GroupSummary(
-        **same
-        | numbers
-        | {
-            "scores": [_number(score) for score in row.scores],
-            "environment": "" if row.env_id is None else names.get(row.env_id, ""),
-            "batch": None if row.batch_id is None else str(row.batch_id),
-            "flags": [str(flag) for flag in _flags(row)],
-            "mark": None if mark is None else msgspec.convert(asdict(mark), messages.MarkOfGroup),
-        }
-    )
-
-
-def _flags(row: GroupRow) -> list[Flag]:
-    stands = {
-        Flag.TRUNCATED: row.truncated > 0,
-        Flag.ZERO_VARIANCE: row.sequences > 1 and row.score_min == row.score_max,
-        Flag.DUPLICATE: row.duplicates > 0,
-        Flag.STALE: row.drop_reason in STALE_REASONS,
-        Flag.QUARANTINED: row.state == "quarantined",
-    }
-    return [flag for flag, is_so in stands.items() if is_so]
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[messages.GroupSummary]:
+    """Return groups of a run in their API form, with their marks."""
+    names = group_provenance.environment_names(run_id) if rows else {}
+    group_marks = marks.marks_of([row.id for row in rows])
+    return [
+        messages.GroupSummary(
+            **{
+                name: getattr(row, name)
+                for name in messages.GroupSummary.__struct_fields__
+                if hasattr(row, name)
+            }
+            | {
+                name: finite_or_none(getattr(row, name))
+                for name in ("score_mean", "score_min", "score_max", "score_std")
+            }
+            | {
+                "scores": [finite_or_none(score) for score in row.scores],
+                "environment": "" if row.env_id is None else names.get(row.env_id, ""),
+                "batch": None if row.batch_id is None else str(row.batch_id),
+                "mark": group_marks.get(row.id),
+            }
+        )
+        for row in rows
+    ]

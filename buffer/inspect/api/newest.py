@@ -5,8 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from buffer.inspect.api.fragment_lists import summary as of_fragment
-from buffer.inspect.api.group_lists import summary as of_group
-from buffer.inspect.queries import fragment_lists, group_lists, group_provenance, marks
+from buffer.inspect.api.group_lists import summaries
+from buffer.inspect.queries import fragment_lists, group_lists
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.schemas.fragments import FragmentSummary
 from buffer.inspect.schemas.groups import GroupSummary
@@ -35,7 +35,4 @@ def newest_part(run_id: int) -> NewestTrajectories | None:
         found = [of_fragment(row, page.rewards.get(row.id)) for row in page.rows]
         return NewestTrajectories(groups=[], fragments=found)
     rows = group_lists.group_page(run_id, group_filter, limit=SHOWN).rows
-    names = group_provenance.environment_names(run_id) if rows else {}
-    marked = marks.marks_of([row.id for row in rows])
-    groups = [of_group(row, names, marked.get(row.id)) for row in rows]
-    return NewestTrajectories(groups=groups, fragments=[])
+    return NewestTrajectories(groups=summaries(run_id, rows), fragments=[])

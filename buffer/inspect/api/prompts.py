@@ -1,16 +1,13 @@
 """API view of prompts that several runs share."""
 
-import math
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
-from buffer.inspect.queries import prompts
-from buffer.inspect.queries.prompts import PromptOfRun
-from buffer.inspect.schemas import prompts as messages
+from buffer.inspect.queries.prompts import shared_prompts
+from buffer.inspect.schemas.prompts import PromptList
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import InvalidBody, answer
@@ -32,7 +29,7 @@ class PromptsView(ApiView):
                 "runs", listed(20), required=True, description="Names, comma-separated."
             )
         ],
-        responses={200: messages.PromptList, **problems(404, 503)},
+        responses={200: PromptList, **problems(404, 503)},
         tags=["groups"],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -45,27 +42,4 @@ class PromptsView(ApiView):
         if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
             raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
         runs = {readable_run(name).pk: name for name in names}
-        return answer(
-            messages.PromptList(
-                results=[
-                    messages.PromptRow(
-                        prompt=one.prompt,
-                        excerpt=one.excerpt,
-                        lesson=one.lesson,
-                        example=one.example,
-                        runs=[_in_run(each, runs[each.run_id]) for each in one.runs],
-                    )
-                    for one in prompts.shared_prompts(list(runs))
-                ],
-                next=None,
-            )
-        )
-
-
-def _in_run(found: PromptOfRun, run: str) -> messages.PromptInRun:
-    filters: dict[str, Any] = {
-        name: value if not isinstance(value, float) or math.isfinite(value) else None
-        for name, value in asdict(found).items()
-        if name != "run_id"
-    }
-    return messages.PromptInRun(run=run, **filters)
+        return answer(PromptList(results=shared_prompts(runs), next=None))

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, WORKER, conditions, id_range
+from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, WORKER, list_query
 from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.group_filter import GroupFilter, Sort
+from buffer.inspect.schemas.groups import ScoreBins
 
 COUNTED: Final = 10_000
 """Number of newest groups that facets count."""
@@ -30,15 +31,6 @@ _NUMBERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
-    """A histogram with bins of equal width from `least` to `most`."""
-
-    least: float
-    most: float
-    counts: list[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Facets:
     """Facet counts of a run's newest groups.
 
@@ -52,7 +44,7 @@ class Facets:
     oldest_at: datetime | None
     """Arrival time of the oldest examined group."""
     values: dict[str, dict[str, int]] = field(default_factory=dict)
-    histograms: dict[str, Histogram] = field(default_factory=dict)
+    histograms: dict[str, ScoreBins] = field(default_factory=dict)
 
 
 def facets(run_id: int, group_filter: GroupFilter) -> Facets:
@@ -62,11 +54,9 @@ def facets(run_id: int, group_filter: GroupFilter) -> Facets:
         SearchTooSlow: If the database takes too long.
     """
     group_filter = replace(group_filter, sort=Sort.NEWEST)
-    source = id_range(run_id, group_filter, rows=COUNTED, after=None)
-    tests, params = conditions(group_filter)
-    query = _query(source.sql, tests)
+    found = list_query(run_id, group_filter, rows=COUNTED, after=None)
     with bounded_cursor() as cursor:
-        cursor.execute(query, source.params | params)
+        cursor.execute(_query(found.source, found.tests), found.params)
         return _gathered(cursor.fetchall())
 
 
@@ -133,8 +123,12 @@ def _gathered(rows: list[tuple[str, str | None, int, float, float, datetime]]) -
         oldest_at,
         values={name: _most_frequent(counts) for name, counts in values.items()},
         histograms={
-            name: Histogram(*scale, [bins[name].get(place, 0) for place in range(1, BINS + 1)])
-            for name, scale in scales.items()
+            name: ScoreBins(
+                least=least,
+                most=most,
+                counts=[bins[name].get(place, 0) for place in range(1, BINS + 1)],
+            )
+            for name, (least, most) in scales.items()
         },
     )
 

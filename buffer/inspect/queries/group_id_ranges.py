@@ -1,195 +1,145 @@
 """SQL of group lists, which read no payloads and a bounded number of rows.
 
-A list consists of a *id_range*, a bounded number of rows in index order, and of *conditions* that
-filter them. A query with few matches therefore costs no more than one that matches every row; the
-result reports how far the search went.
+A list consists of a *source*, a bounded number of rows in index order, and of *tests* that filter
+them. A query with few matches therefore costs no more than one that matches every row; the result
+reports how far the search went. Each field of the filter is one condition in SQL. It belongs to
+the source if an index serves it, else to the tests.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 from buffer.inspect.rules.group_digest import run_term
-from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, Sort, Span
-from buffer.inspect.rules.marks import Marked
-from buffer.items.rules.states import DropReason, ItemState
+from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, Sort
+from buffer.items.rules.states import STALE_REASONS, ItemState
 
-_STALE: Final = [DropReason.STALE_VERSION, DropReason.STALE_EPOCH, DropReason.STALE_AGE]
 _COLUMNS: Final = """g.id, g.run_id, g.state, g.drop_reason, g.batch_id, g.position, g.epoch,
     g.policy_step, g.env_id, g.received_at, g.size_bytes, g.codec, g.segment, g.origin,
     g.sequences, g.tokens, g.longest_tokens, g.score_mean, g.score_min, g.score_max, g.score_std,
     g.producer"""
-_OF_RUN: Final = f"SELECT {_COLUMNS} FROM buffer_trajectorygroup g WHERE g.run_id = %(run)s"  # noqa: S608
-_DIGESTED: Final = f"""SELECT {_COLUMNS}, d.score_mean AS by_score, d.longest_tokens AS by_length
-    FROM buffer_groupdigest d JOIN buffer_trajectorygroup g ON g.id = d.group_id
-    WHERE d.run_id = %(run)s"""  # noqa: S608
-_FOUND: Final = f"""SELECT {_COLUMNS} FROM buffer_groupdigest d
-    JOIN buffer_trajectorygroup g ON g.id = d.group_id
-    WHERE d.run_id = %(run)s AND d.words @@ {{words}}"""  # noqa: S608
-# Marked groups are few compared to the run, so filters on marks find groups of any age.
-_MARKED: Final = f"""SELECT {_COLUMNS} FROM buffer_groupmark m
-    JOIN buffer_trajectorygroup g ON g.id = m.group_id WHERE m.run_id = %(run)s"""  # noqa: S608
-_IN_SETS: Final = f"""{_OF_RUN} AND g.id IN (
-    SELECT s.group_id FROM buffer_setmember s JOIN buffer_groupset t ON t.id = s.set_id
-    WHERE t.run_id = %(run)s AND t.name = ANY(%(set_values)s))"""  # noqa: S608
-_PROMPTED: Final = f"""SELECT {_COLUMNS} FROM buffer_groupdigest d
-    JOIN buffer_trajectorygroup g ON g.id = d.group_id
-    WHERE d.run_id = %(run)s AND d.prompt = %(prompt)s"""  # noqa: S608
-_MARK_IS: Final = {Marked.PINNED: "m.is_pinned", Marked.NOTED: "m.note <> ''"}
-_WORDS: Final = "(websearch_to_tsquery('simple', %(text)s) && %(run_term)s::tsquery)"
+_GROUPS: Final = "buffer_trajectorygroup g"
+_DIGESTS: Final = "buffer_groupdigest d JOIN buffer_trajectorygroup g ON g.id = d.group_id"
+_MARKS: Final = "buffer_groupmark m JOIN buffer_trajectorygroup g ON g.id = m.group_id"
 JOINED: Final = """LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
+    LEFT JOIN buffer_groupmark m ON m.group_id = g.id
     LEFT JOIN buffer_batch b ON b.id = g.batch_id"""
 WORKER: Final = "COALESCE(NULLIF(d.worker, ''), g.producer)"
-_SORTED_BY: Final = {
-    Sort.SCORE: ("d.score_mean", "DESC"),
-    Sort.SCORE_ASCENDING: ("d.score_mean", "ASC"),
-    Sort.LENGTH: ("d.longest_tokens", "DESC"),
-    Sort.LENGTH_ASCENDING: ("d.longest_tokens", "ASC"),
-}
 VALUE_OF: Final = {
     Sort.SCORE: "score_mean",
     Sort.SCORE_ASCENDING: "score_mean",
     Sort.LENGTH: "longest_tokens",
     Sort.LENGTH_ASCENDING: "longest_tokens",
 }
+_STALE: Final = ", ".join(f"'{reason}'" for reason in sorted(STALE_REASONS))
 FLAGS: Final = {
     Flag.TRUNCATED: "d.truncated > 0",
     Flag.ZERO_VARIANCE: "g.sequences > 1 AND g.score_min = g.score_max",
     Flag.DUPLICATE: "d.duplicates > 0",
-    Flag.STALE: f"g.drop_reason IN ({', '.join(repr(str(reason)) for reason in _STALE)})",
+    Flag.STALE: f"g.drop_reason IN ({_STALE})",
     Flag.QUARANTINED: f"g.state = '{ItemState.QUARANTINED}'",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A part of SQL with its parameters."""
+class ListQuery:
+    """SQL of a list: ``SELECT … FROM (source) g`` with :data:`JOINED`, filtered by `tests`."""
 
-    sql: str
+    source: str
+    tests: dict[str, str]
+    """Conditions on a row ``g``, its digest ``d``, mark ``m`` and batch ``b``, by field."""
+    order: str
     params: dict[str, Any]
 
 
-def id_range(
+def list_query(
     run_id: int,
     group_filter: GroupFilter,
     *,
     rows: int,
     after: ListPosition | None,
     backward: bool = False,
-) -> Query:
-    """Return the query of at most `rows` groups of a run that a list is filtered from.
+) -> ListQuery:
+    """Return the query of a list, which reads at most `rows` groups of a run.
 
     Args:
         run_id: The run.
-        group_filter: The filter; its sort, text, batch and states select the index.
+        group_filter: The filter; its sort and fields select the index.
         rows: Maximum number of rows.
         after: Position after which the rows begin; None for the beginning.
         backward: Whether to read in reverse order, beginning before `after`.
     """
     params: dict[str, Any] = {"run": run_id, "rows": rows, "run_term": f"'{run_term(run_id)}'"}
-    if group_filter.text:
-        params["text"] = group_filter.text
-    if group_filter.sort is not Sort.NEWEST:
-        return _sorted_id_range(group_filter, params, after=after, backward=backward)
-    sign, direction = (">", "ASC") if backward else ("<", "DESC")
-    beyond = ""
+    tests = _conditions(group_filter, params)
+    is_ascending = group_filter.sort in (Sort.SCORE_ASCENDING, Sort.LENGTH_ASCENDING)
+    sign, direction = (">", "ASC") if is_ascending is not backward else ("<", "DESC")
     if after is not None:
-        params["after_id"] = after.group_id
-        beyond = f" AND g.id {sign} %(after_id)s"
+        params |= {"after_value": after.value, "after_id": after.group_id}
+    if group_filter.sort is not Sort.NEWEST:
+        return _sorted(group_filter, tests, params, after=after, sign=sign, direction=direction)
+    beyond = "" if after is None else f" AND g.id {sign} %(after_id)s"
     # Each part has its own LIMIT: otherwise the planner sorts all rows instead of using the index.
     end = f"ORDER BY id {direction} LIMIT %(rows)s"
-    parts = [f"{source}{beyond} {end}" for source in _sources(group_filter, params)]
-    if len(parts) == 1:
-        return Query(parts[0], params)
-    return Query(f"{' UNION ALL '.join(f'({part})' for part in parts)} {end}", params)
+    parts = [
+        f"SELECT {_COLUMNS} FROM {source}{beyond} {end}"  # noqa: S608 made of constants
+        for source in _sources(group_filter, tests)
+    ]
+    source = parts[0]
+    if len(parts) > 1:
+        source = f"{' UNION ALL '.join(f'({part})' for part in parts)} {end}"
+    return ListQuery(source, tests, f"g.id {direction}", params)
 
 
-def _sources(group_filter: GroupFilter, params: dict[str, Any]) -> list[str]:
-    if group_filter.batch is not None:
-        params["batch"] = group_filter.batch
-        return [f"{_OF_RUN} AND g.batch_id = %(batch)s"]
-    if group_filter.is_of_marked:
-        return _marked_sources(group_filter, params)
-    if group_filter.prompt:
-        params["prompt"] = group_filter.prompt
-        return [_PROMPTED]
-    if group_filter.text:
-        return [_FOUND.format(words=_WORDS)]
-    is_dropped = (
+def _sources(group_filter: GroupFilter, tests: dict[str, str]) -> list[str]:
+    """Return the tables and conditions of the newest groups, and take these out of the tests."""
+    # Marked groups are few compared to the run, so filters on marks find groups of any age.
+    for field, tables, of_run in (
+        ("batch", _GROUPS, "g.run_id"),
+        ("label", _MARKS, "m.run_id"),
+        ("mark", _MARKS, "m.run_id"),
+        ("prompt", _DIGESTS, "d.run_id"),
+        ("text", _DIGESTS, "d.run_id"),
+    ):
+        if field in tests:
+            return [f"{tables} WHERE {of_run} = %(run)s AND {tests.pop(field)}"]
+    of_run = f"{_GROUPS} WHERE g.run_id = %(run)s"
+    if (
         group_filter.states == (ItemState.DROPPED,)
         or group_filter.reasons
         or Flag.STALE in group_filter.flags
-    )
-    if is_dropped:
-        return [f"{_OF_RUN} AND g.state = 'dropped'"]
-    return [f"{_OF_RUN} AND g.segment IS NOT NULL", f"{_OF_RUN} AND g.segment IS NULL"]
+    ):
+        return [f"{of_run} AND g.state = 'dropped'"]
+    return [f"{of_run} AND g.segment IS NOT NULL", f"{of_run} AND g.segment IS NULL"]
 
 
-def _marked_sources(group_filter: GroupFilter, params: dict[str, Any]) -> list[str]:
-    """Return the queries for marked groups; each is one index scan."""
-    if group_filter.sets:
-        params["set_values"] = list(group_filter.sets)
-        return [_IN_SETS]
-    if group_filter.labels:
-        # A group has one label, so the parts are disjoint.
-        return [f"{_MARKED} AND m.label = {int(label)}" for label in group_filter.labels]
-    return [f"{_MARKED} AND {' AND '.join(_MARK_IS[Marked(mark)] for mark in group_filter.marks)}"]
-
-
-def _mark_conditions(group_filter: GroupFilter, params: dict[str, Any]) -> dict[str, str]:
-    """Return the conditions on the marks of a row ``g``, by field of the filter."""
-    of_group = "SELECT FROM buffer_groupmark m WHERE m.group_id = g.id AND"
-    found: dict[str, str] = {}
-    if group_filter.labels:
-        params["label_values"] = list(group_filter.labels)
-        found["label"] = f"EXISTS ({of_group} m.label = ANY(%(label_values)s))"
-    if group_filter.marks:
-        tests = " AND ".join(_MARK_IS[Marked(mark)] for mark in group_filter.marks)
-        found["mark"] = f"EXISTS ({of_group} {tests})"
-    if group_filter.sets:
-        params["set_values"] = list(group_filter.sets)
-        found["set"] = """EXISTS (SELECT FROM buffer_setmember s
-            JOIN buffer_groupset t ON t.id = s.set_id
-            WHERE s.group_id = g.id AND t.run_id = g.run_id AND t.name = ANY(%(set_values)s))"""
-    return found
-
-
-def _sorted_id_range(
-    group_filter: GroupFilter, params: dict[str, Any], *, after: ListPosition | None, backward: bool
-) -> Query:
-    column, direction = _SORTED_BY[group_filter.sort]
-    if backward:
-        direction = "ASC" if direction == "DESC" else "DESC"
-    source = _DIGESTED
-    span = group_filter.scores if column == "d.score_mean" else group_filter.lengths
-    source += "".join(f" AND {part}" for part in _within(column, span, "by", params))
-    # Part of the id_range, not a later condition: only a few of millions of rows are marked.
-    source += "".join(f" AND {part}" for part in _mark_conditions(group_filter, params).values())
-    if group_filter.prompt:
-        params["prompt"] = group_filter.prompt
-        source += " AND d.prompt = %(prompt)s"
+def _sorted(
+    group_filter: GroupFilter,
+    tests: dict[str, str],
+    params: dict[str, Any],
+    *,
+    after: ListPosition | None,
+    sign: str,
+    direction: str,
+) -> ListQuery:
+    """Return the query of a list by score or length, from the digests."""
+    value = VALUE_OF[group_filter.sort]
+    tables = _DIGESTS
+    if "label" in tests or "mark" in tests:
+        tables += " JOIN buffer_groupmark m ON m.group_id = g.id AND m.run_id = d.run_id"
+    source = f"""SELECT {_COLUMNS}, d.{value} AS sorted_by FROM {tables}
+        WHERE d.run_id = %(run)s"""  # noqa: S608 made of constants
+    # Part of the source, not a later test: only a few of millions of rows have these.
+    range_of_value = "score" if value == "score_mean" else "length"
+    for field in ("batch", "label", "mark", "prompt", range_of_value):
+        source += f" AND {tests.pop(field)}" if field in tests else ""
     if after is not None:
-        sign = "<" if direction == "DESC" else ">"
-        params |= {"after_value": after.value, "after_id": after.group_id}
-        kind = "float8" if column == "d.score_mean" else "int"
-        source += f" AND ({column}, d.group_id) {sign} (%(after_value)s::{kind}, %(after_id)s)"
-    order = f"{column} {direction}, d.group_id {direction}"
-    return Query(f"{source} ORDER BY {order} LIMIT %(rows)s", params)
+        kind = "float8" if value == "score_mean" else "int"
+        source += f" AND (d.{value}, d.group_id) {sign} (%(after_value)s::{kind}, %(after_id)s)"
+    source += f" ORDER BY d.{value} {direction}, d.group_id {direction} LIMIT %(rows)s"
+    return ListQuery(source, tests, f"g.sorted_by {direction}, g.id {direction}", params)
 
 
-def order(group_filter: GroupFilter, *, backward: bool = False) -> str:
-    """Return the ORDER BY expression of a list over the rows of a id_range."""
-    if group_filter.sort is Sort.NEWEST:
-        return f"g.id {'ASC' if backward else 'DESC'}"
-    column, direction = _SORTED_BY[group_filter.sort]
-    if backward:
-        direction = "ASC" if direction == "DESC" else "DESC"
-    name = "g.by_score" if column == "d.score_mean" else "g.by_length"
-    return f"{name} {direction}, g.id {direction}"
-
-
-def conditions(group_filter: GroupFilter) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return the conditions on a row ``g``, its digest ``d`` and batch ``b``, by filter field."""
-    params: dict[str, Any] = {}
+def _conditions(group_filter: GroupFilter, params: dict[str, Any]) -> dict[str, str]:
+    """Return the condition of each field of the filter that is set; add its parameters."""
     found: dict[str, str] = {}
     for name, expression, values in (
         ("env", "COALESCE(g.env_id, -1)", group_filter.env_ids),
@@ -197,36 +147,41 @@ def conditions(group_filter: GroupFilter) -> tuple[dict[str, str], dict[str, Any
         ("worker", WORKER, group_filter.workers),
         ("state", "g.state", group_filter.states),
         ("reason", "g.drop_reason", group_filter.reasons),
+        ("label", "m.label", group_filter.labels),
     ):
         if values:
-            params[f"{name}_values"] = list(values)
-            found[name] = f"{expression} = ANY(%({name}_values)s)"
+            params[name] = list(values)
+            found[name] = f"{expression} = ANY(%({name})s)"
+    # Digests repeat two columns of their groups, for the indexes of sorted lists.
+    indexed = "g" if group_filter.sort is Sort.NEWEST else "d"
     for name, expression, span in (
         ("version", "g.policy_step", group_filter.versions),
         ("step", "b.ordinal", group_filter.steps),
-        ("score", "g.score_mean", group_filter.scores),
-        ("length", "g.longest_tokens", group_filter.lengths),
+        ("score", f"{indexed}.score_mean", group_filter.scores),
+        ("length", f"{indexed}.longest_tokens", group_filter.lengths),
     ):
+        ends = [(">=", "least", span.least), ("<=", "most", span.most)]
+        params |= {f"{name}_{end}": bound for _, end, bound in ends if bound is not None}
         if not span.is_open:
-            found[name] = " AND ".join(_within(expression, span, name, params))
+            found[name] = " AND ".join(
+                f"{expression} {sign} %({name}_{end})s"
+                for sign, end, bound in ends
+                if bound is not None
+            )
     if group_filter.flags:
         found["flag"] = " AND ".join(f"({FLAGS[Flag(flag)]})" for flag in group_filter.flags)
-    found |= _mark_conditions(group_filter, params)
-    if group_filter.prompt:
-        params["prompt"] = group_filter.prompt
-        found["prompt"] = "d.prompt = %(prompt)s"
-    is_words_walked = group_filter.sort is Sort.NEWEST and not (
-        group_filter.batch or group_filter.is_of_marked or group_filter.prompt
-    )
-    if group_filter.text and not is_words_walked:
-        found["text"] = f"d.words @@ {_WORDS}"
-    return found, params
-
-
-def _within(expression: str, span: Span, name: str, params: dict[str, Any]) -> list[str]:
-    parts = []
-    for sign, end, bound in ((">=", "least", span.least), ("<=", "most", span.most)):
-        if bound is not None:
-            params[f"{name}_{end}"] = bound
-            parts.append(f"{expression} {sign} %({name}_{end})s")
-    return parts
+    if group_filter.is_noted:
+        found["mark"] = "m.note <> ''"
+    for name, condition, value in (
+        ("batch", "g.batch_id = %(batch)s", group_filter.batch),
+        ("prompt", "d.prompt = %(prompt)s", group_filter.prompt),
+        (
+            "text",
+            "d.words @@ (websearch_to_tsquery('simple', %(text)s) && %(run_term)s::tsquery)",
+            group_filter.text,
+        ),
+    ):
+        if value:
+            params[name] = value
+            found[name] = condition
+    return found

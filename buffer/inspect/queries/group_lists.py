@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 from psycopg.errors import QueryCanceled
 
-from buffer.inspect.models.digests import DigestCursor
-from buffer.inspect.queries.group_id_ranges import JOINED, VALUE_OF, conditions, id_range, order
+from buffer.inspect.models import DigestCursor
+from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, VALUE_OF, list_query
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, Sort
 from web.rules.errors import NotFound, Unavailable
 
@@ -23,9 +23,12 @@ _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step,
     b.ordinal, g.position, g.received_at, g.size_bytes, g.sequences, g.tokens, g.longest_tokens,
     g.score_mean, g.score_min, g.score_max, g.score_std, g.producer, g.codec,
     g.segment IS NOT NULL, g.origin, d.group_id IS NOT NULL, COALESCE(d.lesson, ''),
-    COALESCE(d.worker, ''), COALESCE(d.example, ''), COALESCE(d.scores, '{}'),
-    COALESCE(d.lengths, '{}'), COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0),
-    COALESCE(d.excerpt, ''), COALESCE(replace(d.prompt::text, '-', ''), '')"""
+    COALESCE(d.worker, ''), COALESCE(d.example, ''), COALESCE(d.scores, '{{}}'),
+    COALESCE(d.lengths, '{{}}'), COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0),
+    COALESCE(d.excerpt, ''), COALESCE(replace(d.prompt::text, '-', ''), ''),
+    array_remove(ARRAY[{flags}], NULL)""".format(
+    flags=", ".join(f"CASE WHEN {test} THEN '{flag}' END" for flag, test in FLAGS.items())
+)
 _ONE: Final = f"""
     SELECT {_ROW} FROM buffer_trajectorygroup g {JOINED}
     WHERE g.id = %(group)s AND g.run_id = %(run)s"""  # noqa: S608
@@ -88,6 +91,7 @@ class GroupRow:
     duplicates: int
     excerpt: str
     prompt: str
+    flags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,41 +118,31 @@ def group_page(
     Raises:
         SearchTooSlow: If the database takes too long.
     """
-    source = id_range(run_id, group_filter, rows=ROWS_EXAMINED, after=after, backward=backward)
-    tests, values = conditions(group_filter)
+    found = list_query(run_id, group_filter, rows=ROWS_EXAMINED, after=after, backward=backward)
     query = f"""
-        SELECT {_ROW} FROM ({source.sql}) g {JOINED}
-        {f"WHERE {' AND '.join(tests.values())}" if tests else ""}
-        ORDER BY {order(group_filter, backward=backward)} LIMIT %(limit)s"""  # noqa: S608 made here
+        SELECT {_ROW} FROM ({found.source}) g {JOINED}
+        WHERE {" AND ".join(found.tests.values()) or "TRUE"}
+        ORDER BY {found.order} LIMIT %(limit)s"""  # noqa: S608 made here
     with bounded_cursor() as cursor:
-        cursor.execute(query, source.params | values | {"limit": limit + 1})
+        cursor.execute(query, found.params | {"limit": limit + 1})
         rows = [GroupRow(*row) for row in cursor.fetchall()]
         if len(rows) > limit:
             rows = rows[:limit]
             return GroupPage(
                 rows=rows, next=list_position(rows[-1], group_filter), is_partial=False
             )
-        last = _last_examined(cursor, run_id, group_filter, after=after, backward=backward)
-    return GroupPage(rows=rows, next=last, is_partial=last is not None)
-
-
-def _last_examined(
-    cursor: Any,
-    run_id: int,
-    group_filter: GroupFilter,
-    *,
-    after: ListPosition | None,
-    backward: bool,
-) -> ListPosition | None:
-    """Return the position of the last group searched if the search was cut off, else None."""
-    source = id_range(run_id, group_filter, rows=ROWS_EXAMINED, after=after, backward=backward)
-    value = VALUE_OF.get(group_filter.sort, "NULL")
-    cursor.execute(
-        f"SELECT {value}, id FROM ({source.sql}) g OFFSET {ROWS_EXAMINED - 1}",  # noqa: S608 made here
-        source.params,
+        # The last group of the source, if the search was cut off there.
+        value = VALUE_OF.get(group_filter.sort, "NULL")
+        cursor.execute(
+            f"SELECT {value}, id FROM ({found.source}) g OFFSET {ROWS_EXAMINED - 1}",  # noqa: S608
+            found.params,
+        )
+        last = cursor.fetchone()
+    return GroupPage(
+        rows=rows,
+        next=None if last is None else ListPosition(*last),
+        is_partial=last is not None,
     )
-    row = cursor.fetchone()
-    return None if row is None else ListPosition(*row)
 
 
 def list_position(row: GroupRow, group_filter: GroupFilter) -> ListPosition:

@@ -1,11 +1,12 @@
 """Prompts that several runs share, with the scores of each run."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final
 
 from buffer.inspect.queries.group_lists import bounded_cursor
+from buffer.inspect.schemas.prompts import PromptInRun, PromptRow
+from web.rules.amounts import finite_or_none
 
 ROWS_EXAMINED: Final = 1000
 """Number of newest groups of each run that are searched for prompts."""
@@ -39,76 +40,52 @@ _OF_RUNS: Final = """
     WHERE found.groups > 0"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptOfRun:
-    """Scores of a run on a prompt, over its newest :data:`NEWEST` groups."""
-
-    run_id: int
-    groups: int
-    newest: int
-    """Id of the newest group."""
-    policy_step: int | None
-    """Policy version of the newest group."""
-    score_mean: float
-    score_min: float
-    score_max: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedPrompt:
-    """A prompt with the scores of each run; runs without groups for it are omitted."""
-
-    prompt: str
-    excerpt: str
-    lesson: str
-    example: str
-    runs: list[PromptOfRun]
-
-
-def shared_prompts(run_ids: Sequence[int]) -> list[SharedPrompt]:
+def shared_prompts(names: Mapping[int, str]) -> list[PromptRow]:
     """Return recent prompts of runs, most widely shared first, then newest first.
+
+    Args:
+        names: Names of the runs, by id.
 
     Raises:
         SearchTooSlow: If the database takes too long.
     """
     with bounded_cursor() as cursor:
         by_prompt: dict[str, list[int]] = defaultdict(list)
-        for run_id in run_ids:
+        for run_id in names:
             cursor.execute(_CANDIDATES, {"run": run_id, "limit": ROWS_EXAMINED})
             for prompt, newest in cursor.fetchall():
                 by_prompt[prompt].append(newest)
         chosen = sorted(by_prompt, key=lambda one: (-len(by_prompt[one]), -max(by_prompt[one])))
         cursor.execute(
             _OF_RUNS,
-            {"prompts": chosen[:MOST_PROMPTS], "runs": list(run_ids), "newest": NEWEST},
+            {"prompts": chosen[:MOST_PROMPTS], "runs": list(names), "newest": NEWEST},
         )
         found = cursor.fetchall()
     rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for prompt, *rest in found:
         rows[prompt].append(tuple(rest))
-    shared = [_prompt(prompt, rows[prompt]) for prompt in chosen if prompt in rows]
+    shared = [_prompt(prompt, rows[prompt], names) for prompt in chosen if prompt in rows]
     # Sort again: a run may have older groups of a prompt than those searched above.
     return sorted(shared, key=lambda one: -len(one.runs))
 
 
-def _prompt(prompt: str, rows: list[tuple[Any, ...]]) -> SharedPrompt:
+def _prompt(prompt: str, rows: list[tuple[Any, ...]], names: Mapping[int, str]) -> PromptRow:
     excerpt, lesson, example = (str(part or "") for part in rows[0][6:9])
-    runs = [
-        PromptOfRun(
-            run_id=row[0],
-            groups=row[1],
-            newest=row[2],
-            score_mean=row[3],
-            score_min=row[4],
-            score_max=row[5],
-            policy_step=row[9],
-        )
-        for row in rows
-    ]
-    return SharedPrompt(
+    return PromptRow(
         prompt=prompt.replace("-", ""),
         excerpt=excerpt,
         lesson=lesson,
         example=example,
-        runs=runs,
+        runs=[
+            PromptInRun(
+                run=names[run],
+                groups=groups,
+                newest=newest,
+                policy_step=policy_step,
+                score_mean=finite_or_none(mean),
+                score_min=finite_or_none(least),
+                score_max=finite_or_none(most),
+            )
+            for run, groups, newest, mean, least, most, *_, policy_step in rows
+        ],
     )

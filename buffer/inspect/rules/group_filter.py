@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from buffer.inspect.rules.marks import LABELS, Marked
+from buffer.inspect.rules.marks import LABELS
 from buffer.items.rules.states import DropReason, ItemState
 from web.rules.amounts import finite_number
 from web.rules.errors import InvalidField
@@ -39,6 +39,12 @@ class Flag(StrEnum):
     STALE = "stale"
     """It was dropped as stale."""
     QUARANTINED = "quarantined"
+
+
+class Marked(StrEnum):
+    """Filter on marks other than labels."""
+
+    NOTED = "noted"
 
 
 class InvalidFilter(InvalidField):
@@ -87,9 +93,8 @@ class GroupFilter:
     lengths: Span = ANY_NUMBER
     """Tokens of the longest sequence."""
     labels: tuple[int, ...] = ()
-    marks: tuple[str, ...] = ()
-    """A group must match all of them."""
-    sets: tuple[str, ...] = ()
+    is_noted: bool = False
+    """A group must have a note."""
     batch: UUID | None = None
     prompt: UUID | None = None
     """Digest of a prompt."""
@@ -98,8 +103,8 @@ class GroupFilter:
 
     @property
     def is_of_marked(self) -> bool:
-        """Whether it selects only groups with labels, marks or sets."""
-        return bool(self.labels or self.marks or self.sets)
+        """Whether it selects only groups with labels or notes."""
+        return bool(self.labels) or self.is_noted
 
 
 def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
@@ -123,8 +128,7 @@ def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:
         scores=_span(query, "score"),
         lengths=_span(query, "length"),
         labels=tuple(_label(value) for value in _many(query, "label")),
-        marks=_known(query, "mark", Marked),
-        sets=_many(query, "set"),
+        is_noted=bool(_known(query, "mark", Marked)),
         batch=_uuid(_one(query, "batch"), "batch", "is not a batch id"),
         prompt=_uuid(_one(query, "prompt"), "prompt", "is not a prompt digest"),
         text=text,

@@ -1,8 +1,6 @@
-"""Rules for group labels, pins, notes and sets."""
+"""Rules for labels and notes of groups."""
 
-import re
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, Final
 
 from web.rules.errors import InvalidField
@@ -11,33 +9,19 @@ LABELS: Final = range(1, 10)
 """Labels are digits, so that each has its own keyboard shortcut."""
 LONGEST_NOTE: Final = 2000
 LONGEST_LABEL_NAME: Final = 40
-MOST_SETS: Final = 200
-"""Maximum number of sets of one run."""
-MOST_MEMBERS: Final = 10_000
-"""Maximum number of groups in one set."""
 MOST_AT_ONCE: Final = 200
-"""Maximum number of groups that one request marks, adds to a set or removes from it."""
-_SET_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+"""Maximum number of groups that one request marks or discards."""
 
 
 class InvalidMark(InvalidField):
-    """A mark or the name of a set is invalid; `field` names it."""
-
-
-class Marked(StrEnum):
-    """Filters on marks other than labels and sets."""
-
-    PINNED = "pinned"
-    NOTED = "noted"
-    """The group has a note."""
+    """A mark is invalid; `field` names the part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Label, pin and note of a group."""
+    """Label and note of a group."""
 
     label: int | None = None
-    is_pinned: bool = False
     note: str = ""
 
     @property
@@ -68,28 +52,13 @@ def checked(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(changes: dict[str, Any]) -> str:
-    """Summarise changes of a mark: ``label 3, pinned``."""
+    """Summarise changes of a mark: ``label 3, a note``."""
     words = []
     if "label" in changes:
         words.append("no label" if changes["label"] is None else f"label {changes['label']}")
-    if "is_pinned" in changes:
-        words.append("pinned" if changes["is_pinned"] else "unpinned")
     if "note" in changes:
         words.append("a note" if changes["note"] else "no note")
     return ", ".join(words)
-
-
-def set_name(name: str) -> str:
-    """Return a validated set name.
-
-    Raises:
-        InvalidMark: If the name is invalid; it is part of URLs.
-    """
-    if not _SET_NAME.fullmatch(name):
-        raise InvalidMark(
-            "set", "must be 1 to 60 of a-z, 0-9, _ and -, and begin with a letter or digit"
-        )
-    return name
 
 
 def label_name(name: str) -> str:

@@ -8,17 +8,15 @@ from web.rules.pages import Page
 
 
 class MarkOfGroup(Struct, frozen=True, kw_only=True):
-    """Marks of a group: label, pin, note and sets."""
+    """Label and note of a group."""
 
     label: int | None
     """1 to 9."""
-    is_pinned: bool
     note: str
-    sets: list[str]
-    """Names of the sets that contain it."""
+    """Plain text; empty if there is none."""
     changed_by: str
-    """Identity that last changed a mark; empty if the group is only in sets."""
-    changed_at: datetime | None
+    """Name of the user or token that last changed the mark."""
+    changed_at: datetime
 
 
 class GroupSummary(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
-"""API schemas for group labels, pins, notes and sets."""
+"""API schemas for labels and notes of groups."""
 
-from datetime import datetime
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -17,7 +16,6 @@ class MarkGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     groups: GroupIds
     label: Annotated[int, Meta(ge=1, le=9)] | UnsetType | None = UNSET
     """Null removes the label."""
-    is_pinned: bool | UnsetType = UNSET
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] | UnsetType = UNSET
     """Plain text; empty removes the note."""
     reason: Reason = ""
@@ -30,14 +28,6 @@ class NameLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
-class ChangeSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Groups to add to and remove from a set."""
-
-    add: GroupIds = []
-    remove: GroupIds = []
-    reason: Reason = ""
-
-
 class LabelRow(Struct, frozen=True, kw_only=True):
     """One of the nine labels of a run."""
 
@@ -47,19 +37,9 @@ class LabelRow(Struct, frozen=True, kw_only=True):
     groups: int
 
 
-class SetOfGroups(Struct, frozen=True, kw_only=True):
-    """A set of groups."""
-
-    name: str
-    groups: int
-    created_by: str
-    created_at: datetime
-
-
 class MarkVocabulary(Struct, frozen=True, kw_only=True):
-    """Labels and sets of a run; counts cover the newest 10,000 marked groups."""
+    """Labels of a run; counts cover the newest 10,000 marked groups."""
 
     labels: list[LabelRow]
-    pinned: int
     noted: int
-    sets: list[SetOfGroups]
+    """Number of groups with a note."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from django.db import connection, transaction
 
-from buffer.inspect.models.digests import DigestCursor
+from buffer.inspect.models import DigestCursor
 from buffer.inspect.queries.token_text import pieces_of
 from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest, run_term
 from buffer.items.rules.states import ItemKind

@@ -1,4 +1,4 @@
-"""Labels, pins and notes of a run's groups.
+"""Labels and notes of a run's groups.
 
 Marks are in separate rows that refer to groups, so marking never blocks the forming, leasing or
 settling of batches.
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from buffer.inspect.models.marks import GroupMark, LabelName
+from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.rules.marks import Mark
@@ -22,7 +22,7 @@ NAMED_AT_MOST: Final = 20
 
 
 def lock_marks(run_id: int) -> None:
-    """Lock changes of a run's marks and sets until the transaction ends."""
+    """Lock changes of a run's marks until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtext('rolldeck.marks'), %s::int)", [run_id]
@@ -60,7 +60,7 @@ def mark_groups(
     reason: str = "",
     now: datetime,
 ) -> None:
-    """Change `label`, `is_pinned` or `note` of groups; omitted fields are unchanged.
+    """Change `label` or `note` of groups; omitted fields are unchanged.
 
     An event records the earlier values. Groups that already have the values are skipped.
 
@@ -69,7 +69,7 @@ def mark_groups(
         GroupNotFound: If the run has no such group; nothing is changed.
     """
     if not changes:
-        raise rules.InvalidMark("label", "at least one of label, is_pinned and note is required")
+        raise rules.InvalidMark("label", "at least one of label and note is required")
     changes = rules.checked(changes)
     ids = groups_of_run(run_id, group_ids, field="groups")
     lock_marks(run_id)
@@ -97,7 +97,7 @@ def mark_groups(
 
 
 def _mark_of(row: GroupMark) -> Mark:
-    return Mark(label=row.label, is_pinned=row.is_pinned, note=row.note)
+    return Mark(label=row.label, note=row.note)
 
 
 def _event_fields(mark: Mark, changes: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,6 @@ def _store(run_id: int, marks: dict[int, Mark], *, actor: str, now: datetime) ->
                 group_id=group,
                 run_id=run_id,
                 label=mark.label,
-                is_pinned=mark.is_pinned,
                 note=mark.note,
                 changed_by=actor[:200],
                 changed_at=now,
@@ -128,7 +127,7 @@ def _store(run_id: int, marks: dict[int, Mark], *, actor: str, now: datetime) ->
         ],
         update_conflicts=True,
         unique_fields=["group"],
-        update_fields=["label", "is_pinned", "note", "changed_by", "changed_at"],
+        update_fields=["label", "note", "changed_by", "changed_at"],
     )
 
 

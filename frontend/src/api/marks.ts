@@ -1,4 +1,4 @@
-/** API queries and mutations for group labels, pins, notes and sets; each change records its author. */
+/** API queries and mutations for labels and notes of groups; each change records its author. */
 
 import { type InfiniteData, type QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -12,7 +12,7 @@ export type MarkVocabulary = Schemas["MarkVocabulary"];
 
 const FRESH_MS = 30_000;
 
-/** Labels and sets of a run. */
+/** Labels of a run. */
 export const markWordsQuery = (run: string) =>
   queryOptions({
     queryKey: ["marks", run],
@@ -53,7 +53,7 @@ function useChange<T>(run: string, ask: (change: T) => Promise<MarkVocabulary>, 
 
 type AskedMark = MarkChange & { groups: number[] };
 
-/** Label, pin or annotate groups. */
+/** Label or annotate groups. */
 export function useMark(run: string) {
   const ask = (change: AskedMark) =>
     body(api.POST("/api/v1/runs/{run}/marks", { params: { path: { run } }, body: { ...change, reason: "" } }));
@@ -63,35 +63,6 @@ export function useMark(run: string) {
     ({ groups, ...change }, by) =>
       (group) =>
         groups.includes(group.id) ? { ...group, mark: remarked(group.mark, change, changedBy(by)) } : group,
-  );
-}
-
-type AskedSet = { set: string; add?: number[]; remove?: number[] };
-
-/** Add groups to a set, which is created if missing, or remove them. */
-export function useChangeSet(run: string) {
-  const ask = ({ set, add = [], remove = [] }: AskedSet) =>
-    body(api.POST("/api/v1/runs/{run}/sets/{group_set}", { params: { path: { run, group_set: set } }, body: { add, remove, reason: "" } }));
-  return useChange(run, ask, ({ set, add = [], remove = [] }) => (group) => {
-    const sets = group.mark?.sets ?? [];
-    if (add.includes(group.id)) return { ...group, mark: remarked(group.mark, { sets: [...new Set([...sets, set])].sort() }) };
-    if (remove.includes(group.id)) return { ...group, mark: remarked(group.mark, { sets: sets.filter((each) => each !== set) }) };
-    return group;
-  });
-}
-
-/** Delete a set; its groups remain. */
-export function useDropSet(run: string) {
-  const ask = ({ set, reason }: { set: string; reason: string }) =>
-    body(api.POST("/api/v1/runs/{run}/sets/{group_set}/drop", { params: { path: { run, group_set: set } }, body: { reason } }));
-  return useChange(
-    run,
-    ask,
-    ({ set }) =>
-      (group) =>
-        group.mark?.sets.includes(set)
-          ? { ...group, mark: remarked(group.mark, { sets: group.mark.sets.filter((each) => each !== set) }) }
-          : group,
   );
 }
 

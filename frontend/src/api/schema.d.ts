@@ -2373,15 +2373,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List labels and sets
+         * List labels
          * @description With the number of groups of each.
          */
         get: operations["marks_get"];
         put?: never;
         /**
          * Mark trajectory groups
-         * @description Labels, pins or annotates up to 200 groups; earlier values are kept in the audit
-         *     log.
+         * @description Labels or annotates up to 200 groups; earlier values are kept in the audit log.
          */
         post: operations["marks_update"];
         delete?: never;
@@ -2819,46 +2818,6 @@ export interface paths {
         put?: never;
         /** Resume a run */
         post: operations["runs_resume"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/sets/{group_set}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Change a set's groups
-         * @description Adds and removes groups; a new set is created.
-         */
-        post: operations["sets_change"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/sets/{group_set}/drop": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Delete a set
-         * @description Its groups are kept; the audit log keeps their ids.
-         */
-        post: operations["sets_drop"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4673,18 +4632,6 @@ export interface components {
         Captures: {
             results: components["schemas"]["CaptureRow"][];
             next: string | null;
-        };
-        /**
-         * ChangeSet
-         * @description Groups to add to and remove from a set.
-         */
-        ChangeSetRequest: {
-            /** @default [] */
-            add: number[];
-            /** @default [] */
-            remove: number[];
-            /** @default  */
-            reason: string;
         };
         /**
          * ChartEvent
@@ -6547,32 +6494,27 @@ export interface components {
         MarkGroupsRequest: {
             groups: number[];
             label?: number | null;
-            is_pinned?: boolean;
             note?: string;
             /** @default  */
             reason: string;
         };
         /**
          * MarkOfGroup
-         * @description Marks of a group: label, pin, note and sets.
+         * @description Label and note of a group.
          */
         MarkOfGroup: {
             label: number | null;
-            is_pinned: boolean;
             note: string;
-            sets: string[];
             changed_by: string;
-            changed_at: string | null;
+            changed_at: string;
         };
         /**
          * MarkVocabulary
-         * @description Labels and sets of a run; counts cover the newest 10,000 marked groups.
+         * @description Labels of a run; counts cover the newest 10,000 marked groups.
          */
         MarkVocabulary: {
             labels: components["schemas"]["LabelRow"][];
-            pinned: number;
             noted: number;
-            sets: components["schemas"]["SetOfGroups"][];
         };
         /**
          * MeTopic
@@ -8473,16 +8415,6 @@ export interface components {
             until: string | null;
             /** @default  */
             reason: string;
-        };
-        /**
-         * SetOfGroups
-         * @description A set of groups.
-         */
-        SetOfGroups: {
-            name: string;
-            groups: number;
-            created_by: string;
-            created_at: string;
         };
         /**
          * SetTags
@@ -14962,7 +14894,6 @@ export interface operations {
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
-                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -18801,7 +18732,6 @@ export interface operations {
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
-                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -19647,7 +19577,6 @@ export interface operations {
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
-                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -19755,7 +19684,6 @@ export interface operations {
                 reason?: string[];
                 score_max?: number;
                 score_min?: number;
-                set?: string[];
                 sort?: string;
                 state?: string[];
                 step_max?: number;
@@ -23108,213 +23036,6 @@ export interface operations {
             };
             /** @description The state of the object does not allow this. */
             409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    sets_change: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                group_set: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["ChangeSetRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The state of the object does not allow this. */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    sets_drop: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                group_set: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["ActionReasonRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
                 headers: {
                     [name: string]: unknown;
                 };

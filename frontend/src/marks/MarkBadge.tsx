@@ -1,4 +1,4 @@
-import { Layers, Pin, StickyNote } from "lucide-react";
+import { StickyNote } from "lucide-react";
 import type { MarkVocabulary } from "@/api/marks";
 import { visible } from "@/format";
 import { type Mark, markText } from "@/marks/marks";
@@ -24,9 +24,7 @@ export function MarkBadge({ mark, words }: { mark: Mark | null; words: MarkVocab
   return (
     <span className={styles.badge} title={mark.note ? `${text}: ${visible(mark.note)}` : text}>
       {mark.label !== null && <LabelSign label={mark.label} />}
-      {mark.is_pinned && <Pin size={14} fill="currentColor" aria-hidden="true" />}
       {mark.note && <StickyNote size={14} aria-hidden="true" />}
-      {mark.sets.length > 0 && <Layers size={14} aria-hidden="true" />}
       <span className="unseen">{text}</span>
     </span>
   );

@@ -1,14 +1,13 @@
 import { Button, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Pin, Plus, StickyNote, X } from "lucide-react";
+import { StickyNote } from "lucide-react";
 import { useState } from "react";
-import { type MarkVocabulary, markWordsQuery, useChangeSet, useMark } from "@/api/marks";
+import { type MarkVocabulary, markWordsQuery, useMark } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { visible } from "@/format";
-import { AddToSet } from "@/marks/AddToSet";
 import { LabelNames } from "@/marks/LabelNames";
 import { LabelSign, MarkBadge, nameIn } from "@/marks/MarkBadge";
 import { LABELS, labelAfter, type Mark } from "@/marks/marks";
@@ -23,7 +22,7 @@ type Props = {
   /** Whether single-key shortcuts mark the group: on a page with one group. */
   isKeyed?: boolean;
 };
-type Open = "note" | "set" | "names" | null;
+type Open = "note" | "names" | null;
 
 function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkVocabulary | undefined; onLabel: (digit: number) => void }) {
   const nameOf = nameIn(words);
@@ -48,21 +47,10 @@ function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkVocabu
   );
 }
 
-function Sets({ sets, onLeave }: { sets: string[]; onLeave: (set: string) => void }) {
-  return sets.map((set) => (
-    <span key={set} className={styles.set}>
-      {set}
-      <button type="button" aria-label={`Remove from the set ${set}`} onClick={() => onLeave(set)}>
-        <X size={12} aria-hidden="true" />
-      </button>
-    </span>
-  ));
-}
-
 /** Keyboard shortcuts of a page with one group. */
-function Keys({ onLabel, onPin, onOpen }: { onLabel: (digit: number) => void; onPin: () => void; onOpen: (part: Open) => void }) {
+function Keys({ onLabel, onOpen }: { onLabel: (digit: number) => void; onOpen: (part: Open) => void }) {
   const digits = Object.fromEntries([0, ...LABELS].map((digit) => [String(digit), () => onLabel(digit)]));
-  useShortcuts({ ...digits, b: onPin, m: () => onOpen("note"), s: () => onOpen("set") });
+  useShortcuts({ ...digits, m: () => onOpen("note") });
   return null;
 }
 
@@ -72,7 +60,6 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
   const words = useQuery(markWordsQuery(run)).data;
   const [open, setOpen] = useState<Open>(null);
   const marking = useMark(run);
-  const placing = useChangeSet(run);
   if (!mayOperate)
     return (
       mark && (
@@ -83,44 +70,20 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
       )
     );
   const label = (digit: number) => marking.mutate({ groups: [group], label: labelAfter(mark, digit) });
-  const pin = () => marking.mutate({ groups: [group], is_pinned: !mark?.is_pinned });
   const named = mark?.label ? visible(nameIn(words)(mark.label)) : "";
-  const error = marking.error ?? placing.error;
-  const key = (name: string) => isKeyed && <KeyHint>{name}</KeyHint>;
   return (
     <div className={styles.editor}>
-      {isKeyed && <Keys onLabel={label} onPin={pin} onOpen={setOpen} />}
+      {isKeyed && <Keys onLabel={label} onOpen={setOpen} />}
       <div className={styles.bar}>
         <Labels mark={mark} words={words} onLabel={label} />
         {named && <span className={styles.named}>{named}</span>}
-        <Button
-          size="compact-sm"
-          variant="default"
-          aria-pressed={mark?.is_pinned === true}
-          leftSection={<Pin size={14} fill={mark?.is_pinned ? "currentColor" : "none"} />}
-          rightSection={key("b")}
-          onClick={pin}
-        >
-          {mark?.is_pinned ? "Pinned" : "Pin"}
-        </Button>
-        <Sets sets={mark?.sets ?? []} onLeave={(set) => placing.mutate({ set, remove: [group] })} />
-        <Button
-          size="compact-sm"
-          variant="default"
-          aria-expanded={open === "set"}
-          leftSection={<Plus size={14} />}
-          rightSection={key("s")}
-          onClick={() => setOpen(open === "set" ? null : "set")}
-        >
-          Add to a set
-        </Button>
         {!mark?.note && (
           <Button
             size="compact-sm"
             variant="default"
             aria-expanded={open === "note"}
             leftSection={<StickyNote size={14} />}
-            rightSection={key("m")}
+            rightSection={isKeyed && <KeyHint>m</KeyHint>}
             onClick={() => setOpen(open === "note" ? null : "note")}
           >
             Note
@@ -143,15 +106,6 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
           )}
         </span>
       </div>
-      {open === "set" && (
-        <AddToSet
-          words={words}
-          already={mark?.sets ?? []}
-          isBusy={placing.isPending}
-          onAdd={(set) => placing.mutate({ set, add: [group] }, { onSuccess: () => setOpen(null) })}
-          onClose={() => setOpen(null)}
-        />
-      )}
       <NoteField
         note={mark?.note ?? ""}
         isOpen={open === "note"}
@@ -161,7 +115,7 @@ export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
         onSave={(note) => marking.mutate({ groups: [group], note }, { onSuccess: () => setOpen(null) })}
       />
       {open === "names" && words && <LabelNames run={run} words={words} onClose={() => setOpen(null)} />}
-      {error && <ErrorState title="Change failed" error={error} />}
+      {marking.error && <ErrorState title="Change failed" error={marking.error} />}
     </div>
   );
 }

@@ -1,11 +1,10 @@
 import { Button, Tooltip } from "@mantine/core";
-import { Layers, Pin, Trash2 } from "lucide-react";
+import { Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { GroupSummary } from "@/api/groups";
-import { type MarkVocabulary, useChangeSet, useMark } from "@/api/marks";
+import { type MarkVocabulary, useMark } from "@/api/marks";
 import { ErrorState } from "@/components/ErrorState";
 import { number, visible } from "@/format";
-import { AddToSet } from "@/marks/AddToSet";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { LabelSign, nameIn } from "@/marks/MarkBadge";
 import { LABELS, labelOfAll, MOST_AT_ONCE } from "@/marks/marks";
@@ -15,14 +14,11 @@ type Props = { run: string; groups: GroupSummary[]; words?: MarkVocabulary; onCl
 
 /** Bulk mark actions on the selected groups, one request each. */
 export function SelectionBar({ run, groups, words, onClear }: Props) {
-  const [open, setOpen] = useState<"set" | "discard" | null>(null);
+  const [isDiscarding, setDiscarding] = useState(false);
   const marking = useMark(run);
-  const placing = useChangeSet(run);
   const ids = groups.map(({ id }) => id);
   const label = labelOfAll(groups);
-  const arePinned = groups.every(({ mark }) => mark?.is_pinned);
   const inQueue = groups.filter(({ state }) => state === "queued" || state === "waiting");
-  const error = marking.error ?? placing.error;
   if (ids.length > MOST_AT_ONCE) {
     return (
       <div className={styles.selection} role="group" aria-label="Selected groups">
@@ -54,25 +50,6 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
           );
         })}
       </span>
-      <Button
-        size="compact-sm"
-        variant="default"
-        aria-pressed={arePinned}
-        loading={marking.isPending}
-        leftSection={<Pin size={14} fill={arePinned ? "currentColor" : "none"} />}
-        onClick={() => marking.mutate({ groups: ids, is_pinned: !arePinned })}
-      >
-        {arePinned ? "Unpin all" : "Pin all"}
-      </Button>
-      <Button
-        size="compact-sm"
-        variant="default"
-        aria-expanded={open === "set"}
-        leftSection={<Layers size={14} />}
-        onClick={() => setOpen(open === "set" ? null : "set")}
-      >
-        Add all to a set
-      </Button>
       <Tooltip
         label={
           inQueue.length > 0
@@ -86,7 +63,7 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
           data-disabled={inQueue.length === 0 || undefined}
           aria-disabled={inQueue.length === 0 || undefined}
           leftSection={<Trash2 size={14} />}
-          onClick={() => inQueue.length > 0 && setOpen("discard")}
+          onClick={() => inQueue.length > 0 && setDiscarding(true)}
         >
           Discard…
         </Button>
@@ -95,19 +72,10 @@ export function SelectionBar({ run, groups, words, onClear }: Props) {
       <Button size="compact-sm" variant="subtle" onClick={onClear}>
         Clear selection
       </Button>
-      {open === "set" && (
-        <AddToSet
-          words={words}
-          already={[]}
-          isBusy={placing.isPending}
-          onAdd={(set) => placing.mutate({ set, add: ids }, { onSuccess: () => setOpen(null) })}
-          onClose={() => setOpen(null)}
-        />
+      {isDiscarding && (
+        <DiscardDialog run={run} groups={inQueue.map(({ id }) => id)} onDone={onClear} onClose={() => setDiscarding(false)} />
       )}
-      {open === "discard" && (
-        <DiscardDialog run={run} groups={inQueue.map(({ id }) => id)} onDone={onClear} onClose={() => setOpen(null)} />
-      )}
-      {error && <ErrorState title="Change failed" error={error} />}
+      {marking.error && <ErrorState title="Change failed" error={marking.error} />}
     </div>
   );
 }

@@ -3,14 +3,14 @@
 import type { GroupSummary } from "@/api/groups";
 
 export type Mark = NonNullable<GroupSummary["mark"]>;
-export type MarkChange = { label?: number | null; is_pinned?: boolean; note?: string };
+export type MarkChange = { label?: number | null; note?: string };
 
 export const LABELS = [1, 2, 3, 4, 5, 6, 7, 8, 9] as const;
 export const LONGEST_NOTE = 2000;
 /** Maximum number of groups per request. */
 export const MOST_AT_ONCE = 200;
 
-const NOTHING: Mark = { label: null, is_pinned: false, note: "", sets: [], changed_by: "", changed_at: null };
+const NOTHING: Mark = { label: null, note: "", changed_by: "", changed_at: new Date(0).toISOString() };
 
 /** Author and time of a change that the server just confirmed. */
 export function changedBy(name: string, at = new Date()): Pick<Mark, "changed_by" | "changed_at"> {
@@ -20,9 +20,7 @@ export function changedBy(name: string, at = new Date()): Pick<Mark, "changed_by
 /** The mark after a change; null if empty, as on the server. */
 export function remarked(mark: Mark | null | undefined, change: Partial<Mark>, by: Partial<Mark> = {}): Mark | null {
   const after = { ...NOTHING, ...mark, ...change };
-  const isMarked = after.label !== null || after.is_pinned || after.note.trim() !== "";
-  if (!isMarked && after.sets.length === 0) return null;
-  if (!isMarked) return { ...NOTHING, sets: after.sets };
+  if (after.label === null && after.note.trim() === "") return null;
   return { ...after, note: after.note.trim(), ...by };
 }
 
@@ -37,20 +35,9 @@ export function labelOfAll(groups: { mark: Mark | null }[]): number | null {
   return groups.every(({ mark }) => (mark?.label ?? null) === label) ? label : null;
 }
 
-/** Why a set name is invalid; empty if it is valid. */
-export function setNameProblem(name: string): string {
-  return /^[a-z0-9][a-z0-9_-]{0,59}$/.test(name) ? "" : "1 to 60 characters of a–z, 0–9, _ and -, starting with a letter or digit";
-}
-
-/** Convert typed text to a set name: `Reward hacks` becomes `reward-hacks`. */
-export function setNameOf(typed: string): string {
-  return typed.trim().toLowerCase().replaceAll(/\s+/g, "-");
-}
-
 /** The mark as text, for screen readers and tooltips. */
 export function markText(mark: Mark | null | undefined, nameOf: (label: number) => string): string {
   if (!mark) return "not marked";
   const label = mark.label === null ? "" : `label ${[mark.label, nameOf(mark.label)].filter(Boolean).join(" ")}`;
-  const sets = mark.sets.length > 0 ? `in ${mark.sets.join(", ")}` : "";
-  return [mark.is_pinned ? "pinned" : "", label, mark.note ? "noted" : "", sets].filter(Boolean).join(", ");
+  return [label, mark.note ? "noted" : ""].filter(Boolean).join(", ");
 }

@@ -11,7 +11,7 @@ function focused(groups: GroupSummary[]): GroupSummary | undefined {
   return groups.find(({ id }) => String(id) === row?.getAttribute("data-group"));
 }
 
-/** `1`–`9` label the focused row, `0` clears its label, `b` pins it; with a selection they apply to all selected rows. */
+/** `1`–`9` label the focused row, `0` clears its label; with a selection they apply to all selected rows. */
 export function useMarkKeys(run: string, groups: GroupSummary[], chosen: GroupSummary[] = []) {
   const mayOperate = useMayOperate();
   const marking = useMark(run);
@@ -23,6 +23,6 @@ export function useMarkKeys(run: string, groups: GroupSummary[], chosen: GroupSu
   };
   const labelled = (digit: number) => (meant: GroupSummary[]) => ({ label: digit === 0 || labelOfAll(meant) === digit ? null : digit });
   const digits = [0, ...LABELS].map((digit) => [String(digit), mark(labelled(digit))]);
-  useShortcuts({ ...Object.fromEntries(digits), b: mark((meant) => ({ is_pinned: !meant.every(({ mark: now }) => now?.is_pinned) })) });
+  useShortcuts(Object.fromEntries(digits));
   return marking;
 }

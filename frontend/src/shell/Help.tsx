@@ -27,7 +27,6 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["k"], "Previous row"],
       [["Enter"], "Open the row"],
       [["1", "…", "9"], "In lists of groups: label the row or the selection; the same digit or 0 clears it"],
-      [["b"], "In lists of groups: pin the row"],
     ],
   },
   {
@@ -49,7 +48,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["x"], "Export the group"],
       [["Esc"], "Back to the list"],
       [["1", "…", "9"], "Label the group; the same digit or 0 clears it"],
-      [["b", "m", "s"], "Pin the group, edit its note, add it to a set"],
+      [["m"], "Edit the note of the group"],
     ],
   },
 ];

@@ -27,3 +27,8 @@ def finite_number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a number, or None for NaN and infinity, which JSON cannot hold."""
+    return value if math.isfinite(value) else None

@@ -10,8 +10,7 @@ import msgspec
 from django.conf import settings
 
 from rollouts.curriculum.models import Lesson
-from rollouts.curriculum.queries.dataset_lessons import check_dataset
-from rollouts.curriculum.queries.partner_lessons import check_partner
+from rollouts.curriculum.queries.lesson_checks import check_dataset, check_partner
 from rollouts.curriculum.rules.configured import (
     STRATEGIES,
     check_curriculum,

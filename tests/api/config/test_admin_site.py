@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker, Settings
 
 from buffer.archive.models import ArchiveJob
-from buffer.inspect.models.digests import GroupDigest
+from buffer.inspect.models import GroupDigest
 from buffer.items.models.items import Batch, TrajectoryGroup
 from runs.access.models import ApiToken
 from runs.lifecycle.models.runs import Environment, Run

@@ -230,8 +230,7 @@ def test_notes_and_marks_are_included_as_text(run: Run) -> None:
     change("put", "notes", text=f"# Why\n{HOSTILE}", revision=0)
     change("put", "labels/3", name="reward hack")
     newest = TrajectoryGroup.objects.order_by("-pk")[0].pk
-    change("post", "marks", groups=[newest], label=3, is_pinned=True, note=HOSTILE)
-    change("post", "sets/keepers", add=[newest])
+    change("post", "marks", groups=[newest], label=3, note=HOSTILE)
 
     page = bundled(run)
 
@@ -240,12 +239,7 @@ def test_notes_and_marks_are_included_as_text(run: Run) -> None:
     assert about["notes"]["author"]
     assert about["marks"] == [
         {"kind": "label", "name": "3 reward hack", "groups": 1},
-        {"kind": "pin", "name": "pinned", "groups": 1},
-        {"kind": "set", "name": "keepers", "groups": 1},
     ]
-    assert (first["mark"], first["note"]) == (
-        ["label 3 reward hack", "pinned", "in keepers"],
-        HOSTILE,
-    )
+    assert (first["mark"], first["note"]) == (["label 3 reward hack"], HOSTILE)
     assert (second["mark"], second["note"]) == ([], "")
     assert len([text for named, text in page.scripts if "type" not in named]) == 1

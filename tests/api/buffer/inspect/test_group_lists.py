@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from buffer.inspect.api.newest import newest_part
-from buffer.inspect.models.digests import DigestCursor, GroupDigest
+from buffer.inspect.models import DigestCursor, GroupDigest
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models.items import TrajectoryGroup
 from runs.lifecycle.models.runs import Run
@@ -189,10 +189,12 @@ def test_lists_are_sorted_by_score_and_length_across_pages(server: Server) -> No
 
 def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
     ids = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(4)))
+    server.digest()
     server.batch()
     (served,) = {row["batch"] for row in server.get(step_min=1, step_max=1)["results"]}
 
     assert server.ids(batch=served) == ids[1::-1]
+    assert server.ids(batch=served, sort="score") == ids[1::-1]
     assert server.ids(step_min=1) == ids[1::-1]
     assert server.ids(step_min=2) == []
     detail = server.get(f"/{ids[0]}")

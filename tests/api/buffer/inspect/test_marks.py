@@ -1,4 +1,4 @@
-"""Labels, pins, notes and sets of groups: filters, exports and archives."""
+"""Labels and notes of groups: filters, exports and archives."""
 
 import json
 from collections.abc import Iterator
@@ -9,14 +9,13 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from buffer.inspect.models.marks import GroupMark, GroupSet, SetMember
+from buffer.inspect.models import GroupMark
 from buffer.inspect.rules.marks import MOST_AT_ONCE
-from buffer.inspect.services.group_sets import change_set
 from buffer.inspect.services.marks import mark_groups
 from buffer.items.models.items import TrajectoryGroup
 from runs.events.models import RunEvent
 from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages
-from tests.factories import NOON, make_run, make_user
+from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,11 +40,6 @@ class Marking(Server):
         assert answer.status_code == 200, answer.content
         return answer.json()
 
-    def put_in(self, name: str, *groups: int) -> Any:
-        answer = self.send(f"/sets/{name}", {"add": list(groups)})
-        assert answer.status_code == 200, answer.content
-        return answer.json()
-
     def marks(self) -> dict[int, Any]:
         return {row["id"]: row["mark"] for row in self.get()["results"]}
 
@@ -65,14 +59,12 @@ def groups(server: Marking) -> Iterator[list[int]]:
     assert list(TrajectoryGroup.objects.order_by("pk").values()) == rows
 
 
-def test_label_pin_and_note_of_a_group_have_author_and_time(
-    server: Marking, groups: list[int]
-) -> None:
+def test_label_and_note_of_a_group_have_author_and_time(server: Marking, groups: list[int]) -> None:
     server.mark(groups[0], label=3)
-    server.mark(groups[0], is_pinned=True, note="  hacks the\nreward ")
+    server.mark(groups[0], note="  hacks the\nreward ")
 
     mark = server.marks()[groups[0]]
-    assert (mark["label"], mark["is_pinned"], mark["note"]) == (3, True, "hacks the\nreward")
+    assert (mark["label"], mark["note"]) == (3, "hacks the\nreward")
     assert mark["changed_by"] == "alice"
     assert mark["changed_at"] is not None
     assert server.get(f"/{groups[0]}")["group"]["mark"] == mark
@@ -89,23 +81,19 @@ def test_removed_marks_leave_no_row(server: Marking, groups: list[int]) -> None:
     assert [row["groups"] for row in words["labels"]] == [0] * 9
 
 
-def test_marked_groups_are_found_by_label_pin_note_and_set(
-    server: Marking, groups: list[int]
-) -> None:
-    first, second, third, fourth = groups
+def test_marked_groups_are_found_by_label_and_note(server: Marking, groups: list[int]) -> None:
+    first, second, third, _ = groups
     server.mark(first, second, label=2)
-    server.mark(third, label=9, is_pinned=True)
+    server.mark(third, label=9)
     server.mark(second, note="odd")
-    server.put_in("best", first, fourth)
 
     assert server.ids(label="2") == [second, first]
     assert server.ids(label=["2", "9"]) == [third, second, first]
-    assert server.ids(mark="pinned") == [third]
+    assert server.ids(mark="noted") == [second]
     assert server.ids(mark="noted", label="2") == [second]
-    assert server.ids(set="best") == [fourth, first]
-    assert server.ids(set="best", label="2", sort="-score") == [first]
+    assert server.ids(mark="noted", label="9") == []
+    assert server.ids(mark="noted", label="2", sort="-score") == [second]
     assert server.ids(label=["2", "9"], sort="score") == [third, second, first]
-    assert server.ids(set="nobody-made-it") == []
     assert server.ids(label="2", q="nothing said") == []
 
 
@@ -124,14 +112,12 @@ def test_marked_groups_are_listed_a_page_at_a_time(server: Marking, groups: list
 def test_facets_count_marks_over_the_whole_run(server: Marking, groups: list[int]) -> None:
     server.send("/labels/2", {"name": "reward  hack"})
     server.mark(groups[0], groups[1], label=2)
-    server.mark(groups[2], is_pinned=True)
-    server.put_in("best", *groups)
+    server.mark(groups[2], note="odd")
 
     shown = server.get("/facets", score_min=1.5)["facets"]
 
     assert shown["label"] == [{"value": "2", "label": "2 reward hack", "groups": 2}]
-    assert shown["mark"] == [{"value": "pinned", "label": "pinned", "groups": 1}]
-    assert shown["set"] == [{"value": "best", "label": "best", "groups": 4}]
+    assert shown["mark"] == [{"value": "noted", "label": "noted", "groups": 1}]
     assert server.get("/facets", label="2")["matching"] == 2
 
 
@@ -141,11 +127,8 @@ def test_every_change_is_audited_once_with_the_previous_values(
     server.mark(groups[0], label=3, reason="first look")
     server.mark(groups[0], label=3)
     server.mark(*groups[:2], label=4)
-    server.put_in("best", groups[0])
-    server.put_in("best", groups[0])
     server.send("/labels/4", {"name": "good"})
     server.send("/labels/4", {"name": "good"})
-    server.send("/sets/best/drop", {"reason": "done with it"})
 
     entries = list(
         RunEvent.objects.filter(actor="user:alice").order_by("id").values_list("kind", "message")
@@ -153,28 +136,14 @@ def test_every_change_is_audited_once_with_the_previous_values(
     assert entries == [
         ("groups_marked", f"label 3: group {groups[0]}"),
         ("groups_marked", "label 4: 2 groups"),
-        ("set_changed", "best: 1 added, 0 removed, new"),
         ("label_named", "label 4 named 'good'"),
-        ("set_dropped", "best with 1 groups"),
     ]
-    first, second, *_, last = RunEvent.objects.filter(actor="user:alice").order_by("id")
+    first, second, _ = RunEvent.objects.filter(actor="user:alice").order_by("id")
     assert first.reason == "first look"
     assert second.details["before"] == {
         str(groups[0]): {"label": 3},
         str(groups[1]): {"label": None},
     }
-    assert last.details["groups"] == [groups[0]]
-
-
-def test_a_set_is_created_filled_emptied_and_deleted(server: Marking, groups: list[int]) -> None:
-    server.put_in("best", *groups)
-    server.send("/sets/best", {"remove": groups[:3], "add": [groups[3]]})
-
-    assert server.marks()[groups[3]]["sets"] == ["best"]
-    assert GroupSet.objects.get().groups == SetMember.objects.count() == 1
-    assert server.send("/sets/best/drop", {}).status_code == 200
-    assert server.send("/sets/best/drop", {}).status_code == 404
-    assert server.marks()[groups[3]] is None
 
 
 @pytest.mark.parametrize(
@@ -189,8 +158,7 @@ def test_a_set_is_created_filled_emptied_and_deleted(server: Marking, groups: li
         ("/marks", {"label": 1, "groups": [1] * (MOST_AT_ONCE + 1)}, "groups"),
         ("/labels/1", {"name": "x" * 41}, "name"),
         ("/labels/10", {"name": "x"}, "label"),
-        ("/sets/NOT", {}, "set"),
-        ("/sets/best", {"add": ["one"]}, "add[0]"),
+        ("/marks", {"is_pinned": True}, "is_pinned"),
     ],
 )
 def test_invalid_marks_are_refused_with_their_field(
@@ -203,10 +171,9 @@ def test_invalid_marks_are_refused_with_their_field(
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == field
     assert not GroupMark.objects.exists()
-    assert not GroupSet.objects.exists()
 
 
-@pytest.mark.parametrize("query", [{"label": "0"}, {"mark": "loved"}, {"prompt": "x"}])
+@pytest.mark.parametrize("query", [{"label": "0"}, {"mark": "pinned"}, {"prompt": "x"}])
 def test_an_invalid_filter_is_refused_with_its_field(
     server: Marking, query: dict[str, str]
 ) -> None:
@@ -214,13 +181,8 @@ def test_an_invalid_filter_is_refused_with_its_field(
 
 
 def test_groups_of_another_run_cannot_be_marked(server: Marking, groups: list[int]) -> None:
-    other = make_run(name="other", kind="outside", status="running")
-    change_set(run_id=other.pk, name="best", actor="user:bob", now=NOON)
-
     assert server.send("/marks", {"groups": [groups[0], 999_999], "label": 1}).status_code == 404
-    assert server.send("/sets/mine", {"add": [999_999]}).status_code == 404
     assert not GroupMark.objects.exists()
-    assert server.ids(set="best") == []
 
 
 def test_a_viewer_cannot_change_marks(server: Marking, groups: list[int]) -> None:
@@ -241,26 +203,26 @@ def test_concurrent_changes_of_two_people_are_both_stored(
         )
         connection.close()
 
-    with ThreadPoolExecutor(max_workers=3) as people:
-        list(people.map(change, [{"label": 5}, {"is_pinned": True}, {"note": "both"}]))
+    with ThreadPoolExecutor(max_workers=2) as people:
+        list(people.map(change, [{"label": 5}, {"note": "both"}]))
 
-    assert set(GroupMark.objects.values_list("label", "is_pinned", "note")) == {(5, True, "both")}
+    assert set(GroupMark.objects.values_list("label", "note")) == {(5, "both")}
 
 
-def test_an_export_of_a_set_contains_the_marks_of_its_groups(
+def test_an_export_of_a_label_contains_the_marks_of_its_groups(
     server: Marking, groups: list[int]
 ) -> None:
-    server.mark(groups[1], label=7, note="the best")
-    server.put_in("best", groups[1], groups[2])
+    server.mark(groups[1], groups[2], label=7)
+    server.mark(groups[1], note="the best")
 
     answer = server.http.get(
-        "/api/v1/runs/demo/groups/export", {"set": "best"}, headers={"Authorization": server.token}
+        "/api/v1/runs/demo/groups/export", {"label": "7"}, headers={"Authorization": server.token}
     )
 
     later, earlier = [json.loads(line) for line in b"".join(answer).splitlines()]
     assert [later["id"], earlier["id"]] == [groups[2], groups[1]]
-    assert (earlier["label"], earlier["note"], earlier["sets"]) == (7, "the best", ["best"])
-    assert (later["label"], later["is_pinned"], later["sets"]) == (None, False, ["best"])
+    assert (earlier["label"], earlier["note"]) == (7, "the best")
+    assert (later["label"], later["note"]) == (7, "")
     assert earlier["group"]["scores"] == [1.0, 1.0]
 
 
@@ -276,7 +238,7 @@ def test_reads_change_no_state(server: Marking, groups: list[int]) -> None:
     before = RunEvent.objects.count()
 
     server.get(label="1")
-    server.get("/facets", mark="pinned")
+    server.get("/facets", mark="noted")
     server.vera.get("/api/v1/runs/demo/marks")
 
     assert RunEvent.objects.count() == before

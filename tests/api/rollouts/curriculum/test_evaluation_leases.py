@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
 from rollouts.curriculum.models import Evaluation, LessonOutcome
-from rollouts.curriculum.services.outcome_retention import delete_old_outcomes
+from rollouts.curriculum.services.outcomes import delete_old_outcomes
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer

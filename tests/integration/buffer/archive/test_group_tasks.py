@@ -10,7 +10,7 @@ import pytest
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import decode_push
 from buffer.ingest.services.groups import accept_groups
-from buffer.inspect.services.group_sets import change_set
+from buffer.inspect.services.marks import mark_groups
 from rolldeck.sequences import ArchiveUnreadable, main, write_tasks
 from rolldeck.wire import GroupPush, encode
 from rollouts.fleet.datasets.dataset_task import DatasetTask
@@ -216,24 +216,26 @@ def test_an_archive_without_tasks_is_refused(
     assert list(tmp_path.glob("*tasks*")) == []
 
 
-def test_a_set_selects_tasks_and_sequences(
+def test_a_label_selects_tasks_and_sequences(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archived(run, tmp_path, *(scored(mark, 0.0, 1.0) for mark in range(4)))
     items = pq.read_table(archive)["item_id"].to_pylist()
-    change_set(run_id=run.pk, name="kept", add=[items[1], items[3]], actor="bob", now=NOON)
+    mark_groups(
+        run_id=run.pk, group_ids=[items[1], items[3]], changes={"label": 2}, actor="bob", now=NOON
+    )
     export(run, archive)
     target = tmp_path / "tasks.parquet"
 
-    assert main([str(archive), "--tasks", "--set", "kept", "--out", str(target)]) == 0
+    assert main([str(archive), "--tasks", "--label", "2", "--out", str(target)]) == 0
     tasks = pq.read_table(target).to_pylist()
-    assert main([str(archive), "--set", "kept", "--out", str(target)]) == 0
+    assert main([str(archive), "--label", "2", "--out", str(target)]) == 0
     sequences = pq.read_table(target).to_pylist()
 
     assert [row["prompt_tokens"] for row in tasks] == [[1, 8], [3, 8]]
     assert [row["item_id"] for row in sequences] == [items[1]] * 2 + [items[3]] * 2
-    assert main([str(archive), "--set", "lost", "--out", str(target)]) == 1
-    assert "words.parquet has no set 'lost'; sets: kept" in capsys.readouterr().err
+    assert main([str(archive), "--label", "9", "--out", str(target)]) == 1
+    assert "words.parquet has no group with label 9; its labels are 2" in capsys.readouterr().err
 
 
 def test_limits_of_scores_need_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

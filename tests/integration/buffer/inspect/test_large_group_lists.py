@@ -56,21 +56,13 @@ _DIGESTS: Final = """
             || array_to_tsvector(ARRAY[%(word)s]),
         g.score_mean, g.longest_tokens
     FROM buffer_trajectorygroup g WHERE g.segment IS NOT NULL"""
-# One in 200 is marked: labelled, pinned or both; every tenth of these is in a set.
+# One in 200 is marked: labelled or noted.
 _MARKS: Final = """
     INSERT INTO buffer_groupmark
-        (group_id, run_id, label, is_pinned, note, changed_by, changed_at)
-    SELECT g.id, g.run_id, CASE WHEN g.id %% 3 > 0 THEN 1 + g.id %% 9 END, g.id %% 3 = 0, '',
-        'ada', now()
+        (group_id, run_id, label, note, changed_by, changed_at)
+    SELECT g.id, g.run_id, CASE WHEN g.id %% 3 > 0 THEN 1 + g.id %% 9 END,
+        CASE WHEN g.id %% 3 = 0 THEN 'odd' ELSE '' END, 'ada', now()
     FROM buffer_trajectorygroup g WHERE g.id %% 200 = 0"""
-_SET: Final = """
-    WITH made AS (
-        INSERT INTO buffer_groupset (run_id, name, groups, created_by, created_at)
-        VALUES (%(run)s, 'hard ones', %(groups)s / 2000, 'ada', now()) RETURNING id
-    )
-    INSERT INTO buffer_setmember (set_id, group_id, added_by, added_at)
-    SELECT made.id, g.id, 'ada', now()
-    FROM made, buffer_trajectorygroup g WHERE g.id %% 2000 = 0"""
 _INDEXES: Final = """
     SELECT i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) FROM pg_index i
     WHERE i.indrelid IN ('buffer_trajectorygroup'::regclass, 'buffer_groupdigest'::regclass)
@@ -88,9 +80,9 @@ QUESTIONS: Final[dict[str, dict[str, list[str]]]] = {
     "common words": {"q": ["plus one"]},
     "what nothing meets": {"version_min": ["1000000000"]},
     "a label": {"label": ["4"]},
-    "pinned": {"mark": ["pinned"], "env": ["3"]},
-    "a set": {"set": ["hard ones"]},
+    "noted": {"mark": ["noted"], "env": ["3"]},
     "a label, best first": {"label": ["2"], "sort": ["score"]},
+    "a batch, best first": {"batch": ["00000000-0000-0000-0000-000000000001"], "sort": ["score"]},
 }
 
 
@@ -126,8 +118,7 @@ def run() -> Run:
             cursor.execute(_GROUPS, values)
             cursor.execute(_DIGESTS, values)
         cursor.execute(_MARKS, {})
-        cursor.execute(_SET, values)
-        for table in ("trajectorygroup", "groupdigest", "groupmark", "setmember"):
+        for table in ("trajectorygroup", "groupdigest", "groupmark"):
             cursor.execute(f"VACUUM (ANALYZE) buffer_{table}")
     return run
 

@@ -9,8 +9,8 @@ import pytest
 from rolldeck.lessons import LessonOutcome, TaskRequest
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import curriculum_of
-from rollouts.curriculum.services.lesson_outcomes import count_outcome
-from rollouts.curriculum.services.lesson_tasks import next_lesson_task
+from rollouts.curriculum.services.outcomes import count_outcome
+from rollouts.curriculum.services.tasks import next_lesson_task
 from rollouts.lessons.rules.strategy import draw
 from tests.factories import NOON
 from tests.lesson_factories import Class, lesson

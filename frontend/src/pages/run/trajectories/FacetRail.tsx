@@ -7,7 +7,6 @@ import styles from "@/pages/run/trajectories/trajectories.module.css";
 const TITLES: [Choice, string][] = [
   ["label", "Label"],
   ["mark", "Marked"],
-  ["set", "Set"],
   ["state", "State"],
   ["flag", "Flags"],
   ["reason", "Drop reason"],
@@ -17,8 +16,8 @@ const TITLES: [Choice, string][] = [
 ];
 const SHOWN = 9;
 /** Facets that are shown even with a single value. */
-const ALWAYS: Choice[] = ["flag", "label", "mark", "set"];
-const OF_PEOPLE: Choice[] = ["label", "mark", "set"];
+const ALWAYS: Choice[] = ["flag", "label", "mark"];
+const OF_PEOPLE: Choice[] = ["label", "mark"];
 
 type Props = { facets: GroupFacets | undefined; query: GroupQuery; onChange: (query: GroupQuery) => void };
 

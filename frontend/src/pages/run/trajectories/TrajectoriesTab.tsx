@@ -19,7 +19,6 @@ import { Episodes } from "@/pages/run/trajectories/Episodes";
 import { FacetRail } from "@/pages/run/trajectories/FacetRail";
 import { Fragments } from "@/pages/run/trajectories/Fragments";
 import { GroupTable } from "@/pages/run/trajectories/GroupTable";
-import { SetLine } from "@/pages/run/trajectories/SetLine";
 import { type Choice, chips, listSearch, SORTS } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
 
@@ -117,14 +116,6 @@ function Groups() {
           </a>
         </p>
         <ChosenChips chosen={chosen} onChange={change} onClear={() => change(listSearch({ sort: query.sort }))} />
-        {query.set?.length === 1 && (
-          <SetLine
-            run={run.name}
-            name={query.set[0] ?? ""}
-            words={words}
-            onDropped={() => change(listSearch({ ...query, set: undefined }))}
-          />
-        )}
         {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
         {facets.data && <Scope facets={facets.data} />}
         {pages.isPending && <Skeletons heights={[320]} />}

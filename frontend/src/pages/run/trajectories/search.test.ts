@@ -15,10 +15,9 @@ describe("the URL of a list", () => {
     expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});
   });
   it("accepts labels as digits and prompts as digests", () => {
-    expect(listSearch({ label: [3, "0", "x"], mark: "pinned", set: "kept", prompt: "nonsense" })).toEqual({
+    expect(listSearch({ label: [3, "0", "x"], mark: ["pinned", "noted"], set: "kept", prompt: "nonsense" })).toEqual({
       label: ["3"],
-      mark: ["pinned"],
-      set: ["kept"],
+      mark: ["noted"],
     });
     expect(listSearch({ prompt: "0123456789abcdef0123456789abcdef" })).toEqual({ prompt: "0123456789abcdef0123456789abcdef" });
   });

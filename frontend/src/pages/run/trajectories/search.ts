@@ -3,7 +3,7 @@
 import type { GroupQuery } from "@/api/groups";
 import { trajectorySearch } from "@/pages/trajectories/search";
 
-const CHOICES = ["label", "mark", "set", "state", "reason", "flag", "env", "lesson", "worker"] as const;
+const CHOICES = ["label", "mark", "state", "reason", "flag", "env", "lesson", "worker"] as const;
 export type Choice = (typeof CHOICES)[number];
 const RANGES = ["score", "length", "version", "step"] as const;
 export type Range = (typeof RANGES)[number];
@@ -22,9 +22,11 @@ function words(value: unknown): string[] | undefined {
   return found.length > 0 ? [...new Set(found)].slice(0, 64) : undefined;
 }
 
-/** Labels are digits; other values match nothing and would be rejected. */
-function labels(value: unknown): string[] | undefined {
-  const found = words(value)?.filter((each) => /^[1-9]$/.test(each)) ?? [];
+/** Other values match nothing and would be rejected. */
+const KNOWN: Partial<Record<Choice, RegExp>> = { label: /^[1-9]$/, mark: /^noted$/ };
+
+function choices(name: Choice, value: unknown): string[] | undefined {
+  const found = words(value)?.filter((each) => KNOWN[name]?.test(each) ?? true) ?? [];
   return found.length > 0 ? found : undefined;
 }
 
@@ -36,7 +38,7 @@ function finite(value: unknown): number | undefined {
 /** The filter parameters of the URL without invalid values. */
 export function listSearch(search: Record<string, unknown>): GroupQuery {
   const found: Record<string, unknown> = {};
-  for (const name of CHOICES) found[name] = name === "label" ? labels(search[name]) : words(search[name]);
+  for (const name of CHOICES) found[name] = choices(name, search[name]);
   for (const name of RANGES) {
     const least = finite(search[`${name}_min`]);
     const most = finite(search[`${name}_max`]);

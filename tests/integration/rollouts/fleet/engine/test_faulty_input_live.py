@@ -17,7 +17,7 @@ from rolldeck.trainer import Trainer
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.curriculum.schemas import LessonSteering
-from rollouts.curriculum.services.lesson_steering import steer_lesson
+from rollouts.curriculum.services.steering import steer_lesson
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer

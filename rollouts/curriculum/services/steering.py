@@ -10,14 +10,17 @@ from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
 from rollouts.curriculum.queries.lessons import requesting_workers
 from rollouts.curriculum.schemas import LessonSteering
-from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound
-from rollouts.curriculum.services.lesson_moves import (
+from rollouts.curriculum.services.lessons import (
+    ACTOR,
+    LessonNotFound,
+    begin,
     locked_rows,
     move,
+    progress_of,
     progress_of_lessons,
+    store_change,
     store_changes,
 )
-from rollouts.curriculum.services.lesson_rows import begin, progress_of
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
@@ -165,18 +168,8 @@ def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
 
 
 def _store(change: Change, run: Run, body: LessonSteering, *, actor: str, now: datetime) -> None:
-    LessonChange.objects.create(
-        run_id=run.pk,
-        lesson=change.lesson,
-        at=now,
-        source=change.source,
-        target=change.target,
-        reason=f"{change.reason}: {body.reason}" if body.reason else change.reason,
-        actor=actor,
-        figures=change.figures,
-        epoch=run.epoch,
-        policy_step=run.policy_step,
-    )
+    reason = f"{change.reason}: {body.reason}" if body.reason else change.reason
+    store_change(replace(change, reason=reason), run, actor=actor, now=now)
     record_event(
         run_id=run.pk,
         kind="lesson_steered",

@@ -11,8 +11,8 @@ from rollouts.curriculum.models import Curriculum, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.rules.steering import reweighted
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
-from rollouts.curriculum.services.lesson_rows import begin
-from rollouts.curriculum.services.lesson_steering import record_task_request
+from rollouts.curriculum.services.lessons import ACTOR, begin
+from rollouts.curriculum.services.steering import record_task_request
 from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, draw, draw_probabilities
@@ -24,7 +24,6 @@ from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.lifecycle import end_run
 from web.live.announcements import announce
 
-ACTOR: Final = "curriculum"
 WAIT_SECONDS: Final = 1.0
 LIMIT: Final = "max_rollouts"
 """Reason to wait once a run has assigned its maximum number of rollouts."""

@@ -1,37 +1,55 @@
-"""Processing of rollout outcomes: progress, unlocking, graduation and reactivation of lessons."""
+"""Outcomes of lesson tasks: progress and status changes, series, sample answers, retention."""
 
+import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
+import msgspec
+from django.conf import settings
 from django.db import transaction
+from django.db.models import Max
 
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.models import LessonOutcome as OutcomeRow
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.services.evaluations import ACTOR, LessonNotFound, settle_evaluation
-from rollouts.curriculum.services.lesson_moves import (
+from rollouts.curriculum.services.evaluations import settle_evaluation
+from rollouts.curriculum.services.lessons import (
+    ACTOR,
+    LessonNotFound,
     locked_rows,
     move,
     progress_of_lessons,
+    save_progress,
+    stop_lesson,
     store_changes,
 )
-from rollouts.curriculum.services.lesson_rows import save_progress
-from rollouts.curriculum.services.lesson_stops import stop_lesson
-from rollouts.curriculum.services.micro_answers import keep_newest_answers, micro_answers
-from rollouts.curriculum.services.outcome_metrics import store_outcome_metrics
 from rollouts.lessons.rules import evaluation as evaluation_rules
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Counts, Outcome, Progress
 from rollouts.lessons.rules.strategy import Change
+from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figures
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce
 from web.rules.errors import InvalidField
 
+logger = logging.getLogger(__name__)
+
+REPEATED_WITHIN: Final = timedelta(hours=1)
+"""Minimum retention of outcomes, so that a repeated outcome does not count twice."""
+ANSWERS_AT_MOST: Final = 8
+"""Sample answers kept of one micro-evaluation."""
+WITH_ANSWERS: Final = 20
+"""Micro-evaluations of a lesson that keep their answers."""
+# Names of series, with the success as a rate, and tokens and truncated answers per answer:
+# - `rollout/<lesson>/…` and `env/<lesson>/<metric>` of training tasks,
+# - `eval/<lesson>/…` and `eval/<lesson>/env/<metric>` of evaluations,
+# - `micro_eval/<lesson>/…` and `micro_eval/<lesson>/env/<metric>` of micro-evaluations.
+_PREFIXES: Final = {"train": "rollout", "eval": "eval", "micro_eval": "micro_eval"}
 REPEAT_ERROR_AFTER: Final = timedelta(minutes=1)
 """Interval between two events about a lesson that fails repeatedly."""
 # Excludes the performance in the other mode, which is long, and the counters of tasks.
@@ -227,3 +245,68 @@ def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None
             now=now,
         )
     row.has_regressed = has_regressed
+
+
+def micro_answers(outcome: LessonOutcome) -> list[dict[str, Any]]:
+    """Return the sample answers to store with an outcome; none unless of a micro-evaluation."""
+    if outcome.mode != "micro_eval":
+        return []
+    built: list[dict[str, Any]] = msgspec.to_builtins(outcome.samples[:ANSWERS_AT_MOST])
+    return built
+
+
+def keep_newest_answers(run_id: int, lesson: str) -> None:
+    """Delete the answers of all but the newest micro-evaluations of a lesson."""
+    rows = OutcomeRow.objects.filter(run_id=run_id, lesson=lesson, mode="micro_eval")
+    older = rows.order_by("-pk").values_list("pk", flat=True)[WITH_ANSWERS : WITH_ANSWERS + 1]
+    rows.filter(pk__in=list(older)).exclude(answers=[]).update(answers=[])
+
+
+def store_outcome_metrics(
+    run_id: int, lesson: str, outcome: LessonOutcome, *, now: datetime
+) -> None:
+    """Store the figures of a new outcome as samples at its policy version.
+
+    If the run has too many series, they are not stored, and the outcome still counts.
+    """
+    step = max(0, outcome.policy_step)
+    figures = [Figure(name, step, value) for name, value in _values(lesson, outcome).items()]
+    if not figures:
+        return
+    try:
+        store_figures(run_id=run_id, figures=figures, now=now)
+    except InvalidMetrics as full:
+        logger.warning("metrics of lesson %s were not stored: %s", lesson, full.message)
+
+
+def _values(lesson: str, outcome: LessonOutcome) -> dict[str, float]:
+    count = len(outcome.rewards)
+    if not count:
+        return {}
+    prefix = f"{_PREFIXES[outcome.mode]}/{lesson}"
+    own = f"env/{lesson}" if outcome.mode == "train" else f"{prefix}/env"
+    found = {
+        f"{prefix}/success": sum(outcome.successes) / count,
+        f"{prefix}/reward": sum(outcome.rewards) / count,
+        f"{prefix}/tokens": outcome.tokens / count,
+        f"{prefix}/truncated_share": outcome.truncated / count,
+    }
+    return found | {f"{own}/{name}": value for name, value in outcome.metrics.items()}
+
+
+def delete_old_outcomes(*, now: datetime) -> int:
+    """Delete outcomes beyond the retention time or the total limit; return their number.
+
+    The progress of lessons is kept.
+    """
+    settled = OutcomeRow.objects.filter(at__lt=now - REPEATED_WITHIN)
+    forgotten = 0
+    if settings.ROLLDECK_OUTCOME_SECONDS:
+        oldest = now - timedelta(seconds=settings.ROLLDECK_OUTCOME_SECONDS)
+        forgotten += settled.filter(at__lt=oldest).delete()[0]
+    newest = OutcomeRow.objects.aggregate(newest=Max("pk"))["newest"]
+    if settings.ROLLDECK_OUTCOME_ROWS and newest is not None:
+        # Ids rise by one per row, so no count is needed.
+        last = newest - settings.ROLLDECK_OUTCOME_ROWS
+        forgotten += settled.filter(pk__lte=last).delete()[0]
+    return forgotten
