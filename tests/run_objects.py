@@ -12,7 +12,7 @@ from buffer.inspect.models.marks import GroupSet
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
-from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models import Annotation
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from runs.saved.models import SavedObject

@@ -6,9 +6,9 @@ from typing import Any, Final
 from config.seed import texts
 from config.seed.people import owner
 from config.seed.scale import ACTOR, PREFIX
-from rollouts.metrics.rules.comparisons import COMPARISON
-from rollouts.metrics.schemas.comparisons import ComparisonView, SaveComparison
-from rollouts.metrics.services.comparisons import save_comparison
+from rollouts.metrics.rules.charts import COMPARISON
+from rollouts.metrics.schemas import ComparisonView, SaveComparison
+from rollouts.metrics.services.charts import save_comparison
 from runs.config.rules.preset_rules import PRESET
 from runs.config.services.presets import save_preset
 from runs.lifecycle.models.runs import Run
