@@ -35,7 +35,7 @@ def _register_live_parts() -> None:
         staleness_for_lists,
     )
     from rollouts.diagnosis.schemas import PipelineDiagnosis
-    from rollouts.episodes.queries.episode_windows import episode_series
+    from rollouts.episodes.queries import episodes
     from rollouts.metrics.queries.metrics import metric_part
     from runs.lifecycle.services import changes
     from runs.search.queries import run_table
@@ -68,7 +68,7 @@ def _register_live_parts() -> None:
     changes.subscribe(diagnosis_changed)
     register_part("curriculum", curriculum_part)
     register_part("weights", weights_part)
-    register_series("episodes", episode_series)
+    register_series("episodes", episodes)
     register_part("metrics", metric_part)
     register_global_part("heartbeats", fleet_heartbeats)
     register_run_activity(fleet_activity)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from config.demo.progress import RunState
-from rollouts.episodes.queries.episode_windows import episodes
+from rollouts.episodes.queries import episodes
 
 # Number of episodes in the mean return.
 WINDOW_EPISODES: Final = 20
