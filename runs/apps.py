@@ -28,7 +28,7 @@ class RunsConfig(AppConfig):
         from runs.deployment.schemas.deployment import Notice
         from runs.deployment.services.global_topics import ALERTS, AUDIT
         from runs.lifecycle.queries.runs import event_series, run_part
-        from runs.search.queries.live_runs import active_run_rows, inactive_run_rows
+        from runs.search.queries.run_table import active_run_rows, inactive_run_rows
         from web.http import openapi  # noqa: F401 registers itself with the schema
         from web.live.parts import (
             register_global_part,
