@@ -7,7 +7,7 @@ from rollouts.curriculum.models import Curriculum, Evaluation, Lesson
 from rollouts.diagnosis import admin as diagnosis
 from rollouts.environments import admin as environments
 from rollouts.metrics import admin as metrics
-from rollouts.metrics.models.metrics import MetricSample
+from rollouts.metrics.models import MetricSample
 from runs.lifecycle.admin.rows import RunAdmin
 
 __all__ = ["control", "curriculum", "diagnosis", "environments", "metrics"]

@@ -15,7 +15,7 @@ from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcomes
 from rollouts.diagnosis import services as diagnosis
-from rollouts.metrics.services import measuring, metrics, resources
+from rollouts.metrics.services import measuring, metrics
 from runs.alerts.jobs import IN_A_HURRY
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def measure_runs() -> int:
 @shared_task(name="rollouts.jobs.measure_resources", ignore_result=True)
 def measure_resources() -> int:
     """Store the resource usage of reporting fleets; return the number of runs stored."""
-    return resources.measure_resources(now=timezone.now())
+    return measuring.measure_resources(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.diagnose_runs", ignore_result=True)

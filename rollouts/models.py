@@ -18,8 +18,8 @@ from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.environments.models import DeniedEnvironment
-from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.metrics import (
+from rollouts.metrics.models import (
+    Annotation,
     MeasureCursor,
     MetricChunk,
     MetricSample,

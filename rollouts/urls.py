@@ -11,7 +11,7 @@ from rollouts.diagnosis.api import PipelineView
 from rollouts.environments import api as environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
-from rollouts.metrics.api import annotations, comparisons, layouts, metrics
+from rollouts.metrics.api import charts, metrics
 from rollouts.trajectories.api import TrajectoriesView
 
 urlpatterns = [
@@ -23,8 +23,8 @@ urlpatterns = [
     path("cluster/nodes/<slug:node>/cordon", machines.MachineCordonView.as_view()),
     path("cluster/nodes/<slug:node>/usage", machines.MachineHistoryView.as_view()),
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
-    path("comparisons", comparisons.ComparisonsView.as_view()),
-    path("comparisons/<large:comparison>", comparisons.ComparisonView.as_view()),
+    path("comparisons", charts.ComparisonsView.as_view()),
+    path("comparisons/<large:comparison>", charts.ComparisonView.as_view()),
     path("run-checks", environments.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/syncs", deliveries.WeightSyncsView.as_view()),
     path("runs/<slug:run>/fleet", views.FleetView.as_view()),
@@ -76,10 +76,10 @@ urlpatterns = [
     path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
     path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
     path("runs/<slug:run>/metrics/context", metrics.MetricContextView.as_view()),
-    path("runs/<slug:run>/metric-layouts", layouts.LayoutsView.as_view()),
-    path("runs/<slug:run>/metric-layouts/<large:layout>", layouts.LayoutView.as_view()),
-    path("runs/<slug:run>/annotations", annotations.AnnotationsView.as_view()),
-    path("runs/<slug:run>/annotations/<large:annotation>", annotations.AnnotationView.as_view()),
+    path("runs/<slug:run>/metric-layouts", charts.LayoutsView.as_view()),
+    path("runs/<slug:run>/metric-layouts/<large:layout>", charts.LayoutView.as_view()),
+    path("runs/<slug:run>/annotations", charts.AnnotationsView.as_view()),
+    path("runs/<slug:run>/annotations/<large:annotation>", charts.AnnotationView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
     path("alert-rules/preview", alerts.RulePreviewView.as_view()),
     path(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from django.db import connection
 
-from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
+from rollouts.metrics.models import MetricChunk, MetricSeries
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
 from rollouts.metrics.services.metrics import Figure, chunk_fields, store_figures
 from runs.events.models import RunEvent

@@ -11,7 +11,7 @@ from buffer.followers.models import Follower
 from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
-from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models import Annotation
 from runs.lifecycle.models.notes import RunNote
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
 from runs.saved.models import SavedObject

@@ -11,7 +11,7 @@ from frontend.bundles import page
 from rollouts.metrics.queries import series
 from rollouts.metrics.queries.series import TIMES, SeriesRange
 from rollouts.metrics.rules.series import X_AT_MOST
-from rollouts.metrics.schemas.comparisons import ComparisonRow, ComparisonView
+from rollouts.metrics.schemas import ComparisonRow, ComparisonView
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_detail
 from runs.lifecycle.schemas.runs import RunDetail

@@ -12,7 +12,7 @@ from buffer.inspect.api.group_lists import FILTERS, filter_of
 from buffer.items.api.streaming import streamed
 from frontend.bundles.comparisons import comparison_page
 from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
-from rollouts.metrics.queries.comparisons import comparison as kept_comparison
+from rollouts.metrics.queries.charts import comparison as kept_comparison
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries.runs import readable_run
 from web.http.bodies import whole_number

@@ -26,7 +26,7 @@ from rollouts.diagnosis.queries import run_activity
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from rollouts.diagnosis.schemas import PipelineDiagnosis
 from rollouts.environments.services.check_results import refuse_denied
-from rollouts.episodes.queries.episode_windows import episode_series
+from rollouts.episodes.queries import episodes
 from rollouts.metrics.queries.metrics import metric_part
 from runs.access.queries.audit import audit_reader
 from runs.access.queries.callers import session_part
@@ -39,7 +39,7 @@ from runs.lifecycle.queries.runs import event_series, run_part
 from runs.lifecycle.services import changes
 from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
 from runs.search.queries import run_table
-from runs.search.queries.live_runs import active_run_rows, inactive_run_rows
+from runs.search.queries.run_table import active_run_rows, inactive_run_rows
 from web.live import parts
 from web.live.announcements import announce
 
@@ -96,7 +96,7 @@ def fill() -> None:
     )
     # No change notices announce this part, and reading it opens payloads: poll it.
     parts.PACES["newest"] = NEWEST_SECONDS
-    parts.SERIES.update(events=event_series, episodes=episode_series)
+    parts.SERIES.update(events=event_series, episodes=episodes)
     parts.GLOBAL_PARTS.update(
         {
             RUN_LIST: {

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from rollouts.metrics.schemas.metrics import MetricLine
+from rollouts.metrics.schemas import MetricLine
 from web.rules.pages import Page
 
 

@@ -11,11 +11,15 @@ from rest_framework.request import Request
 
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.control.schemas.fleets import Episodes, EpisodeSummary
-from rollouts.episodes.queries import episode_spread as selectors
-from rollouts.episodes.queries.episode_details import episode_detail
-from rollouts.episodes.queries.episode_fragments import fragments_of_episode
-from rollouts.episodes.queries.episode_spread import Measure
-from rollouts.episodes.queries.episode_windows import episode_page, episode_summary
+from rollouts.episodes.queries import (
+    Measure,
+    episode_detail,
+    episode_page,
+    episode_spread,
+    episode_summary,
+    episodes_between,
+    fragments_of_episode,
+)
 from rollouts.episodes.schemas import (
     EpisodeDetail,
     EpisodeFragments,
@@ -77,7 +81,7 @@ class EpisodeSpreadView(ApiView):
         mode = request.query_params.get("mode", "")
         if mode not in _MODES:
             raise bodies.InvalidBody("mode", "must be train or eval")
-        found = selectors.episode_spread(
+        found = episode_spread(
             readable_run(run),
             of=_measure(request),
             task=request.query_params.get("task", ""),
@@ -109,9 +113,7 @@ class EpisodeMatchesView(ApiView):
         least, most = _end(request, "least"), _end(request, "most")
         if least > most:
             raise bodies.InvalidBody("least", "must not exceed `most`")
-        found = selectors.episodes_between(
-            readable_run(run).pk, of=_measure(request), least=least, most=most
-        )
+        found = episodes_between(readable_run(run).pk, of=_measure(request), least=least, most=most)
         return bodies.answer(EpisodeMatches(results=found, next=None))
 
 

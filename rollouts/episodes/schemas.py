@@ -5,22 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from rollouts.episodes.rules import Mode, TaskSpread
 from web.rules.pages import Page
-
-Mode = Literal["train", "eval"]
-
-
-class TaskSpread(Struct, frozen=True, kw_only=True):
-    """Distribution in one environment or lesson, over the life of the run."""
-
-    task: str
-    """Empty for groups without an environment."""
-    mode: Mode
-    counted: int
-    mean: float
-    p10: float
-    p50: float
-    p90: float
 
 
 class EpisodeSpread(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Admin of metrics and annotations."""
 
-from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.metrics import (
+from rollouts.metrics.models import (
+    Annotation,
     MeasureCursor,
     MetricChunk,
     MetricSample,

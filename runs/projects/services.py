@@ -1,71 +1,21 @@
 """Create, change and delete projects, and apply their defaults to launches."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
 from runs.config.rules.preset_rules import secret_in
-from runs.config.rules.run_config import InvalidRunConfig, merged
+from runs.config.rules.run_config import InvalidRunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.projects.models import Project
-from runs.projects.queries import project_for_runs
 from runs.projects.rules import InvalidDefaults, ProjectExists, ProjectInUse, check_name
 from runs.saved.rules import differences
 from web.live.announcements import announce
 from web.rules import tags as tag_rules
 
 _AUDITED: Final = ("name", "title", "description", "preset", "config", "tags")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchValues:
-    """Project, preset, configuration and tags of a launch."""
-
-    project: Project | None
-    preset: str
-    config: dict[str, Any]
-    tags: Iterable[str]
-
-
-def launch_values(
-    *,
-    project: str,
-    uses_defaults: bool,
-    preset: str | None,
-    config: dict[str, Any],
-    tags: Iterable[str] | None = None,
-    is_configured: bool = True,
-) -> LaunchValues:
-    """Return the values of a launch, completed with the defaults of its project.
-
-    Args:
-        project: Name of the project; empty for none.
-        uses_defaults: Whether the project's defaults apply.
-        preset: Preset of the launch; None for the project's.
-        config: Fields of the launch, merged over those of the project.
-        tags: Tags of the launch; None for the project's.
-        is_configured: Whether the run has a configuration; outside runs have none.
-
-    Raises:
-        UnknownProject: If there is no such project.
-        ProjectArchived: If the project is archived.
-    """
-    found = project_for_runs(project) if project else None
-    if found is None or not uses_defaults:
-        return LaunchValues(project=found, preset=preset or "", config=config, tags=tags or ())
-    own_tags = found.tags if tags is None else tags
-    if not is_configured:
-        return LaunchValues(project=found, preset=preset or "", config=config, tags=own_tags)
-    return LaunchValues(
-        project=found,
-        preset=found.preset if preset is None else preset,
-        config=merged(found.config, config),
-        tags=own_tags,
-    )
 
 
 @transaction.atomic

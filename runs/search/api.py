@@ -5,12 +5,11 @@ from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from msgspec import UNSET
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from runs.access.api.identity import identity_of, person_of
+from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
+from runs.lifecycle.api.runs import CreateRunView
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import (
     run_detail,
@@ -18,15 +17,11 @@ from runs.lifecycle.queries.runs import (
 )
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.schemas.runs import (
-    CreateRun,
     RunDetail,
 )
 from runs.lifecycle.services.archiving import set_tags
-from runs.lifecycle.services.lifecycle import create_and_start
-from runs.projects.services import launch_values
 from runs.search.queries import run_filters, run_table
-from runs.search.queries.live_runs import run_activity
-from runs.search.queries.project_activity import project_activity
+from runs.search.queries.run_table import project_activity, run_activity
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
@@ -40,7 +35,7 @@ from runs.search.schemas import (
 )
 from runs.search.services import AT_ONCE, BulkAction, act_on
 from web.http.bodies import InvalidBody, answer, read
-from web.http.openapi import listed, problems
+from web.http.openapi import listed
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 
@@ -264,12 +259,8 @@ def _check_confirmed(body: ActOnRuns, found: QuerySet[Run]) -> None:
         )
 
 
-class RunsView(ApiView):
-    """All current runs."""
-
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers list runs, operators create them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+class RunsView(CreateRunView):
+    """All current runs; the base creates them."""
 
     @extend_schema(
         operation_id="runs_list",
@@ -303,38 +294,3 @@ class RunsView(ApiView):
             now=timezone.now(),
         )
         return answer(found)
-
-    @extend_schema(
-        operation_id="runs_create",
-        request=CreateRun,
-        responses={201: RunDetail, **problems(409)},
-        tags=["runs"],
-    )
-    def post(self, request: Request) -> HttpResponse:
-        """Create a run.
-
-        Starts it if `start` is true. In a project, its defaults apply to omitted values.
-        """
-        body = read(request, CreateRun)
-        values = launch_values(
-            project=body.project,
-            uses_defaults=body.uses_project_defaults,
-            preset=None if body.preset is UNSET else body.preset,
-            config=body.config,
-            tags=None if body.tags is UNSET else body.tags,
-            is_configured=body.kind == "fleet",
-        )
-        run = create_and_start(
-            name=body.name,
-            kind=body.kind,
-            project=values.project,
-            preset=values.preset,
-            config=values.config,
-            tags=values.tags,
-            lenient=body.lenient,
-            start=body.start,
-            created_by=person_of(request),
-            actor=identity_of(request),
-            now=timezone.now(),
-        )
-        return answer(run_detail(run), status=201)

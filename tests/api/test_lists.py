@@ -19,7 +19,7 @@ from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import EpisodeWindow, Fleet, Recording
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Evaluation, LessonChange, LessonOutcome
-from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.alerts.models.alerts import Alert
 from runs.events.services import record_event

@@ -7,8 +7,7 @@ from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from rolldeck.fleet_wire import episode_id
 from rollouts.control.models.fleets import EpisodeWindow, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
-from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.models import Annotation, MetricSeries
 from runs.access.models import ApiToken
 from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.models.alerts import Alert

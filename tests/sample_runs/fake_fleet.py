@@ -26,7 +26,7 @@ from rollouts.control.services.logs import answer_log, request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
 from rollouts.fleet.process.spans import time_use
-from rollouts.metrics.services.resources import measure_resources
+from rollouts.metrics.services.measuring import measure_resources
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.services.lifecycle import change_status

@@ -16,7 +16,7 @@ from buffer.payloads.services.cleanup import drop_open
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
 from rollouts.control.services.launches import record_manager_ended
-from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.measuring import measure_run
 from rollouts.metrics.services.metrics import record_metrics
 from runs.events.services import record_event

@@ -117,9 +117,9 @@ def _cluster(
     return Cluster(
         at=timezone.now(),
         process_word_seconds=heartbeats.EVERY_SECONDS,
-        web=[_process(part) for part in parts if part.kind == "web"],
+        web=[ProcessRow(**_own(part)) for part in parts if part.kind == "web"],
         workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
-        schedulers=[_process(part) for part in parts if part.kind == "scheduler"],
+        schedulers=[ProcessRow(**_own(part)) for part in parts if part.kind == "scheduler"],
         jobs=_jobs(workers, is_admin=is_admin),
         exits=_exits(is_admin=is_admin),
         ray=_ray(parts, is_admin=is_admin),
@@ -189,10 +189,6 @@ def _exits(*, is_admin: bool) -> list[PartExitRow]:
         )
         for row in deployment.part_exits(now=timezone.now())
     ]
-
-
-def _process(part: ProcessHeartbeat) -> ProcessRow:
-    return ProcessRow(**_own(part))
 
 
 def _own(part: ProcessHeartbeat) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from django.db.models import F, Max
 
 from rollouts.alerts.rules.breaches import Breach, breaches
 from rollouts.alerts.schemas import FiredPeriod, PreviewedRun, RulePreview
-from rollouts.metrics.models.metrics import MetricChunk, MetricSeries
+from rollouts.metrics.models import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, line_of
-from rollouts.metrics.rules.figures import written
-from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed
+from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed, written
 from runs.alerts.models.alert_rules import AlertRule
 from runs.alerts.queries.alert_rules import EVALUATED_STATES, enabled_rules, runs_of, watched_runs
 from runs.alerts.rules.alert_rules import Limit

@@ -9,7 +9,7 @@ from django.db.models import Case, F, FloatField, Func, OuterRef, Q, Subquery, W
 
 from rollouts.control.models.fleets import Fleet
 from rollouts.control.rules.last_reports import LastReports
-from rollouts.metrics.models.metrics import MeasureCursor
+from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.services.metrics import OWN_PREFIX
 from runs.lifecycle.models.runs import RunKind
 

@@ -24,9 +24,9 @@ from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services.run_configs import UnknownPreset, configured
 from runs.lifecycle.models.runs import Run
+from runs.lifecycle.services.launch_values import launch_values
 from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
 from runs.projects.rules import ProjectArchived, UnknownProject
-from runs.projects.services import launch_values
 from web.disk_space import free_disk_bytes
 
 _REGISTER: Final = (

@@ -22,8 +22,8 @@ from rollouts.metrics.queries.metrics import (
 )
 from rollouts.metrics.queries.series import AXES, TIMES, SeriesRange
 from rollouts.metrics.rules.series import X_AT_MOST
-from rollouts.metrics.schemas.metric_context import MetricContext
-from rollouts.metrics.schemas.metrics import (
+from rollouts.metrics.schemas import (
+    MetricContext,
     MetricKeys,
     MetricLines,
     MetricNames,
@@ -31,7 +31,7 @@ from rollouts.metrics.schemas.metrics import (
     MetricSamples,
     MetricsPush,
 )
-from rollouts.metrics.schemas.metrics import MetricsReceipt as Receipt
+from rollouts.metrics.schemas import MetricsReceipt as Receipt
 from rollouts.metrics.services.metrics import record_metrics
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_named

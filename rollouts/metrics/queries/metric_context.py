@@ -8,10 +8,10 @@ import numpy as np
 
 from buffer.batches.queries.nearby_batches import nearby_batches
 from buffer.items.models.items import Batch
-from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import SeriesRange, in_stored_units
-from rollouts.metrics.schemas.metric_context import ContextBatch, ContextVersion, MetricContext
+from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from web import database
 

@@ -8,10 +8,9 @@ import numpy as np
 from django.db.models import F, Max
 from numpy.typing import NDArray
 
-from rollouts.metrics.models.metrics import MetricSample, MetricSeries
-from rollouts.metrics.rules.figures import written
-from rollouts.metrics.rules.series import CHUNK_SAMPLES
-from rollouts.metrics.schemas.metrics import (
+from rollouts.metrics.models import MetricSample, MetricSeries
+from rollouts.metrics.rules.series import CHUNK_SAMPLES, written
+from rollouts.metrics.schemas import (
     MetricChanges,
     MetricKey,
     MetricKeys,

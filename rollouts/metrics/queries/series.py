@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from django.db.models.functions import Coalesce
 
-from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
 from rollouts.metrics.rules.series import (
     BLOCK,
@@ -17,7 +17,7 @@ from rollouts.metrics.rules.series import (
     blocks_of,
     condensed,
 )
-from rollouts.metrics.schemas.metrics import MetricLine
+from rollouts.metrics.schemas import MetricLine
 from runs.lifecycle.models.runs import Run
 from web import database
 

@@ -8,7 +8,8 @@ line of a million samples is drawn from a few thousand blocks, and every value i
 Values that are not finite are counted, never drawn: min, max, sum and count exclude them.
 """
 
-from typing import Final, NamedTuple
+import math
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,3 +135,15 @@ def _newest(ends: NDArray[np.int64], starts: NDArray[np.intp]) -> NDArray[np.int
     stretch = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(ends))))
     newest: NDArray[np.intp] = np.lexsort((ends, stretch))[ends_of_stretches - 1]
     return newest
+
+
+NonFinite = Literal["NaN", "Infinity", "-Infinity"]
+
+
+def written(value: float) -> float | NonFinite:
+    """Return the number, or its name if JSON cannot represent it."""
+    if math.isfinite(value):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

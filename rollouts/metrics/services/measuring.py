@@ -5,26 +5,196 @@
 A row per run stores how far it was measured, and the values are stored in the transaction that
 advances it. An interrupted measurement is repeated from its beginning, and of two concurrent ones
 the second does nothing. Pushes and batch requests never wait for a measurement.
+
+The resources of fleets are those of the workers' last reports, so measuring them costs a fleet
+nothing. Fleets are measured while they report, also without rollouts: a worker may leak memory
+while it waits. A metric without a value is None, and is not stored.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import Q
 
-from rollouts.metrics.models.metrics import MeasureCursor
-from rollouts.metrics.queries.flows import EvaluationMeans, counts_of, has_moved, runs_to_measure
-from rollouts.metrics.rules.measures import began_at
-from rollouts.metrics.services.amounts import advance_amount
-from rollouts.metrics.services.builtin_metrics import Found, RunChanges, levels, rates, waits
-from rollouts.metrics.services.builtin_series import store_builtin, store_or_warn
-from rollouts.metrics.services.metrics import Figure
-from runs.lifecycle.models.runs import Run
+from buffer.batches.queries.flows import (
+    BatchFlow,
+    FlowCursor,
+    GroupFlow,
+    batch_flow,
+    cut_flow,
+    group_flow,
+)
+from buffer.batches.queries.queue_depth import pause_rule
+from buffer.batches.queries.trainer_pace import trainer_wait_share
+from rollouts.control.rules.info_totals import info_figures
+from rollouts.metrics.models import MeasureCursor
+from rollouts.metrics.queries.measuring import (
+    EpisodeFlow,
+    EvaluationMeans,
+    FleetUsage,
+    counts_of,
+    episode_flow,
+    fleet_usages,
+    fleet_wait_share,
+    has_moved,
+    newest_of,
+    runs_to_measure,
+    runs_with_fleets,
+)
+from rollouts.metrics.queries.metrics import Sample
+from rollouts.metrics.rules.measures import WORKERS, at_rank, began_at, resource_values
+from rollouts.metrics.services.metrics import (
+    OWN_PREFIX,
+    Figure,
+    InvalidMetrics,
+    advance_amount,
+    store_figures,
+)
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.versions import version_in_force
 
 logger = logging.getLogger(__name__)
+
+
+def store_builtin(run: Run, values: Mapping[str, float | None], *, now: datetime) -> None:
+    """Store values under the platform's prefix, at the current train step; None is not stored."""
+    version = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
+    figures = [
+        Figure(OWN_PREFIX + name, max(0, version.step), float(value))
+        for name, value in values.items()
+        if value is not None
+    ]
+    store_or_warn(run, figures, now=now)
+
+
+def store_or_warn(run: Run, figures: Sequence[Figure], *, now: datetime) -> None:
+    """Store values; log a warning if the run has too many names."""
+    try:
+        store_figures(run_id=run.pk, figures=figures, now=now)
+    except InvalidMetrics as full:
+        logger.warning("measurements of run %s not stored: %s", run.name, full.message)
+
+
+Found = Mapping[str, float | None]
+"""Values by metric name, without the platform's prefix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChanges:
+    """Changes of a run since the last measurement."""
+
+    run: Run
+    before: MeasureCursor
+    counts: Mapping[str, int]
+    """Present values; those of `before` are the last measured ones."""
+    groups: GroupFlow
+    digested: tuple[FlowCursor, float | None]
+    """Id of the last digested group, and the share of truncated sequences."""
+    batches: BatchFlow
+    episodes: EpisodeFlow
+    info_totals: Mapping[str, Any]
+    """Sums of numeric values of `info`, of a fleet; empty without one."""
+
+    @classmethod
+    def at(cls, run: Run, before: MeasureCursor, counts: Mapping[str, int]) -> "RunChanges":
+        """Read the changes of a run."""
+        group = FlowCursor(before.group_written_in, before.group)
+        digest = FlowCursor(before.digest_written_in, before.digest)
+        return cls(
+            run=run,
+            before=before,
+            counts=counts,
+            groups=group_flow(run.pk, after=group),
+            digested=cut_flow(run.pk, after=digest),
+            batches=batch_flow(run.pk, after=before.batch),
+            episodes=episode_flow(run.pk, after=before.episode_window),
+            info_totals=run.fleet.info_totals if run.has_fleet and hasattr(run, "fleet") else {},
+        )
+
+    @property
+    def first_at(self) -> datetime | None:
+        """Time at which the first new item arrived or was served."""
+        times = (self.groups.first_at, self.batches.first_at)
+        return min((at for at in times if at is not None), default=None)
+
+
+def levels(run_changes: RunChanges) -> Found:
+    """Return instantaneous values, and values over all new data regardless of the interval."""
+    rule = pause_rule(run_changes.run)
+    staleness = run_changes.batches.staleness
+    return {
+        "queue/depth": run_changes.counts["queued"],
+        "queue/threshold": rule.pause_above if rule else None,
+        "staleness/p50": at_rank(staleness, 0.5),
+        "staleness/p95": at_rank(staleness, 0.95),
+        **(
+            _of_groups(run_changes)
+            if run_changes.run.takes_groups
+            else _of_episodes(run_changes.episodes)
+        ),
+        **info_figures(run_changes.before.info_totals, run_changes.info_totals),
+    }
+
+
+def _of_episodes(episodes: EpisodeFlow) -> Found:
+    return {
+        **_rewards(episodes.return_mean, episodes.return_percentiles),
+        "length/mean": episodes.mean_length,
+        "length/max": episodes.longest,
+        "truncated_share": episodes.truncated_share,
+    }
+
+
+def _of_groups(run_changes: RunChanges) -> Found:
+    groups, episodes = run_changes.groups, run_changes.episodes
+    # A worker of a language run reports the length of answers; for others, prompts count too.
+    is_language = run_changes.run.kind == RunKind.LANGUAGE
+    dropped = run_changes.counts["without_variance"] - run_changes.before.without_variance
+    seen = groups.groups + dropped
+    return {
+        **_rewards(groups.score_mean, groups.score_percentiles),
+        "length/mean": episodes.mean_length if is_language else groups.mean_tokens,
+        "length/max": episodes.longest if is_language else groups.longest_tokens,
+        "truncated_share": run_changes.digested[1],
+        "zero_variance_share": (groups.without_variance + dropped) / seen if seen else None,
+    }
+
+
+def _rewards(mean: float | None, percentiles: Sequence[float] | None) -> Found:
+    names = ("reward/p10", "reward/p50", "reward/p90")
+    return {"reward/mean": mean, **dict(zip(names, percentiles or (), strict=False))}
+
+
+def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
+    """Return the rates at which data arrived and was served.
+
+    Args:
+        run_changes: Changes since the last measurement.
+        amount: Present number of served tokens, or of env steps.
+        seconds: Length of the interval, above 0.
+    """
+    work = "tokens_per_second" if run_changes.run.takes_groups else "env_steps_per_second"
+    return {
+        "accepted_per_second": (run_changes.counts["accepted"] - run_changes.before.accepted)
+        / seconds,
+        "served_per_second": run_changes.batches.items / seconds,
+        work: (amount - run_changes.before.amount) / seconds,
+    }
+
+
+def waits(run: Run, *, since: datetime, now: datetime) -> Found:
+    """Return the share of the time that trainers waited for data, and workers for free space."""
+    return {
+        "trainer/waiting_share": trainer_wait_share(run.pk, since=since, until=now),
+        "fleet/waiting_share": fleet_wait_share(run.pk) if run.has_fleet else None,
+    }
+
 
 PERIOD: Final = timedelta(seconds=10)
 LEAST: Final = timedelta(seconds=8)
@@ -129,3 +299,42 @@ def _move_on(
     cursor.digest_written_in, cursor.digest = run_changes.digested[0]
     cursor.info_totals = run_changes.info_totals
     cursor.save()
+
+
+_NOTHING: Final = FleetUsage()
+
+
+def measure_resources(*, now: datetime, only_run: int | None = None) -> int:
+    """Store the present usage of every fleet that reports; return the number of runs stored.
+
+    A fleet that has stopped reporting gets one sample of 0 workers, after which its charts have a
+    gap.
+
+    Args:
+        now: Present time.
+        only_run: Id of a single run to measure; None for all.
+    """
+    found = runs_with_fleets(now=now)
+    runs = {run.pk: run for run in found if only_run in (None, run.pk)}
+    newest = newest_of(runs, name=OWN_PREFIX + WORKERS)
+    usages = fleet_usages(runs, now=now)
+    due = [run for run in runs.values() if _is_due(usages.get(run.pk), newest.get(run.pk), now)]
+    return sum(_is_stored(run, usages.get(run.pk, _NOTHING), now=now) for run in due)
+
+
+def _is_due(usage: FleetUsage | None, newest: Sample | None, now: datetime) -> bool:
+    """Return whether a fleet was not just measured, and has changed from or to no workers."""
+    if newest is None:
+        return usage is not None
+    # Beats may be early or duplicated.
+    return newest.at <= now - LEAST and (usage is not None or newest.value > 0)
+
+
+def _is_stored(run: Run, usage: FleetUsage, *, now: datetime) -> bool:
+    values = resource_values(usage.workers, usage.sums, usage.single)
+    try:
+        store_builtin(run, values, now=now)
+    except Exception:
+        logger.exception("resources of run %d not measured", run.pk)
+        return False
+    return True

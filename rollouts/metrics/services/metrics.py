@@ -8,11 +8,13 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Count
 
-from rollouts.metrics.models.metrics import MetricChunk, MetricSample, MetricSeries
+from buffer.batches.queries.tokens import served_tokens_after
+from rollouts.control.models.fleets import Fleet
+from rollouts.metrics.models import MetricChunk, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.queries.metrics import datetime_of
 from rollouts.metrics.rules.series import CHUNK_SAMPLES, summarised
-from rollouts.metrics.schemas.metrics import MetricsPush
-from rollouts.metrics.services.amounts import advance_amount
+from rollouts.metrics.schemas import MetricsPush
+from runs.lifecycle.models.runs import Run
 from web import database
 from web.live.announcements import announce
 from web.rules.errors import InvalidField
@@ -174,3 +176,22 @@ def chunk_fields(steps: bytes, times: bytes, amounts: bytes, numbers: bytes) -> 
         fields[f"{axis}_min"], fields[f"{axis}_max"] = int(x.min()), int(x.max())
         fields[f"by_{axis}"] = summarised(x, values).tobytes()
     return fields
+
+
+def advance_amount(run_id: int) -> int:
+    """Return the number of served tokens of a run; for a fleet run, its env steps.
+
+    Tokens are tallied: only batches since the last call are added. The tally stays locked until the
+    caller's transaction ends.
+    """
+    run = Run.objects.only("kind").get(pk=run_id)
+    if not run.takes_groups:
+        made = Fleet.objects.filter(run_id=run_id).values_list("env_steps_total", flat=True)
+        return made.first() or 0
+    TokenTally.objects.bulk_create([TokenTally(run_id=run_id)], ignore_conflicts=True)
+    tally = TokenTally.objects.select_for_update().get(run_id=run_id)
+    later = served_tokens_after(run_id, after_ordinal=tally.ordinal)
+    if later.ordinal > tally.ordinal:
+        tally.ordinal, tally.tokens = later.ordinal, tally.tokens + later.tokens
+        tally.save(update_fields=["ordinal", "tokens"])
+    return tally.tokens

@@ -7,7 +7,7 @@ from rollouts.trajectories.rules import RUNS_AT_MOST, InvalidSearch, TrajectoryK
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.queries.runs import readable_run
 from runs.search.queries.run_filters import filtered
-from runs.search.rules.filter_parsing import InvalidFilter
+from runs.search.rules import InvalidFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

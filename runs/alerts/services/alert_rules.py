@@ -12,7 +12,7 @@ from runs.alerts.schemas.alert_rules import SetAlertRule
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries.runs import RunNotFound, run_id_named
 from runs.lifecycle.services.changed_fields import set_fields
-from runs.search.rules.filter_parsing import InvalidFilter, parse
+from runs.search.rules import InvalidFilter, parse
 from web.rules.errors import Conflict
 
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.alert rules'))"

@@ -6,10 +6,11 @@ import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import UNSET
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from runs.access.api.identity import identity_of
+from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
 from runs.config.rules import extensions, policy_kinds, run_config
 from runs.config.services.run_configs import registered_extensions
@@ -26,13 +27,15 @@ from runs.lifecycle.rules.lifecycle import RunVerb
 from runs.lifecycle.schemas.runs import (
     ActionReason,
     ChangeRun,
+    CreateRun,
     EnvironmentList,
     EventList,
     Preset,
     RunConfigSchema,
     RunDetail,
 )
-from runs.lifecycle.services.lifecycle import change_status
+from runs.lifecycle.services.launch_values import launch_values
+from runs.lifecycle.services.lifecycle import change_status, create_and_start
 from runs.lifecycle.services.run_settings import change_settings
 from web.http.bodies import answer, read
 from web.http.openapi import problems
@@ -40,6 +43,49 @@ from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 
 EVENTS_PER_ANSWER = 100
+
+
+class CreateRunView(ApiView):
+    """Creation of runs; the list of runs extends it, on the same route."""
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Return the permission: readers list runs, operators create them."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="runs_create",
+        request=CreateRun,
+        responses={201: RunDetail, **problems(409)},
+        tags=["runs"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Create a run.
+
+        Starts it if `start` is true. In a project, its defaults apply to omitted values.
+        """
+        body = read(request, CreateRun)
+        values = launch_values(
+            project=body.project,
+            uses_defaults=body.uses_project_defaults,
+            preset=None if body.preset is UNSET else body.preset,
+            config=body.config,
+            tags=None if body.tags is UNSET else body.tags,
+            is_configured=body.kind == "fleet",
+        )
+        run = create_and_start(
+            name=body.name,
+            kind=body.kind,
+            project=values.project,
+            preset=values.preset,
+            config=values.config,
+            tags=values.tags,
+            lenient=body.lenient,
+            start=body.start,
+            created_by=person_of(request),
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(run_detail(run), status=201)
 
 
 class RunView(ApiView):

@@ -8,7 +8,7 @@ from django.db.models import F, Func, Q, QuerySet, TextField, Value
 
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACTIVE, TERMINAL
-from runs.search.rules.filter_parsing import Term, parse
+from runs.search.rules import Term, parse
 
 _COLUMNS: Final = {
     "step": "served_steps",

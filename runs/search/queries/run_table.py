@@ -1,22 +1,34 @@
-"""Read the list of runs, filtered, sorted and paginated."""
+"""Read the list of runs, filtered, sorted and paginated, and the activity of runs and projects."""
 
 import csv
 import io
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from django.db import connection
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Count, F, Q, QuerySet, Value, Window
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, RowNumber
 
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.summaries import summary_fields
+from runs.lifecycle.rules.lifecycle import ACTIVE
 from runs.search.queries.run_filters import filtered
-from runs.search.rules.filter_qualifiers import QUALIFIERS
-from runs.search.schemas import QualifierRow, RunList, RunRow, ValueRow
+from runs.search.rules import QUALIFIERS
+from runs.search.schemas import (
+    LiveRunRow,
+    ProjectActivity,
+    ProjectRun,
+    QualifierRow,
+    RunActivity,
+    RunList,
+    RunRow,
+    ValueRow,
+)
 from web.live import parts
 from web.rules.errors import Invalid
 from web.rules.pages import PageRequest
@@ -77,7 +89,7 @@ def run_page(page: PageRequest[Position], *, text: str, sort: str, now: datetime
 
     Args:
         page: The requested page, with a position of :func:`position_kind`.
-        text: A filter in the syntax of :mod:`runs.search.rules.filter_parsing`.
+        text: A filter in the syntax of :mod:`runs.search.rules`.
         sort: One of :data:`SORTS`, prefixed with a minus for descending order.
         now: Reference time of ages.
 
@@ -243,3 +255,88 @@ def _line(cells: Any) -> str:
     line = io.StringIO()
     csv.writer(line).writerow(cells)
     return line.getvalue()
+
+
+LIVE_RUNS: Final = 200
+
+
+def active_run_rows() -> list[LiveRunRow]:
+    """Return the active runs among the newest, with summaries; they change often."""
+    found = [run for run in _newest_runs() if run.status in ACTIVE]
+    beside = activity_of([run.pk for run in found])
+    return [_live_run_row(row, beside.get(row.id, {})) for row in run_rows(found)]
+
+
+def inactive_run_rows() -> list[LiveRunRow]:
+    """Return the inactive runs among the newest; they rarely change."""
+    found = [run for run in _newest_runs() if run.status not in ACTIVE]
+    return [_live_run_row(row, {}) for row in run_rows(found)]
+
+
+def _newest_runs() -> list[Run]:
+    found = (
+        Run.objects.current().select_related("created_by", "project").order_by("-created_at", "-id")
+    )
+    return list(found[:LIVE_RUNS])
+
+
+def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:
+    shown = {name: value for name, value in beside.items() if name != "observed_at"}
+    return LiveRunRow(**msgspec.structs.asdict(row), **shown)
+
+
+def run_activity(run_ids: Sequence[int]) -> dict[int, RunActivity]:
+    """Return run summaries as API objects."""
+    return {run_id: RunActivity(**more) for run_id, more in activity_of(run_ids).items()}
+
+
+RUNS_EACH: Final = 50
+"""Newest runs of each project whose returns and heartbeats are read."""
+BEST_AT_MOST: Final = 5
+
+
+def project_activity(names: Sequence[str]) -> dict[str, ProjectActivity]:
+    """Return the activity of the projects with these names; unknown ones are omitted.
+
+    Runs that are archived are not counted. Returns and times are those of the newest
+    :data:`RUNS_EACH` runs of each project.
+    """
+    runs = Run.objects.current().filter(project__name__in=names)
+    active = dict(runs.active().values_list("project__name").annotate(Count("pk")))
+    newest = runs.select_related("project").annotate(
+        place=Window(RowNumber(), partition_by="project", order_by=[F("created_at").desc(), "-pk"])
+    )
+    found = list(newest.filter(place__lte=RUNS_EACH).order_by("-created_at", "-pk"))
+    beside = activity_of([run.pk for run in found])
+    by_project: dict[str, list[Run]] = defaultdict(list)
+    for run in found:
+        if run.project is not None:
+            by_project[run.project.name].append(run)
+    return {
+        name: _activity(rows, beside, active=active.get(name, 0))
+        for name, rows in by_project.items()
+    }
+
+
+def _activity(
+    rows: Sequence[Run], beside: dict[int, dict[str, Any]], *, active: int
+) -> ProjectActivity:
+    """Return the activity of one project; `rows` are its newest runs, newest first."""
+    with_return = [
+        ProjectRun(name=run.name, status=run.status, return_mean=mean)
+        for run in rows
+        if (mean := beside[run.pk].get("return_mean")) is not None
+    ]
+    best = sorted(with_return, key=lambda run: run.return_mean, reverse=True)
+    return ProjectActivity(
+        active_runs=active,
+        last_activity_at=max(_last_activity(run, beside[run.pk]) for run in rows),
+        newest_return=with_return[0] if with_return else None,
+        best_runs=best[:BEST_AT_MOST],
+    )
+
+
+def _last_activity(run: Run, more: dict[str, Any]) -> datetime:
+    """Return the time of the last status change, heartbeat or measurement of a run."""
+    times = (run.status_changed_at, more.get("observed_at"), more.get("measured_at"))
+    return max(time for time in times if time is not None)

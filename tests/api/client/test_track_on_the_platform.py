@@ -34,7 +34,7 @@ from rolldeck.trackers.following import FollowOptions, Totals, follow
 from rolldeck.trackers.source import RunSource
 from rolldeck.wire import GROUPS_TYPE
 from rollouts.control.models.fleets import EpisodeWindow
-from rollouts.metrics.models.metrics import MetricChunk, MetricSample
+from rollouts.metrics.models import MetricChunk, MetricSample
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb

@@ -11,7 +11,7 @@ from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
 from rollouts.control.queries.fleets import fleet_view
 from runs.config.rules.inference_servers import OfferedServer
 from runs.lifecycle.models.runs import Run
-from runs.search.queries.live_runs import active_run_rows
+from runs.search.queries.run_table import active_run_rows
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run
 

@@ -15,7 +15,7 @@ from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.control.services import logs
 from rollouts.control.services.logs import request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
-from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.lifecycle.models.runs import Run
 from tests.fake_cluster import FakeCluster

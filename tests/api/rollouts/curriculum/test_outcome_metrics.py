@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rollouts.curriculum.models import LessonOutcome
-from rollouts.metrics.models.metrics import MetricSample, MetricSeries
+from rollouts.metrics.models import MetricSample, MetricSeries
 from rollouts.metrics.services import metrics as metric_services
 from tests.lesson_factories import Class, lesson
 

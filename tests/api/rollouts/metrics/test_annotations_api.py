@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from rollouts.metrics.models.annotations import Annotation
+from rollouts.metrics.models import Annotation
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.events.models import RunEvent
 from runs.events.services import record_event

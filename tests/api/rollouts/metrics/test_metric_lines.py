@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.metrics.models.metrics import MetricChunk, MetricSample
+from rollouts.metrics.models import MetricChunk, MetricSample
 from rollouts.metrics.rules.series import CHUNK_SAMPLES
-from rollouts.metrics.schemas.metrics import Metric, MetricsPush
+from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import (
     SAMPLES_KEPT,
     Figure,

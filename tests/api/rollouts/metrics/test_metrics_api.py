@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.metrics.models.metrics import MetricSample
+from rollouts.metrics.models import MetricSample
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer, make_run
 

@@ -7,8 +7,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.control.models.fleets import FleetWorker
-from rollouts.metrics.models.metrics import MetricSeries
-from rollouts.metrics.services.resources import measure_resources
+from rollouts.metrics.models import MetricSeries
+from rollouts.metrics.services.measuring import measure_resources
 from runs.lifecycle.models.runs import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster

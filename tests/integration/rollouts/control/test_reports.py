@@ -15,7 +15,7 @@ from rollouts.control.queries.fleets import control_of, fleet_state, running_fra
 from rollouts.control.services.launches import begin_launch
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from rollouts.diagnosis.queries.run_activity import fleet_activity
-from rollouts.episodes.queries.episode_windows import episode_summary, episodes
+from rollouts.episodes.queries import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
 from runs.alerts.models.alerts import Alert
 from runs.alerts.services import conditions

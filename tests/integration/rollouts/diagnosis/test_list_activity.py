@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from rollouts.diagnosis.queries.run_activity import ingest_activity
-from rollouts.metrics.models.metrics import MeasureCursor
+from rollouts.metrics.models import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.search.queries import run_table
 from tests.factories import NOON, make_run

@@ -6,8 +6,8 @@ import pytest
 from django.db import transaction
 
 from buffer.items.models.items import Batch
-from rollouts.metrics.models.metrics import TokenTally
-from rollouts.metrics.services.amounts import advance_amount
+from rollouts.metrics.models import TokenTally
+from rollouts.metrics.services.metrics import advance_amount
 from runs.lifecycle.models.runs import Run
 from tests.factories import NOON, make_run
 

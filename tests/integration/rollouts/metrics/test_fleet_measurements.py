@@ -4,7 +4,7 @@ import pytest
 
 from rolldeck.fleet_wire import InfoDrops, InfoSum
 from rolldeck.wire import InfoWindow
-from rollouts.metrics.models.metrics import MetricSample
+from rollouts.metrics.models import MetricSample
 from runs.events.models import RunEvent
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts import report_factories

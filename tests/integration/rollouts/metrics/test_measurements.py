@@ -15,7 +15,7 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models.items import Batch
-from rollouts.metrics.models.metrics import MeasureCursor, MetricSample, MetricSeries, TokenTally
+from rollouts.metrics.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.services.measuring import measure_runs
 from rollouts.metrics.services.metrics import SERIES_AT_MOST
 from runs.lifecycle.models.runs import Run, Trainer

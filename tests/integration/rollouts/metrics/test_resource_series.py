@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from rolldeck.wire import WorkerReport
 from rollouts.control.models.fleets import FleetWorker
-from rollouts.metrics.models.metrics import MetricSample, MetricSeries
-from rollouts.metrics.rules.resources import WORKERS_LISTED
-from rollouts.metrics.services.resources import measure_resources
+from rollouts.metrics.models import MetricSample, MetricSeries
+from rollouts.metrics.rules.measures import WORKERS_LISTED
+from rollouts.metrics.services.measuring import measure_resources
 from runs.alerts.models.alerts import Alert
 from runs.alerts.schemas.alert_rules import SetAlertRule
 from runs.alerts.services import alert_rules, conditions

@@ -7,8 +7,7 @@ from buffer.ingest.services.groups import accept_groups
 from rollouts.control.models.fleets import Fleet
 from runs.lifecycle.models.runs import Run
 from runs.search.queries import run_table
-from runs.search.queries.live_runs import active_run_rows, run_activity
-from runs.search.queries.project_activity import project_activity
+from runs.search.queries.run_table import active_run_rows, project_activity, run_activity
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_project, make_run
 from tests.integration.rollouts.metrics.measured_series import at, measure, series

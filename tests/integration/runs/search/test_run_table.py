@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rollouts.metrics.models.metrics import MeasureCursor
+from rollouts.metrics.models import MeasureCursor
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.services.registry import register_environment

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.episodes.rules.episode_summary import Means, Window, tasks, unweighted, weighted
+from rollouts.episodes.rules import Means, Window, tasks, unweighted, weighted
 
 
 def window(environment: str = "a", *returns: float, **changes: Any) -> Window:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.search.rules.filter_parsing import InvalidFilter, Term, parse
-from runs.search.rules.filter_qualifiers import QUALIFIERS
+from runs.search.rules import QUALIFIERS, InvalidFilter, Term, parse
 
 
 def one(text: str) -> Term:

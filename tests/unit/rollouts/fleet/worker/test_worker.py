@@ -16,7 +16,7 @@ from worker_bench import Bench, bench
 
 from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.episodes.rules.episode_ids import episodes_with
+from rollouts.episodes.rules import episodes_with
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision, Policy

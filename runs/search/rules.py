@@ -1,12 +1,13 @@
-"""Parse filters and locate their errors."""
+"""The language of run filters: its qualifiers, its parser and the position of errors."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
-from runs.search.rules.filter_qualifiers import QUALIFIERS, Form, Qualifier
+from runs.lifecycle.rules.lifecycle import RunStatus
 from web.rules.errors import Invalid
 
 LONGEST_FILTER: Final = 1000
@@ -17,12 +18,150 @@ LONGEST_AGE: Final = timedelta(days=36_525)
 # A piece of a word is quoted text or anything without spaces.
 _WORD: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
 _QUALIFIED: Final = re.compile(r"(-?)([a-z]+)(>=|<=|[:=~<>])(.*)", re.DOTALL | re.IGNORECASE)
+# Outside quotes.
 _COMMA: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _NUMBER: Final = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)([kM]?)")
 _AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?Z?)?")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
+
+
+class Form(StrEnum):
+    """Value type of a qualifier; it determines the operators."""
+
+    CHOICE = "choice"
+    TEXT = "text"
+    NUMBER = "number"
+    TIME = "time"
+
+
+OPERATORS: Final[dict[Form, tuple[str, ...]]] = {
+    Form.CHOICE: (":", "="),
+    Form.TEXT: (":", "=", "~"),
+    Form.NUMBER: (":", "=", ">", ">=", "<", "<="),
+    Form.TIME: (">", ">=", "<", "<="),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Qualifier:
+    """One qualifier of the filter language.
+
+    Attributes:
+        name: The word before the operator.
+        form: Value type.
+        meaning: One-line description.
+        choices: Allowed values; empty unless the form is a choice.
+        example: A valid word.
+    """
+
+    name: str
+    form: Form
+    meaning: str
+    example: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Return the allowed operators."""
+        return OPERATORS[self.form]
+
+
+QUALIFIERS: Final[dict[str, Qualifier]] = {
+    each.name: each
+    for each in (
+        Qualifier(
+            name="state",
+            form=Form.CHOICE,
+            meaning="Status of the run.",
+            example="state:running,paused",
+            choices=tuple(RunStatus),
+        ),
+        Qualifier(
+            name="kind",
+            form=Form.CHOICE,
+            meaning="Kind of the run: the producer of its data.",
+            example="kind:language",
+            choices=("fleet", "language", "outside"),
+        ),
+        Qualifier(
+            name="is",
+            form=Form.CHOICE,
+            meaning="Active, ended, archived, or with an unbalanced ledger.",
+            example="is:active",
+            choices=("active", "over", "archived", "unbalanced"),
+        ),
+        Qualifier(
+            name="env",
+            form=Form.TEXT,
+            meaning="An environment or a lesson, whole (:) or in part (~).",
+            example="env:CartPole-v1",
+        ),
+        Qualifier(
+            name="project",
+            form=Form.TEXT,
+            meaning="Its project, whole (:) or in part (~).",
+            example="project:cartpole",
+        ),
+        Qualifier(name="tag", form=Form.TEXT, meaning="One of its tags.", example="tag:ablation"),
+        Qualifier(name="owner", form=Form.TEXT, meaning="Who created it.", example="owner:ada"),
+        Qualifier(
+            name="name", form=Form.TEXT, meaning="Its name, whole or in part.", example="name~cart"
+        ),
+        Qualifier(
+            name="preset",
+            form=Form.TEXT,
+            meaning="Preset that the run was created from.",
+            example="preset:cartpole",
+        ),
+        Qualifier(
+            name="step", form=Form.NUMBER, meaning="Batches served so far.", example="step>100"
+        ),
+        Qualifier(
+            name="planned",
+            form=Form.NUMBER,
+            meaning="Planned train steps.",
+            example="planned>=1k",
+        ),
+        Qualifier(
+            name="policy",
+            form=Form.NUMBER,
+            meaning="Step of the newest published weights.",
+            example="policy>0",
+        ),
+        Qualifier(
+            name="epoch",
+            form=Form.NUMBER,
+            meaning="Trainer sessions opened so far.",
+            example="epoch>1",
+        ),
+        Qualifier(
+            name="workers",
+            form=Form.NUMBER,
+            meaning="Requested rollout workers.",
+            example="workers>=8",
+        ),
+        Qualifier(
+            name="batch",
+            form=Form.NUMBER,
+            meaning="Sequences or fragments in a batch.",
+            example="batch:256",
+        ),
+        Qualifier(
+            name="created",
+            form=Form.TIME,
+            meaning="Age of the run, or time of its creation.",
+            example="created<7d",
+        ),
+        Qualifier(
+            name="changed",
+            form=Form.TIME,
+            meaning="Age of the current status, or time of its last change.",
+            example="changed>36h",
+        ),
+    )
+}
 
 
 class InvalidFilter(Invalid):
@@ -126,17 +265,12 @@ def _values(qualifier: Qualifier, raw: str, start: int, end: int) -> Iterator[Va
             end=end,
         )
     at = start
-    for piece in _alternatives(raw):
+    for piece in _COMMA.split(raw):
         text = _unquoted(piece)
         if not text:
             raise InvalidFilter("a value is empty", start=at, end=max(at + len(piece), at + 1))
         yield _value(qualifier, text, at, at + len(piece))
         at += len(piece) + 1
-
-
-def _alternatives(raw: str) -> list[str]:
-    """Split at the commas outside quotes."""
-    return _COMMA.split(raw)
 
 
 def _unquoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Kind of the saved layouts of run metrics."""
+"""Kinds of the saved layouts of run metrics, and of the saved comparisons of runs."""
 
 from typing import Final
 
@@ -22,4 +22,16 @@ class TooManyLayouts(Conflict):
 
 LAYOUT: Final = SavedKind(
     name="layout", body="view", at_most=50, name_taken=LayoutExists, too_many=TooManyLayouts
+)
+
+
+class TooManyComparisons(Conflict):
+    """The limit on saved comparisons is reached."""
+
+    code = "too_many_comparisons"
+    title = "No room for another comparison"
+
+
+COMPARISON: Final = SavedKind(
+    name="comparison", body="view", text="remarks", at_most=500, too_many=TooManyComparisons
 )

@@ -1,18 +1,31 @@
-"""Queries for the chart annotations of a run, with their positions on each axis."""
+"""Queries for the layouts, comparisons and annotations of charts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
+from django.db.models import Q
 
-from rollouts.metrics.models.annotations import Annotation
-from rollouts.metrics.models.metrics import MetricSeries
+from rollouts.metrics.models import Annotation, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.schemas.annotations import AnnotationRow, Annotations, ChartEvent
+from rollouts.metrics.rules.charts import COMPARISON, LAYOUT
+from rollouts.metrics.schemas import (
+    AnnotationRow,
+    Annotations,
+    ChartEvent,
+    ComparisonRow,
+    Comparisons,
+    ComparisonView,
+    MetricLayoutRow,
+    MetricLayouts,
+    MetricView,
+)
 from runs.access.queries.audit import shown_name, token_names
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion
+from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.saved.models import SavedObject, SavedObjectQuerySet
 from web import database
 from web.rules.errors import NotFound
 
@@ -158,3 +171,68 @@ def _position(row: tuple[Any, ...], micros: int) -> AxisPosition:
     times, steps, amounts = (np.frombuffer(raw, ">i8") for raw in packed)
     index = int(np.flatnonzero(times <= micros)[-1])
     return AxisPosition(int(steps[index]), int(amounts[index]))
+
+
+def layouts_for(run: Run, *, asker: str) -> SavedObjectQuerySet:
+    """Return the layouts that a user sees in a run: private, of the run, and of its tags."""
+    own = Q(author=asker, run=None, tag="")
+    return SavedObject.objects.of(LAYOUT).filter(
+        own | Q(run=run) | Q(tag__in=run.tags, run=None) & ~Q(tag="")
+    )
+
+
+def layout_list(run: Run, *, asker: str, may_operate: bool) -> MetricLayouts:
+    """Return the layouts by name."""
+    rows = list(layouts_for(run, asker=asker).order_by("name", "pk"))
+    names = token_names(row.changed_by for row in rows)
+    return MetricLayouts(
+        results=[
+            layout_row(row, names=names, may_change=may_operate or row.author == asker)
+            for row in rows
+        ],
+        next=None,
+    )
+
+
+def layout_row(row: SavedObject, *, names: dict[str, str], may_change: bool) -> MetricLayoutRow:
+    """Return a layout in the API format; `names` are the names of tokens by identity."""
+    return MetricLayoutRow(
+        id=row.pk,
+        name=row.name,
+        share="run" if row.run_id else "tag" if row.tag else "mine",
+        tag=row.tag,
+        view=msgspec.convert(row.body, MetricView),
+        changed_at=row.changed_at,
+        changed_by=shown_name(row.changed_by, names),
+        may_change=may_change,
+    )
+
+
+def comparison(comparison_id: int) -> ComparisonRow:
+    """Return a comparison.
+
+    Raises:
+        SavedObjectNotFound: If there is none with this id.
+    """
+    found = SavedObject.objects.of(COMPARISON)
+    row = found.one(f"comparison {comparison_id} does not exist", pk=comparison_id)
+    return comparison_row(row, names=token_names([row.author]))
+
+
+def comparison_list() -> Comparisons:
+    """Return all comparisons, newest first."""
+    rows = list(SavedObject.objects.of(COMPARISON).order_by("-pk")[: COMPARISON.at_most])
+    names = token_names(row.author for row in rows)
+    return Comparisons(results=[comparison_row(row, names=names) for row in rows], next=None)
+
+
+def comparison_row(row: SavedObject, *, names: dict[str, str]) -> ComparisonRow:
+    """Return a comparison in the API format; `names` are the names of tokens by identity."""
+    return ComparisonRow(
+        id=row.pk,
+        name=row.name,
+        remarks=row.text,
+        view=msgspec.convert(row.body, ComparisonView),
+        created_at=row.created_at,
+        created_by=shown_name(row.author, names),
+    )

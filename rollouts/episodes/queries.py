@@ -1,0 +1,329 @@
+"""Queries for reported episodes, for their distribution, and for the fragments that hold them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+import msgspec
+from django.db import connection
+
+from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
+from buffer.inspect.queries.group_spread import sampled_groups
+from buffer.inspect.rules.episode_search import StoredPart
+from buffer.inspect.rules.id_ranges import id_ranges
+from rollouts.control.models.fleets import EpisodeWindow
+from rollouts.control.rules.pages import ROWS_AT_MOST
+from rollouts.control.schemas.fleets import (
+    EpisodeMeans,
+    EpisodeRow,
+    Episodes,
+    EpisodeSummary,
+    TaskEpisodes,
+)
+from rollouts.episodes import rules
+from rollouts.episodes.rules import Sample, episodes_with
+from rollouts.episodes.schemas import (
+    EpisodeDetail,
+    EpisodeFind,
+    EpisodeFragments,
+    EpisodeLocation,
+    EpisodeSpread,
+    PartOfEpisode,
+)
+from runs.lifecycle.models.runs import Run
+from web.rules.errors import NotFound
+from web.rules.pages import PageRequest
+
+WINDOWS_AT_MOST: Final = 20_000
+EARLIER: Final = timedelta(seconds=5)
+"""Maximum time between a fragment's arrival and the report of an episode that ended in it."""
+WINDOWS_EACH: Final = 8
+ROWS_EXAMINED: Final = 20_000
+"""Number of newest reports searched for episodes."""
+FOUND: Final = 20
+Measure = Literal["return", "length"]
+_KEPT: Final[dict[Measure, str]] = {"return": "returns", "length": "lengths"}
+_WINDOWS: Final = """
+    SELECT w.environment, w.mode, w.{kept}
+    FROM generate_series(%(first)s::bigint, %(last)s::bigint, %(step)s::bigint) AS s(low)
+    CROSS JOIN LATERAL (
+        SELECT environment, mode, {kept} FROM rollouts_episodewindow
+        WHERE run_id = %(run)s AND id >= s.low AND id < s.low + %(step)s::bigint
+        ORDER BY id LIMIT %(each)s
+    ) w"""
+_FIND: Final = "id, at, worker, environment, mode, policy_step"
+# Minimum and maximum are in the row; the individual values are read only if these match.
+_MAY_MATCH: Final[dict[Measure, str]] = {
+    "return": "return_max >= %(least)s AND return_min <= %(most)s",
+    "length": "length_max >= %(least)s",
+}
+_MATCHES: Final = """
+    SELECT (SELECT v FROM unnest({kept}) v WHERE v >= %(least)s AND v <= %(most)s LIMIT 1), {find}
+    FROM (
+        SELECT * FROM rollouts_episodewindow WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
+    ) newest
+    WHERE {may_match}
+    AND EXISTS (SELECT 1 FROM unnest({kept}) v WHERE v >= %(least)s AND v <= %(most)s)
+    ORDER BY id DESC LIMIT %(found)s"""
+
+
+def episodes(run_id: int, after: int | None, limit: int) -> list[EpisodeRow]:
+    """Return windows of ended episodes, oldest first.
+
+    The first ones after row `after`, or the newest ones if `after` is None.
+    """
+    found = EpisodeWindow.objects.filter(run_id=run_id)
+    limit = min(limit, ROWS_AT_MOST)
+    if after is None:
+        windows = list(found.order_by("-id")[:limit])[::-1]
+    else:
+        windows = list(found.filter(id__gt=after).order_by("id")[:limit])
+    return [_row(window) for window in windows]
+
+
+def episode_page(run_id: int, page: PageRequest[int], *, after_id: int | None) -> Episodes:
+    """Return windows of ended episodes, newest first; with `after_id` only later ones."""
+    found = EpisodeWindow.objects.filter(run_id=run_id)
+    if after_id is not None:
+        found = found.filter(id__gt=after_id)
+    if page.after is not None:
+        found = found.filter(id__lt=page.after)
+    rows, cursor = page.cut(found.order_by("-id")[: page.limit + 1], lambda window: window.pk)
+    return Episodes(results=[_row(window) for window in rows], next=cursor)
+
+
+def episode_summary(
+    run_id: int, *, seconds: int, now: datetime, at_most: int = WINDOWS_AT_MOST
+) -> EpisodeSummary:
+    """Return the episodes of the last seconds by environment and mode, and over environments.
+
+    If there are more than `at_most` windows, only the newest count.
+    """
+    names = rules.Window.__match_args__
+    since = now - timedelta(seconds=seconds)
+    found = EpisodeWindow.objects.filter(run_id=run_id, at__gt=since).order_by("-id")
+    rows = list(found.values_list("at", *names)[:at_most])
+    tasks = rules.tasks(rules.Window(*row) for _, *row in rows)
+    train = [task for task in tasks if task.mode == "train"]
+    evaluated = [task for task in tasks if task.mode == "eval"]
+    return EpisodeSummary(
+        seconds=seconds,
+        since=rows[-1][0] if len(rows) == at_most else None,
+        tasks=[_task_episodes(task) for task in tasks],
+        train_weighted=_means(rules.weighted(train)),
+        train_unweighted=_means(rules.unweighted(train)),
+        eval_weighted=_means(rules.weighted(evaluated)),
+        eval_unweighted=_means(rules.unweighted(evaluated)),
+    )
+
+
+def _task_episodes(task: rules.Task) -> TaskEpisodes:
+    fields: dict[str, Any] = {name: getattr(task, name) for name in task.__match_args__}
+    fields["means"] = EpisodeMeans(**task.means._asdict())
+    for name in ("percentiles", "length_percentiles"):
+        fields[name] = {str(cut): value for cut, value in fields[name].items()}
+    return TaskEpisodes(**fields)
+
+
+def _means(means: rules.Means | None) -> EpisodeMeans | None:
+    return None if means is None else EpisodeMeans(**means._asdict())
+
+
+def _row(window: EpisodeWindow) -> EpisodeRow:
+    return EpisodeRow(**{name: getattr(window, name) for name in EpisodeRow.__struct_fields__})
+
+
+class EpisodeNotStored(NotFound):
+    """No stored fragment of the run holds the episode."""
+
+
+def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
+    """Return an episode of a run with its parts in the order of its steps.
+
+    Raises:
+        InvalidEpisodeId: If `episode` is not the id of an episode.
+        EpisodeNotStored: If no stored fragment holds it.
+        SearchTooSlow: If the database takes too long.
+    """
+    search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+    found = search.fragments_of(episode)
+    if not found:
+        raise EpisodeNotStored(
+            f"no stored fragment holds the episode {episode}: evaluations are not stored, and"
+            " retention removes old fragments"
+        )
+    first, last = found[0][0], found[-1]
+    return EpisodeDetail(
+        id=episode,
+        slot=first.slot,
+        environment=first.environment,
+        worker=first.worker,
+        steps=sum(part.steps for _, part in found),
+        total_return=float(f"{sum(part.reward for _, part in found):.7g}"),
+        begins=found[0][1].begins,
+        outcome=last[1].outcome,
+        is_partial=search.is_cut,
+        parts=[
+            PartOfEpisode(
+                fragment=row.id,
+                number=row.number,
+                first=part.first,
+                steps=part.steps,
+                total=row.steps,
+                reward=part.reward,
+                epoch=row.epoch,
+                version_min=row.version_min,
+                version_max=row.version_max,
+                state=row.state,
+                drop_reason=row.drop_reason,
+                batch=row.batch,
+                step=row.step,
+                received_at=row.received_at,
+            )
+            for row, part in found
+        ],
+    )
+
+
+class ReportNotFound(NotFound):
+    """The run has no such episode report."""
+
+
+def fragments_of_episode(
+    run_id: int, report: int, *, of: Literal["return", "length"], value: float
+) -> EpisodeFragments:
+    """Return the fragments of a report's episode with this return or length; none of evaluations.
+
+    Raises:
+        ReportNotFound: If the run has no such report.
+        SearchTooSlow: If the database takes too long.
+    """
+    window = EpisodeWindow.objects.filter(run_id=run_id, pk=report).first()
+    if window is None:
+        raise ReportNotFound(f"the run has no episode report {report}")
+    if window.mode == "eval":
+        return _answer([], candidates=0)
+    if window.slots:
+        return _identified(run_id, episodes_with(window, of=of, value=value))
+    conditions = _condition(window, of, value)
+    found = [
+        episode
+        for episode in EpisodeSearch(run_id).episodes(
+            worker=window.worker,
+            environment=window.environment,
+            since=window.at - timedelta(seconds=window.seconds) - EARLIER,
+        )
+        if any(episode.has(total_return=each[0], length=each[1]) for each in conditions)
+    ]
+    return _answer(found[0].parts if found else [], candidates=len(found))
+
+
+def _identified(run_id: int, episodes: list[str]) -> EpisodeFragments:
+    """Return the fragments of the first of these episodes."""
+    search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+    parts = search.parts_of(episodes[0]) if episodes else []
+    return _answer(parts, candidates=len(episodes))
+
+
+def _answer(parts: list[StoredPart], *, candidates: int) -> EpisodeFragments:
+    return EpisodeFragments(
+        results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in parts],
+        next=None,
+        candidates=candidates,
+    )
+
+
+def _condition(
+    window: EpisodeWindow, of: Literal["return", "length"], value: float
+) -> list[tuple[float | None, int | None]]:
+    """Return the return and length of each episode of the report with this value.
+
+    A report lists its last 100 episodes; of earlier ones only the value is known.
+    """
+    listed: list[tuple[float | None, int | None]] = [
+        (total, length)
+        for total, length in zip(window.returns, window.lengths, strict=False)
+        if (total if of == "return" else length) == value
+    ]
+    return listed or [(value, None) if of == "return" else (None, int(value))]
+
+
+def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> EpisodeSpread:
+    """Return the distribution of returns or lengths over the life of a run, from a bounded sample.
+
+    For runs of groups: the mean scores of groups, or the tokens of their longest sequence, which
+    are also the filters of group lists.
+    """
+    samples, is_whole = _groups(run, of) if run.takes_groups else _windows(run.pk, of)
+    found = rules.spread_of(samples, task=task, mode=mode)
+    return EpisodeSpread(
+        unit="groups" if run.takes_groups else "episodes",
+        of=of,
+        least=found.least,
+        most=found.most,
+        counts=found.counts,
+        tasks=found.tasks,
+        counted=found.counted,
+        is_sampled=not is_whole,
+    )
+
+
+def _groups(run: Run, of: Measure) -> tuple[list[Sample], bool]:
+    groups, is_whole = sampled_groups(run.pk)
+    return [
+        Sample(
+            group.task,
+            "train",
+            [float(group.score_mean if of == "return" else group.longest_tokens)],
+        )
+        for group in groups
+    ], is_whole
+
+
+def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
+    mine = EpisodeWindow.objects.filter(run_id=run_id)
+    first = mine.order_by("id").values_list("id", flat=True).first()
+    last = mine.order_by("-id").values_list("id", flat=True).first()
+    if first is None or last is None:
+        return [], True
+    bounds, is_whole = id_ranges(first, last, each=WINDOWS_EACH)
+    with connection.cursor() as cursor:
+        cursor.execute(_WINDOWS.format(kept=_KEPT[of]), bounds | {"run": run_id})
+        return [Sample(*row) for row in cursor.fetchall()], is_whole
+
+
+def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> list[EpisodeFind]:
+    """Return the newest reports with an episode in a range, among those searched."""
+    parameters: dict[str, Any] = {
+        "run": run_id,
+        "least": least,
+        "most": most,
+        "rows": ROWS_EXAMINED,
+        "found": FOUND,
+    }
+    with connection.cursor() as cursor:
+        query = _MATCHES.format(kept=_KEPT[of], find=_FIND, may_match=_MAY_MATCH[of])
+        cursor.execute(query, parameters)
+        return _finds(cursor.fetchall(), of=of)
+
+
+def _finds(rows: Sequence[Sequence[Any]], *, of: Measure) -> list[EpisodeFind]:
+    """Return the found episodes; rows are a value and the columns of :data:`_FIND`."""
+    windows = EpisodeWindow.objects.in_bulk({report for _, report, *_ in rows})
+    found = []
+    for value, report, at, worker, environment, mode, policy_step in rows:
+        window = windows.get(report)
+        episodes = [] if window is None else episodes_with(window, of=of, value=value)
+        found.append(
+            EpisodeFind(
+                value=float(value),
+                report=report,
+                at=at,
+                worker=worker,
+                environment=environment,
+                mode=mode,
+                policy_step=policy_step,
+                episode=episodes[0] if episodes else "",
+            )
+        )
+    return found

@@ -1,0 +1,251 @@
+"""Summaries and distributions of episodes, and the ids of the episodes of a report.
+
+An environment with short episodes ends many of them. The *weighted* mean is the expected value of
+an episode drawn at random; the *unweighted* mean is that of an environment drawn at random.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from rolldeck.fleet_wire import episode_id, slot_name
+
+BINS: Final = 24
+_CUTS: Final = (10, 50, 90)
+PERCENTILES: Final = (5, 25, 50, 75, 95)
+Mode = Literal["train", "eval"]
+
+
+class Report(Protocol):
+    """A report that may identify its episodes."""
+
+    worker: int
+    mode: str
+    incarnation: str
+    return_min: float
+    return_max: float
+    length_max: int
+    returns: list[float]
+    lengths: list[int]
+    slots: list[int]
+    """Of the listed episodes, then of the lowest, the highest and the longest one."""
+    numbers: list[int]
+
+
+def episodes_with(report: Report, *, of: Literal["return", "length"], value: float) -> list[str]:
+    """Return the ids of the episodes with a return or length, listed ones first.
+
+    Empty for evaluations, which fragments do not hold, and for reports without slots.
+    """
+    if report.mode != "train" or not report.slots:
+        return []
+    values: list[float | None]
+    if of == "return":
+        values = [*report.returns, report.return_min, report.return_max, None]
+    else:
+        values = [*report.lengths, None, None, report.length_max]
+    rows = zip(values, report.slots, report.numbers, strict=False)
+    found = {(slot, number): None for each, slot, number in rows if each == value}
+    return [
+        episode_id(
+            slot_name(worker=report.worker, slot=slot, incarnation=report.incarnation), number
+        )
+        for slot, number in found
+    ]
+
+
+class Sample(NamedTuple):
+    """Episodes (or groups) that ended together."""
+
+    task: str
+    """Environment or lesson of the episodes."""
+    mode: Mode
+    values: Sequence[float]
+
+
+class TaskSpread(Struct, frozen=True, kw_only=True):
+    """Distribution in one environment or lesson, over the life of the run."""
+
+    task: str
+    """Empty for groups without an environment."""
+    mode: Mode
+    counted: int
+    mean: float
+    p10: float
+    p50: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Distribution of a value, in bins of equal width from `least` to `most`."""
+
+    least: float | None
+    """Least counted value, as `most` is the greatest; None without values."""
+    most: float | None
+    counts: list[int]
+    """Counts by bin, lowest first; empty without values."""
+    tasks: list[TaskSpread]
+    counted: int
+
+
+def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> Spread:
+    """Return the distribution of the samples' values; values that are not finite are ignored.
+
+    Args:
+        samples: In any order.
+        task: Environment or lesson of the counts; empty for all. The distributions by
+            task always cover all of them.
+        mode: Mode of the counts, `train` or `eval`; empty for both.
+    """
+    spreads = _task_spreads(samples)
+    selected = [one for one in samples if task in ("", one.task) and mode in ("", one.mode)]
+    values = _flat(selected)
+    if not values.size:
+        return Spread(least=None, most=None, counts=[], tasks=spreads, counted=0)
+    least, most = float(values.min()), float(values.max())
+    counts, _ = np.histogram(values, BINS, range=(least, most if most > least else least + 1.0))
+    return Spread(
+        least=least, most=most, counts=counts.tolist(), tasks=spreads, counted=int(values.size)
+    )
+
+
+def _flat(samples: Sequence[Sample]) -> NDArray[np.float64]:
+    """Return all finite values."""
+    values = np.array([value for one in samples for value in one.values], dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _task_spreads(samples: Sequence[Sample]) -> list[TaskSpread]:
+    of_task: dict[tuple[str, Mode], list[Sample]] = defaultdict(list)
+    for one in samples:
+        of_task[one.task, one.mode].append(one)
+    found = []
+    for (task, mode), mine in sorted(of_task.items()):
+        values = _flat(mine)
+        if not values.size:
+            continue
+        p10, p50, p90 = np.percentile(values, _CUTS).tolist()
+        found.append(
+            TaskSpread(
+                task=task,
+                mode=mode,
+                counted=int(values.size),
+                mean=float(values.mean()),
+                p10=p10,
+                p50=p50,
+                p90=p90,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One stored window of one environment and mode."""
+
+    environment: str
+    mode: str
+    count: int
+    """Number of episodes, including `aborted` ones."""
+    return_mean: float
+    discounted_return_mean: float
+    length_mean: float
+    terminated: int
+    truncated: int
+    aborted: int
+    returns: Sequence[float]
+    """Returns of its last episodes that were not aborted."""
+    lengths: Sequence[int] = ()
+    """Env steps of the same episodes; empty in windows of older fleets."""
+
+    @property
+    def described(self) -> int:
+        """Number of episodes in the means: those not aborted, unless all were."""
+        return self.count - self.aborted or self.count
+
+
+class Means(NamedTuple):
+    """Means over episodes or over environments."""
+
+    total_return: float
+    discounted_return: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """All windows of one environment and mode together."""
+
+    environment: str
+    mode: str
+    count: int
+    means: Means
+    percentiles: Mapping[int, float]
+    """Percentiles of the returns kept in windows; empty if every episode was aborted."""
+    length_percentiles: Mapping[int, float]
+    """Percentiles of the lengths of the same episodes, in env steps."""
+    terminated: int
+    truncated: int
+    aborted: int
+
+    @property
+    def described(self) -> int:
+        """Number of episodes in the means: those not aborted, unless all were."""
+        return self.count - self.aborted or self.count
+
+
+def tasks(windows: Iterable[Window]) -> list[Task]:
+    """Return each environment and mode once, in the order of their names."""
+    found: dict[tuple[str, str], list[Window]] = {}
+    for window in windows:
+        found.setdefault((window.environment, window.mode), []).append(window)
+    return [_task(found[key]) for key in sorted(found)]
+
+
+def weighted(of: Sequence[Task]) -> Means | None:
+    """Return the means over episodes; None without any."""
+    return _mean([task.means for task in of], [task.described for task in of])
+
+
+def unweighted(of: Sequence[Task]) -> Means | None:
+    """Return the means over environments, each counted once; None without any."""
+    return _mean([task.means for task in of], [1] * len(of))
+
+
+def _task(windows: Sequence[Window]) -> Task:
+    means = [Means(w.return_mean, w.discounted_return_mean, w.length_mean) for w in windows]
+    # A window with only aborted episodes is ignored if there are others.
+    whole = [w.count - w.aborted for w in windows]
+    weights = whole if any(whole) else [w.described for w in windows]
+    mean = _mean(means, weights)
+    assert mean is not None  # noqa: S101 a window has an episode
+    return Task(
+        environment=windows[0].environment,
+        mode=windows[0].mode,
+        count=sum(w.count for w in windows),
+        means=mean,
+        percentiles=_percentiles(one for window in windows for one in window.returns),
+        length_percentiles=_percentiles(one for window in windows for one in window.lengths),
+        terminated=sum(w.terminated for w in windows),
+        truncated=sum(w.truncated for w in windows),
+        aborted=sum(w.aborted for w in windows),
+    )
+
+
+def _percentiles(values: Iterable[float]) -> dict[int, float]:
+    found = list(values)
+    if not found:
+        return {}
+    return dict(zip(PERCENTILES, np.percentile(found, PERCENTILES).tolist(), strict=True))
+
+
+def _mean(rows: Sequence[Means], weights: Sequence[int]) -> Means | None:
+    if not rows:
+        return None
+    return Means(*np.average(np.asarray(rows), axis=0, weights=weights).tolist())

@@ -1,0 +1,230 @@
+"""Creation, change and deletion of the layouts, comparisons and annotations of charts."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from django.db import transaction
+
+from rollouts.metrics.models import Annotation
+from rollouts.metrics.queries.charts import AnnotationNotFound, axis_positions, layouts_for
+from rollouts.metrics.rules.charts import COMPARISON, LAYOUT
+from rollouts.metrics.schemas import ComparisonView, NewAnnotation, SaveComparison, SetMetricLayout
+from runs.events.services import ACTOR_LENGTH, record_event
+from runs.lifecycle.models.runs import Run
+from runs.lifecycle.queries.runs import RunNotFound, readable_run_id
+from runs.saved import services as saved
+from runs.saved.models import SavedObject
+from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, checked_name
+from web.rules.errors import Forbidden, InvalidField
+from web.rules.tags import InvalidTag, checked
+
+
+class InvalidAnnotation(InvalidField):
+    """An annotation is invalid; `field` names the field."""
+
+
+class NotAuthor(Forbidden):
+    """Someone else wrote the annotation; only operators may delete annotations of others."""
+
+
+@transaction.atomic
+def annotate(*, run_id: int, body: NewAnnotation, actor: str, now: datetime) -> Annotation:
+    """Create an annotation at a time; omitted positions on the other axes are looked up.
+
+    Raises:
+        InvalidAnnotation: If the text is empty, or the time is in the future or has no UTC offset.
+    """
+    at = body.at or now
+    if not body.text.strip():
+        raise InvalidAnnotation("text", "must not be empty")
+    if at.tzinfo is None:
+        raise InvalidAnnotation("at", "must have a UTC offset, for example 2026-03-01T12:00:00Z")
+    if at > now:
+        raise InvalidAnnotation("at", "must not be in the future")
+    (place,) = axis_positions(run_id, [at])
+    row = Annotation.objects.create(
+        run_id=run_id,
+        text=body.text.strip(),
+        at=at,
+        step=place.step if body.step is None else body.step,
+        amount=place.amount if body.amount is None else body.amount,
+        created_at=now,
+        created_by=actor[:ACTOR_LENGTH],
+    )
+    record_event(
+        run_id=run_id,
+        kind="annotated",
+        message=f"annotated the charts: {row.text}",
+        actor=actor,
+        reason=body.reason,
+        details={"annotation": row.pk, "at": at.isoformat(), "step": row.step},
+        now=now,
+    )
+    return row
+
+
+@transaction.atomic
+def delete_annotation(
+    *,
+    run_id: int,
+    annotation_id: int,
+    actor: str,
+    may_operate: bool,
+    reason: str = "",
+    now: datetime,
+) -> None:
+    """Hide an annotation; its row is kept.
+
+    Raises:
+        AnnotationNotFound: If the run has no such annotation.
+        NotAuthor: If someone else wrote it, and the caller is not an operator.
+    """
+    rows = Annotation.objects.select_for_update().filter(
+        pk=annotation_id, run_id=run_id, deleted_at=None
+    )
+    row = rows.first()
+    if row is None:
+        raise AnnotationNotFound(f"annotation {annotation_id} does not exist")
+    if row.created_by != actor[:ACTOR_LENGTH] and not may_operate:
+        raise NotAuthor("only its author or an operator may delete an annotation")
+    row.deleted_at, row.deleted_by = now, actor[:ACTOR_LENGTH]
+    row.save(update_fields=["deleted_at", "deleted_by"])
+    record_event(
+        run_id=run_id,
+        kind="annotation_deleted",
+        message=f"deleted the annotation: {row.text}",
+        actor=actor,
+        reason=reason,
+        details={"annotation": row.pk},
+        now=now,
+    )
+
+
+@transaction.atomic
+def save_layout(
+    *, run: Run, body: SetMetricLayout, actor: str, may_operate: bool, now: datetime
+) -> SavedObject:
+    """Save a layout under a name: for the user, for a run or for a tag.
+
+    Raises:
+        InvalidSavedObject: If its name is empty, or its tag is invalid.
+        NotAllowedToChange: If it is to be shared, and the caller is not an operator.
+        LayoutExists: If the name is taken.
+        TooManyLayouts: If the limit is reached.
+    """
+    row = SavedObject(**_layout_columns(run, body, actor=actor, may_operate=may_operate))
+    return saved.save(LAYOUT, row, run_id=run.pk, actor=actor, reason=body.reason, now=now)
+
+
+@transaction.atomic
+def change_layout(
+    *,
+    run: Run,
+    layout_id: int,
+    body: SetMetricLayout,
+    actor: str,
+    may_operate: bool,
+    now: datetime,
+) -> SavedObject:
+    """Replace all fields of a layout.
+
+    Raises:
+        SavedObjectNotFound: If the caller sees no such layout in this run.
+        NotAllowedToChange: If someone else created it, and the caller is not an operator.
+        LayoutExists: If the name is taken.
+        InvalidSavedObject: If a field is invalid.
+    """
+    row = _changeable_layout(run, layout_id, actor=actor, may_operate=may_operate)
+    columns = _layout_columns(run, body, actor=actor, may_operate=may_operate)
+    return saved.change(
+        LAYOUT, row, columns, run_id=run.pk, actor=actor, reason=body.reason, now=now
+    )
+
+
+@transaction.atomic
+def delete_layout(
+    *, run: Run, layout_id: int, actor: str, may_operate: bool, reason: str = "", now: datetime
+) -> None:
+    """Delete a layout.
+
+    Raises:
+        SavedObjectNotFound: If the caller sees no such layout in this run.
+        NotAllowedToChange: If someone else created it, and the caller is not an operator.
+    """
+    row = _changeable_layout(run, layout_id, actor=actor, may_operate=may_operate)
+    saved.delete(row, run_id=run.pk, actor=actor, reason=reason, now=now)
+
+
+def _layout_columns(
+    run: Run, body: SetMetricLayout, *, actor: str, may_operate: bool
+) -> dict[str, Any]:
+    columns = {"name": checked_name(body.name), "body": msgspec.to_builtins(body.view)}
+    if body.share == "mine":
+        who = actor[:ACTOR_LENGTH]
+        return columns | {"access": Access.PRIVATE, "run": None, "tag": "", "author": who}
+    if not may_operate:
+        raise NotAllowedToChange("only operators may share layouts")
+    if body.share == "run":
+        return columns | {"access": Access.OPEN, "run": run, "tag": ""}
+    try:
+        (tag,) = checked([body.tag])
+    except (InvalidTag, ValueError) as error:
+        raise InvalidSavedObject("tag", "not a valid tag") from error
+    return columns | {"access": Access.OPEN, "run": None, "tag": tag}
+
+
+def _changeable_layout(run: Run, layout_id: int, *, actor: str, may_operate: bool) -> SavedObject:
+    seen = layouts_for(run, asker=actor).locked()
+    row = seen.one(f"the run has no layout {layout_id}", pk=layout_id)
+    if row.author != actor[:ACTOR_LENGTH] and not may_operate:
+        raise NotAllowedToChange("only its author or an operator may change a layout")
+    return row
+
+
+_FARTHEST: Final = 1e18
+
+
+@transaction.atomic
+def save_comparison(*, body: SaveComparison, actor: str, now: datetime) -> SavedObject:
+    """Save a comparison for all users.
+
+    Raises:
+        InvalidSavedObject: If the name is empty, or a run does not exist.
+        TooManyComparisons: If the limit is reached.
+    """
+    name = checked_name(body.name)
+    _check_comparison(body.view)
+    row = SavedObject(
+        name=name,
+        text=body.remarks,
+        body=msgspec.to_builtins(body.view),
+        access=Access.OPEN,
+    )
+    return saved.save(COMPARISON, row, actor=actor, reason=body.reason, now=now)
+
+
+@transaction.atomic
+def delete_comparison(*, comparison_id: int, actor: str, reason: str = "", now: datetime) -> None:
+    """Delete a comparison.
+
+    Raises:
+        SavedObjectNotFound: If there is none with this id.
+    """
+    found = SavedObject.objects.of(COMPARISON).locked()
+    row = found.one(f"comparison {comparison_id} does not exist", pk=comparison_id)
+    saved.delete(row, actor=actor, reason=reason, now=now)
+
+
+def _check_comparison(view: ComparisonView) -> None:
+    try:
+        for name in view.runs:
+            readable_run_id(name)
+    except RunNotFound as error:
+        raise InvalidSavedObject("view.runs", str(error)) from error
+    if (view.begin is None) != (view.end is None):
+        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
+    if view.begin is None or view.end is None:
+        return
+    if not -_FARTHEST <= view.begin <= view.end <= _FARTHEST:
+        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")
