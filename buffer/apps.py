@@ -15,8 +15,7 @@ class BufferConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the live parts and run summaries of the buffer."""
-        from buffer.batches.queries.queue_activity import queue_activity
-        from buffer.batches.queries.queue_depth import queue_part
+        from buffer.batches.queries.queues import queue_activity, queue_part
         from buffer.inspect.api.newest import newest_part
         from buffer.items.queries.counts import ledger_part
         from web.live.parts import register_part, register_run_activity

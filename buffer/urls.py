@@ -3,7 +3,7 @@
 from django.urls import path
 
 from buffer.archive.api import archives, group_exports
-from buffer.batches.api import batches, fragments, ledger, mixing, quarantine, queues
+from buffer.batches.api import batches, fragments, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
 from buffer.inspect.api import (
@@ -51,10 +51,10 @@ urlpatterns = [
     path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),
     path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
     path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
-    path("runs/<slug:run>/batches/preview", mixing.PreviewView.as_view()),
-    path("runs/<slug:run>/mixing", mixing.MixingView.as_view()),
-    path("runs/<slug:run>/batches/<uuid:batch>/release", quarantine.ReleaseView.as_view()),
-    path("runs/<slug:run>/batches/<uuid:batch>/discard", quarantine.DiscardView.as_view()),
+    path("runs/<slug:run>/batches/preview", queues.PreviewView.as_view()),
+    path("runs/<slug:run>/mixing", queues.MixingView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/release", batches.ReleaseView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/discard", batches.DiscardView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>/items", queues.BatchItemsView.as_view()),
     path("runs/<slug:run>/push-rates", queues.PushRatesView.as_view()),
     path("runs/<slug:run>/queue", queues.QueueView.as_view()),
@@ -76,6 +76,6 @@ urlpatterns = [
     path("runs/<slug:run>/tensors/read", tensors.ReadTensorsView.as_view()),
     path("runs/<slug:run>/tensors/delete", tensors.DeleteTensorsView.as_view()),
     path("runs/<slug:run>/tensors/move", tensors.MoveTensorsView.as_view()),
-    path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
-    path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
+    path("runs/<slug:run>/ledger", queues.LedgerView.as_view()),
+    path("runs/<slug:run>/bias", queues.BiasView.as_view()),
 ]

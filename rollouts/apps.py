@@ -98,7 +98,7 @@ def _register_conditions() -> None:
 
 
 def _register_checks() -> None:
-    from buffer.batches.queries.queue_depth import count_running_with
+    from buffer.batches.queries.queues import count_running_with
     from rollouts import jobs
     from rollouts.control.queries.fleets import running_fragments
     from rollouts.curriculum.queries.curricula import check_language

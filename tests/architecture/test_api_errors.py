@@ -28,12 +28,10 @@ ELSEWHERE = (
 CAUGHT_INSIDE = {
     "AddressNotPublic",
     "BrokenFragment",
-    "ChunksMoved",
     "ClusterUnreachable",
     "EpisodeFailed",
     "FromAnotherEpoch",
     "FromTheFuture",
-    "GroupsMoved",
     "InvalidInferenceServers",
     "InvalidTask",
     "InvalidToolServers",

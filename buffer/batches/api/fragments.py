@@ -5,8 +5,8 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
+from buffer.batches import schemas as messages
 from buffer.batches.api.batches import BATCH_ANSWERS, LeasingView, acked
-from buffer.batches.schemas import batches as messages
 from buffer.batches.services.leases import TrainedBatch
 from buffer.items.rules.batches import batch_id_of
 from runs.access.api.permissions import scoped

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db.models.functions import Now
 
-from buffer.batches.queries.queue_depth import (
+from buffer.batches.queries.queues import (
     UnknownEnvironmentId,
     pause_rule,
     queued_by_environment_and_size,

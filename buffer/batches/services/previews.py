@@ -11,14 +11,14 @@ from django.db import connection, transaction
 
 from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
 from buffer.batches.rules.mixing import EnvironmentQueue, target_shares
-from buffer.batches.schemas.queues import EnvironmentMixing
-from buffer.batches.services.group_batches import by_name
+from buffer.batches.schemas import EnvironmentMixing
+from buffer.batches.services.expiry import drop_unservable
+from buffer.batches.services.forming import by_name
 from buffer.batches.services.planning import group_ids, plan_next, read_queues
 from buffer.items.models.items import Batch, MixingShare
 from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import BatchState
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.expiry import drop_unservable
 from runs.lifecycle.models.runs import Environment, Run
 from web.snapshots import read_on_snapshot
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from buffer.batches.queries.queues import QueueState, queue_state
 from buffer.batches.services.previews import Preview, preview_in_transaction
 from buffer.items.queries.counts import ledger_part
-from buffer.items.schemas.ledgers import LedgerPart
+from buffer.items.schemas import LedgerPart
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run
 from web.snapshots import read_on_snapshot

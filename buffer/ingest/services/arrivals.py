@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from django.db import connection
 from msgspec import Struct
 
-from buffer.ingest.rules.group_versions import drop_reason, version_of
 from buffer.ingest.rules.mixed_sizes import WaitingGroups
+from buffer.ingest.rules.versions import drop_reason, version_of
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.truncation import truncated
 from buffer.items.models.items import TrajectoryGroup
@@ -76,7 +76,11 @@ class Plan:
             epoch=self._epoch,
         )
         reason = drop_reason(
-            version, current=self._current, epoch=self._epoch, max_staleness=self._max_staleness
+            version,
+            version,
+            current=self._current,
+            epoch=self._epoch,
+            max_staleness=self._max_staleness,
         )
         if reason is None and self._drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE

@@ -9,6 +9,8 @@ import msgspec
 from django.db import transaction
 
 from buffer.ingest.rules import fragments as fragment_rules
+from buffer.ingest.rules.versions import drop_reason
+from buffer.ingest.schemas.bodies import InvalidPush, decode_envelope, invalid_push
 from buffer.ingest.services import backpressure
 from buffer.ingest.services.chunks import queue_whole_chunks
 from buffer.ingest.services.groups import RunNotAccepting
@@ -25,14 +27,14 @@ from buffer.payloads.services.contents import (
 )
 from buffer.payloads.services.eviction import keep_within_capacity
 from rolldeck import received_fragments
-from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentReceipt
+from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
+from runs.lifecycle.rules.versions import PolicyVersion
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row
-from web.rules.errors import FieldError, InvalidData
 
 # Rows are ordered, so that two pushes of the same fragments do not deadlock.
 _INSERT: Final = """
@@ -54,22 +56,13 @@ _INSERT: Final = """
 Encoded = bytes | memoryview
 
 
-class InvalidFragments(FieldError, InvalidData):
-    """A push is invalid; `field` is the path of the error."""
-
-
 def decode_push(body: bytes) -> list[tuple[Fragment, Encoded]]:
     """Return the validated fragments of a push with their bytes.
 
     Raises:
-        InvalidFragments: At the first value that does not match :mod:`rolldeck.wire`.
+        InvalidPush: At the first value that does not match :mod:`rolldeck.wire`.
     """
-    try:
-        push = received_fragments.decode_push(body)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise _invalid("", error) from error
-    if push.schema != SCHEMA_VERSION:
-        raise InvalidFragments("schema", f"is {push.schema}, must be {SCHEMA_VERSION}")
+    push = decode_envelope(received_fragments.decode_push, body)
     return [
         (decode_fragment(content, f"fragments[{index}]"), content)
         for index, content in enumerate(push.fragments)
@@ -80,24 +73,18 @@ def decode_fragment(content: Encoded, place: str) -> Fragment:
     """Return a validated fragment; `place` is its path in errors.
 
     Raises:
-        InvalidFragments: If it does not match :mod:`rolldeck.wire`.
+        InvalidPush: If it does not match :mod:`rolldeck.wire`.
     """
     try:
         fragment = received_fragments.decode_fragment(content)
         fragment_rules.check(fragment)
     except fragment_rules.BrokenFragment as error:
-        raise InvalidFragments(f"{place}.{error.field}", error.message) from error
+        raise InvalidPush(f"{place}.{error.field}", error.message) from error
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise _invalid(place, error) from error
+        raise invalid_push(place, error) from error
     if max(fragment.number >> 31, fragment.epoch, fragment.version_max) > (1 << 31) - 1:
-        raise InvalidFragments(place, "contains a number that is too large")
+        raise InvalidPush(place, "contains a number that is too large")
     return fragment
-
-
-def _invalid(place: str, error: Exception) -> InvalidFragments:
-    message, _, path = str(error).partition(" - at ")
-    steps = path.strip("`").removeprefix("$").lstrip(".")
-    return InvalidFragments(".".join(part for part in (place, steps) if part) or "body", message)
 
 
 @transaction.atomic(savepoint=False)
@@ -118,11 +105,13 @@ def accept_fragments(
     backpressure.check_room(
         run, ItemKind.FRAGMENTS, items=held.open_items, size_bytes=held.open_bytes
     )
+    current = PolicyVersion(run.epoch, run.policy_step)
     reasons = [
-        fragment_rules.drop_reason(
-            fragment,
+        drop_reason(
+            PolicyVersion(fragment.epoch, fragment.version_min),
+            PolicyVersion(fragment.epoch, fragment.version_max),
+            current=current,
             epoch=run.epoch,
-            policy_step=run.policy_step,
             max_staleness=run.max_staleness,
         )
         for fragment, _ in fragments

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from buffer.items.queries.counts import limits
 from buffer.items.rules.limits import MAX_TOKEN_ID
-from buffer.items.schemas.limits import LimitsAnswer
+from buffer.items.schemas import LimitsAnswer
 from runs.access.api.permissions import Known
 from web.http.bodies import answer
 from web.http.views import ApiView

@@ -11,7 +11,7 @@ from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGro
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, BatchState, ItemKind, ItemState
-from buffer.items.schemas.ledgers import KindLedger, LedgerPart
+from buffer.items.schemas import KindLedger, LedgerPart
 from runs.lifecycle.models.runs import Environment, Run
 from web import database
 from web.snapshots import snapshot

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.items.models.audits import LedgerAudit
+from buffer.items.models.items import LedgerAudit
 from buffer.items.queries.counts import CountRow, counts, sequences_ledger
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance, discrepancies
 from buffer.items.rules.states import ItemKind

@@ -44,16 +44,16 @@ _ADD_USES: Final = """
         -- for each id. Therefore the ids are an array, and the state expression has no index.
         FROM members WHERE f.id = ANY(ARRAY(SELECT id FROM members)) AND f.id = members.id
             AND COALESCE(f.state, '') = 'queued'
-        RETURNING f.id, f.state, f.version_min, f.environment, f.size_bytes,
+        RETURNING f.id, f.state, f.environment, f.size_bytes,
             members.place, members.weight
     ), noted AS (
         INSERT INTO buffer_batchuse (batch_id, item_id, position, importance_weight)
         SELECT %(batch)s, id, place, weight FROM taken
     )
-    SELECT version_min, environment, size_bytes, state FROM taken"""
+    SELECT environment, size_bytes, state FROM taken"""
 _ADD_USES_BY_KEY: Final = {False: _ADD_USES.format(key="id"), True: _ADD_USES.format(key="chunk")}
-# version_min, environment, size_bytes, state
-UsedRow = tuple[int, str, int, str]
+# environment, size_bytes, state
+UsedRow = tuple[str, int, str]
 
 
 def add_sampled_chunks(

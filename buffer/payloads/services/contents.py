@@ -18,6 +18,7 @@ from django.conf import settings
 from isal.isal_zlib import crc32  # 13 times as fast as zlib's
 
 from buffer.items.rules.states import ItemKind
+from buffer.items.services.tallies import TABLES
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
 from web.database import cursor
@@ -26,10 +27,6 @@ from web.rules.errors import ApiError
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"
 
-TABLES: Final = {
-    ItemKind.GROUPS: "buffer_trajectorygroup",
-    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
-}
 LOCATION: Final = 'codec, crc32, segment, object, "offset", size_bytes'
 """Columns of an item's row for a :class:`PayloadLocation`."""
 _PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes'

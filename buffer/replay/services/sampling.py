@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.fragment_batches import BatchFragment, create_batch
+from buffer.items.services.batch_rows import INSERT_BATCH, ItemsMoved, insert_batch
 from buffer.items.services.sample_counts import add_sampled_chunks
-from buffer.items.services.tallies import Changes, counted
+from buffer.items.services.tallies import MOVED, Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
 from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_ids
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.rules.versions import PolicyVersion
 from web import database
 
 # One row holds the metadata of all chunks, because fetching 100,000 rows takes longer than
@@ -40,6 +41,13 @@ _AVAILABLE: Final = """
     SELECT id FROM buffer_fragmentchunk
     WHERE id = ANY(%(ids)s::bigint[]) AND run_id + 0 = %(run)s AND epoch = %(epoch)s
         AND COALESCE(state, '') = 'queued' {heads}"""
+_CREATE: Final = f"""
+    WITH moved AS (
+        SELECT {MOVED[ItemKind.FRAGMENTS]}
+        FROM buffer_batchuse u JOIN buffer_fragmentchunk i ON i.id = u.item_id
+        WHERE u.batch_id = %(batch)s
+    ), {INSERT_BATCH}
+    SELECT * FROM made"""  # noqa: S608 made of constants
 _VALUES: Final = {
     "versions": "version_min::bigint",
     "environments": "hashtext(environment)::bigint",
@@ -58,17 +66,13 @@ class _Queued(NamedTuple):
     last_id: int | None
 
 
-class ChunksMoved(RuntimeError):
-    """Chunks of a run were evicted without its lock."""
-
-
 def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
     """Form and lease a batch of `count` sampled fragments; return None if there are too few.
 
     The caller holds the run's lock. The same state of a run gives the same batch.
 
     Raises:
-        ChunksMoved: If chunks were evicted without the lock.
+        ItemsMoved: If chunks were evicted without the lock.
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
@@ -85,7 +89,7 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
         return None
     batch = _create(run, trainer, sample, changes, sender=sender)
     if batch.items != count:
-        raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
+        raise ItemsMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
     return batch
 
@@ -174,11 +178,17 @@ def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sen
     )
     ended = [
         counted(run.epoch, size, environment)
-        for _, environment, size, state in rows
+        for environment, size, state in rows
         if state == ItemState.LEASED
     ]
     changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
-    members = [BatchFragment(version, environment, size) for version, environment, size, _ in rows]
-    return create_batch(
-        run, trainer, members, sender=sender, batch_id=batch_id, sampler=replay.sampler
+    return insert_batch(
+        _CREATE,
+        run,
+        trainer,
+        kind=ItemKind.FRAGMENTS,
+        sender=sender,
+        current=PolicyVersion(run.epoch, run.policy_step),
+        batch_id=batch_id,
+        sampler=replay.sampler,
     )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from django.db import DatabaseError, connection
 
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from rollouts.control.queries.fleets import fleet_state
 from runs.lifecycle.models.runs import Run
 

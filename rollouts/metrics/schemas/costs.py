@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from buffer.items.schemas.ledgers import KindLedger
+from buffer.items.schemas import KindLedger
 from web.rules.pages import Page
 
 

@@ -1,6 +1,6 @@
 """Amount of data that a run has processed, used as a chart axis."""
 
-from buffer.batches.queries.tokens import served_tokens_after
+from buffer.batches.queries.batches import served_tokens_after
 from rollouts.control.models.fleets import Fleet
 from rollouts.metrics.models.metrics import TokenTally
 from runs.lifecycle.models.runs import Run

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from django.core.management import call_command
 
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from buffer.items.models.items import Batch, TrajectoryGroup
 from config.seed import sample_runs
 from rollouts.control.models.fleets import LogRequest, Recording

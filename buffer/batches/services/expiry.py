@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import IntegerField, Q
 from django.db.models.functions import Coalesce, Now
 
+from buffer.batches.services.transitions import drop_fragments, drop_groups
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, DropReason, ItemKind, ItemState
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.transitions import drop_fragments, drop_groups
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
 from web import database

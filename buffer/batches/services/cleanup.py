@@ -7,11 +7,11 @@ from django.db import transaction
 from django.db.models import F, Q, Sum
 from django.db.models.functions import Now
 
+from buffer.batches.services.expiry import drop_epochs_except_current
+from buffer.batches.services.transitions import drop_fragments, drop_groups
 from buffer.items.models.items import Batch, Tally
 from buffer.items.rules.states import OPEN, UNSETTLED_BATCHES, BatchState, DropReason
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.expiry import drop_epochs_except_current
-from buffer.payloads.services.transitions import drop_fragments, drop_groups
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
