@@ -4,8 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from buffer.archive.jobs import run_archive_jobs
-from buffer.batches.services.cleanup import drop_other_epochs, settle_ended_runs
-from buffer.batches.services.expiry import drop_expired
+from buffer.batches.services.expiry import drop_expired, drop_other_epochs, settle_ended_runs
 from buffer.batches.services.lease_expiry import (
     acknowledge_final_batches,
     quarantine_repeated_expiries,

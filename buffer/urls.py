@@ -3,7 +3,7 @@
 from django.urls import path
 
 from buffer.archive.api import archives, group_exports
-from buffer.batches.api import batches, fragments, queues
+from buffer.batches.api import batches, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
 from buffer.inspect.api import (
@@ -46,8 +46,8 @@ urlpatterns = [
     path("runs/<slug:run>/fragments", fragment_lists.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>", fragment_lists.FragmentView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>/steps", fragment_lists.StepsView.as_view()),
-    path("runs/<slug:run>/fragments/fetch", fragments.FetchFragmentsView.as_view()),
-    path("runs/<slug:run>/fragments/ack", fragments.AckFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),
     path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
     path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from buffer.ingest.schemas.scored_data import ScoredData
+from buffer.ingest.schemas.groups import ScoredData
 from buffer.items.schemas import LedgerPart
 from rolldeck.wire import BatchHead
 from runs.lifecycle.schemas.runs import ActionReason

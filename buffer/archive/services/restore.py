@@ -33,10 +33,9 @@ from buffer.ingest.services.push_context import new_group_ids
 from buffer.ingest.services.push_storage import PushRows, insert_pushes
 from buffer.items.queries.withheld import SimulatedNotServed
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.tallies import Changes, Counted
+from buffer.items.services.tallies import TABLES, Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
-    TABLES,
     PayloadLocation,
     insert_contents,
     write_contents,

@@ -1,4 +1,4 @@
-"""API views of the queue, of push rates and of batch items."""
+"""API views of the queue, its mix and previews, the ledger, push rates and batch items."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -12,14 +12,12 @@ from msgspec import structs
 from rest_framework.request import Request
 
 from buffer.batches import schemas as messages
-from buffer.batches.api.batches import batch_row
-from buffer.batches.api.fragments import WrongKind
+from buffer.batches.api.batches import WrongKind, batch_row
 from buffer.batches.queries import bias
 from buffer.batches.queries.batches import ITEMS_AT_MOST, batch_and_items
 from buffer.batches.queries.rates import arrivals_of
 from buffer.batches.schemas import BatchItems, PushRateList, QueueAnswer
-from buffer.batches.services.previews import Preview, mixing, preview
-from buffer.batches.services.queue_snapshots import queue_snapshot
+from buffer.batches.services.previews import Preview, mixing, preview, queue_snapshot
 from buffer.items import schemas as ledger_answers
 from buffer.items.queries import counts, ledgers
 from buffer.items.rules.batches import BatchNotFound

@@ -1,4 +1,4 @@
-"""Items of a batch, without their bytes."""
+"""Batches of a run: their items, those of a period, and their tokens."""
 
 from bisect import bisect_right
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Queue state of a run: gates that pause producers, and queued items by environment."""
+"""Depth and state of a queue: items by environment, and the gates that pause producers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -10,8 +10,13 @@ from uuid import UUID
 from django.db import connection
 from django.db.models import Sum
 
-from buffer.batches.rules.pacing import Gate, is_over, staleness_gate, tolerance_gate
-from buffer.batches.rules.status_env import EnvironmentShare
+from buffer.batches.rules.pacing import (
+    EnvironmentShare,
+    Gate,
+    is_over,
+    staleness_gate,
+    tolerance_gate,
+)
 from buffer.batches.schemas import EnvironmentQueueRow, LimitSetter
 from buffer.items.models.items import Batch, Tally, TrajectoryGroup
 from buffer.items.queries.admission import (
@@ -19,7 +24,7 @@ from buffer.items.queries.admission import (
     kind_of,
     stored_amounts,
 )
-from buffer.items.queries.counts import _USES, counts
+from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import OPEN, BatchState, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
@@ -28,19 +33,9 @@ from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.registration import was_seen_recently
 from runs.lifecycle.rules.versions import batches_ahead
 from web import database
+from web.sql import statements_of
 
-_IS_BATCH_AVAILABLE: Final = """
-    SELECT t.id IS NULL OR r.trainer_started_at IS NULL
-    OR t.last_seen_at < statement_timestamp() - interval '5 seconds'
-    OR EXISTS (
-        SELECT FROM buffer_batch b
-        WHERE b.run_id = r.id AND NOT b.id = ANY(%(holding)s::uuid[])
-        AND (b.state = 'returned' OR (b.state = 'leased' AND b.trainer_id = t.id))
-    ) OR COALESCE(%(count)s::int, r.batch_size) <= (
-        SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND state = 'queued'
-    )
-    FROM runs_run r LEFT JOIN runs_trainer t ON t.run_id = r.id AND t.identity = %(identity)s
-    WHERE r.id = %(run)s"""
+SQL: Final = statements_of("buffer")
 
 
 class UnknownEnvironmentId(Exception):
@@ -146,7 +141,7 @@ def is_batch_available(
     """
     parameters = {"run": run_id, "identity": identity, "count": count, "holding": list(holding)}
     with database.cursor() as cursor:
-        row = cursor.execute(_IS_BATCH_AVAILABLE, parameters, prepare=True).fetchone()
+        row = cursor.execute(SQL["is_batch_available"], parameters, prepare=True).fetchone()
     return row is not None and bool(row[0])
 
 
@@ -202,7 +197,7 @@ def queue_part(run_id: int) -> QueueDepth | None:
 def uses_of(batch: Batch) -> list[tuple[int, float]]:
     """Return id and importance weight of each item of a sampled batch, in order."""
     with database.cursor() as cursor:
-        return cursor.execute(_USES, [batch.pk], prepare=True).fetchall()
+        return cursor.execute(SQL["uses_of_batch"], [batch.pk], prepare=True).fetchall()
 
 
 def batches(*, run_id: int, limit: int, before: int | None = None, state: str = "") -> list[Batch]:
@@ -234,21 +229,6 @@ def queue_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
 
 DRAIN_WINDOW: Final = timedelta(minutes=2)
 BATCHES_AT_MOST: Final = 500
-_OLDEST_GROUPS: Final = """
-    SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
-        WHERE run_id = %s AND COALESCE(env_id, -1) = e.id AND state = 'queued'
-        ORDER BY id LIMIT 1)
-    FROM unnest(%s::int[]) AS e(id)"""
-_OLDEST_WAITING: Final = """
-    SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
-        WHERE run_id = %s AND env_id = e.id AND state = 'waiting'
-        ORDER BY id LIMIT 1)
-    FROM unnest(%s::int[]) AS e(id)"""
-_OLDEST_FRAGMENTS: Final = """
-    SELECT e.name, (SELECT received_at FROM buffer_fragmentchunk
-        WHERE run_id = %s AND epoch = %s AND environment = e.name AND state = 'queued'
-        ORDER BY id LIMIT 1)
-    FROM unnest(%s::text[]) AS e(name)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +358,7 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
 def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
     """Return the arrival time of the oldest waiting group of each environment."""
     with connection.cursor() as cursor:
-        cursor.execute(_OLDEST_WAITING, [run.pk, env_ids])
+        cursor.execute(SQL["oldest_waiting_groups"], [run.pk, env_ids])
         return dict(cursor.fetchall())
 
 
@@ -389,7 +369,7 @@ def _oldest(
     with connection.cursor() as cursor:
         if kind is ItemKind.FRAGMENTS:
             names = [name for _, name in places]
-            cursor.execute(_OLDEST_FRAGMENTS, [run.pk, run.epoch, names])
+            cursor.execute(SQL["oldest_queued_fragments"], [run.pk, run.epoch, names])
         else:
-            cursor.execute(_OLDEST_GROUPS, [run.pk, [env_id for env_id, _ in places]])
+            cursor.execute(SQL["oldest_queued_groups"], [run.pk, [env_id for env_id, _ in places]])
         return dict(cursor.fetchall())

@@ -13,13 +13,9 @@ from buffer.items.services.locks import lock_run
 from buffer.items.services.sample_counts import confirm_sample
 from web.live.announcements import announce
 from web.rows import first_row
+from web.sql import statements_of
 
-_EARLIER: Final = """(
-    SELECT min(e.ordinal) FROM buffer_batch e
-    WHERE e.run_id = buffer_batch.run_id AND e.trainer_id = buffer_batch.trainer_id
-    AND e.state = 'leased' AND e.ordinal < buffer_batch.ordinal
-    AND e.leased_at < buffer_batch.leased_at)"""
-"""Ordinal of the first batch that the trainer received before another one and still holds."""
+SQL: Final = statements_of("buffer")
 
 
 @transaction.atomic
@@ -37,7 +33,7 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 def acknowledge_locked(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
     """Acknowledge a batch like :func:`acknowledge_batch`; the caller holds the run's lock."""
-    computed = {"earlier_ordinal": _EARLIER}
+    computed = {"earlier_ordinal": SQL["earlier_batch"]}
     batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id], computed=computed)
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")

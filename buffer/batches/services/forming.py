@@ -11,69 +11,27 @@ from buffer.items.models.items import Batch
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.batch_rows import INSERT_BATCH, ItemsMoved, insert_batch
-from buffer.items.services.tallies import COUNT_MOVED, MOVED, TABLES
+from buffer.items.services.batch_rows import ItemsMoved, insert_batch
+from buffer.items.services.tallies import MOVED, TABLES
 from buffer.payloads.services.contents import Reading
 from buffer.replay.services.sampling import form_of_sample
 from runs.config.rules.replay_config import replay_of
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 from web import database
+from web.sql import filled, statements_of
 
-# Leases and counts the items, creates the batch from them and increments the run's ordinal.
-_FORM: Final = """
-    WITH moved AS (
-        UPDATE {table} i
-        SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
-        FROM unnest(%(items)s::bigint[]) WITH ORDINALITY AS p(id, place)
-        -- An array, and a state expression without index: see `add_sampled_chunks`.
-        WHERE i.id = ANY(%(items)s::bigint[]) AND i.id = p.id AND i.run_id = %(run)s
-            AND COALESCE(i.state, '') = 'queued'
-        RETURNING {columns}
-    ), {batch}, {mixing} {count}
-    SELECT * FROM made"""
-_UPDATE_DEBTS: Final = """
-    unblocked AS (
-        UPDATE buffer_mixingshare SET blocks_since = NULL
-        WHERE run_id = %(run)s AND blocks_since IS NOT NULL AND env_id <> ALL(%(env_ids)s::int[])
-    ), mixed AS (
-        INSERT INTO buffer_mixingshare AS m (run_id, env_id, sequences, debt, target)
-        SELECT %(run)s, *
-        FROM unnest(%(env_ids)s::int[], %(taken)s::bigint[], %(debts)s::float8[],
-                    %(targets)s::float8[])
-        ON CONFLICT (run_id, env_id) DO UPDATE
-        SET sequences = m.sequences + excluded.sequences, debt = excluded.debt,
-            target = excluded.target, blocks_since = NULL
-    ),"""
+SQL: Final = statements_of("buffer")
+
 _FORM_OF: Final = {
-    kind: _FORM.format(
+    kind: filled(
+        SQL["form_batch"],
         table=TABLES[kind],
         columns=MOVED[kind],
-        batch=INSERT_BATCH,
-        mixing=_UPDATE_DEBTS if kind is ItemKind.GROUPS else "",
-        count=COUNT_MOVED,
+        mixing=SQL["update_debts"] if kind is ItemKind.GROUPS else "",
     )
     for kind in ItemKind
 }
-_OLDEST: Final = """
-    SELECT id FROM buffer_fragmentchunk
-    WHERE run_id = %s AND epoch = %s AND state = 'queued' ORDER BY id LIMIT %s"""
-_RECORD_WAITING: Final = """
-    WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
-        UPDATE buffer_mixingshare SET blocks_since = NULL
-        WHERE run_id = %(run)s AND blocks_since IS NOT NULL
-        AND env_id NOT IN (SELECT env_id FROM waits)
-    )
-    INSERT INTO buffer_mixingshare (run_id, env_id, sequences, debt, target, blocks_since)
-    SELECT %(run)s, env_id, 0, 0, 0, %(since)s FROM waits
-    ON CONFLICT (run_id, env_id) DO UPDATE SET blocks_since = excluded.blocks_since"""
-
-
-_SUBTRACT_SHARES: Final = """
-    UPDATE buffer_mixingshare m SET sequences = m.sequences - c.value::bigint
-    FROM buffer_batch b, jsonb_each_text(b.composition) AS c
-    WHERE b.id = %s AND m.run_id = b.run_id
-    AND m.env_id = COALESCE(NULLIF(c.key, '')::int, -1)"""
 
 
 def form_and_lease(
@@ -140,7 +98,9 @@ def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -
     if queued_fragments(run.pk, run.epoch) < count:
         return None
     with database.cursor() as cursor:
-        rows = cursor.execute(_OLDEST, [run.pk, run.epoch, count], prepare=True).fetchall()
+        rows = cursor.execute(
+            SQL["oldest_fragments"], [run.pk, run.epoch, count], prepare=True
+        ).fetchall()
     if len(rows) < count:
         return None
     ids = [item_id for (item_id,) in rows]
@@ -172,7 +132,7 @@ def _lease(
 def subtract_shares(batch: Batch) -> None:
     """Subtract the sequences of a dropped batch from the shares of its environments."""
     with connection.cursor() as cursor:
-        cursor.execute(_SUBTRACT_SHARES, [batch.pk])
+        cursor.execute(SQL["subtract_shares"], [batch.pk])
 
 
 def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
@@ -185,7 +145,7 @@ def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
         "since": refused.blocked_since,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_RECORD_WAITING, waits)
+        cursor.execute(SQL["record_waiting"], waits)
 
 
 def by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:

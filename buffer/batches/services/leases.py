@@ -38,31 +38,12 @@ from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row, row_of, rows
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
-
-# Raw SQL, because each batch needs these queries while a trainer waits, and Django takes longer to
-# build them than PostgreSQL to run them.
-_LEASE: Final = """
-    UPDATE buffer_batch
-    SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
-        leased_at = statement_timestamp(),
-        lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
-        sender = %(sender)s,
-        sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
-        delivered_at = NULL
-    WHERE id = %(batch)s
-    RETURNING fence, leased_at, lease_expires_at, sending_since"""
-_RENEW: Final = """
-    UPDATE buffer_batch
-    SET state = 'leased', lease_expires_at = statement_timestamp() + make_interval(secs => %s)
-    WHERE id = ANY(%s)"""
-_DELIVERED: Final = """
-    UPDATE buffer_batch
-    SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
-    WHERE id = %s AND fence = %s"""
-"""A trainer may acknowledge a batch before its delivery is recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +188,7 @@ def _renew(run: Run, batch_ids: list[UUID]) -> None:
     if not batch_ids:
         return
     with database.cursor() as cursor:
-        cursor.execute(_RENEW, [run.lease_seconds, batch_ids], prepare=True)
+        cursor.execute(SQL["renew_leases"], [run.lease_seconds, batch_ids], prepare=True)
 
 
 def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
@@ -274,7 +255,7 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
         "sender": sender,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_LEASE, fields)
+        cursor.execute(SQL["lease_again"], fields)
         batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
             cursor.fetchone()
         )
@@ -366,7 +347,7 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
 def record_delivered(*, batch_id: UUID, fence: int) -> None:
     """Record that the answer with this lease was sent completely."""
     with database.cursor() as cursor:
-        cursor.execute(_DELIVERED, [batch_id, fence], prepare=True)
+        cursor.execute(SQL["record_delivery"], [batch_id, fence], prepare=True)
 
 
 def record_interrupted(*, batch_id: UUID, fence: int) -> None:

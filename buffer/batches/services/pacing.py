@@ -12,8 +12,14 @@ from buffer.batches.queries.queues import (
     queued_by_environment_and_size,
     shares_of_environments,
 )
-from buffer.batches.rules.pacing import ended, held, is_over, paced
-from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
+from buffer.batches.rules.pacing import (
+    EnvironmentStatus,
+    ended,
+    environment_status,
+    held,
+    is_over,
+    paced,
+)
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.registration import SEEN_EVERY

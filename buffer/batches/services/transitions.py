@@ -6,35 +6,21 @@ from typing import Any, Final
 from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
 from buffer.items.services.sample_counts import return_sample
-from buffer.items.services.tallies import COUNT_MOVED, COUNTED, MOVED, TABLES, Changes, counted
+from buffer.items.services.tallies import COUNTED, MOVED, TABLES, Changes, counted
 from buffer.payloads.services.eviction import evict
 from web import database
+from web.sql import filled, statements_of
 
-# Moves and counts the items of a batch that is not sampled.
-_MOVE: Final = """
-    moved AS (
-        UPDATE {table} i SET state = %(to)s::text, drop_reason = %(reason)s::text,
-            batch_id = CASE WHEN %(to)s::text <> 'queued' THEN batch_id END,
-            position = CASE WHEN %(to)s::text <> 'queued' THEN position END
-        WHERE batch_id = %(batch)s AND state = %(source)s::text
-        AND (%(only)s::int[] IS NULL OR position = ANY(%(only)s::int[]))
-        RETURNING {columns}
-    ), {count}
-    SELECT COUNT(*) FROM moved"""
+SQL: Final = statements_of("buffer")
+
 _MOVE_OF: Final = {
-    kind: _MOVE.format(table=TABLES[kind], columns=MOVED[kind], count=COUNT_MOVED)
-    for kind in ItemKind
+    kind: filled(SQL["move_items"], table=TABLES[kind], columns=MOVED[kind]) for kind in ItemKind
 }
-_CONFIRM: Final = """
-    confirmed AS (
-        UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
-        WHERE id = %(batch)s AND state IN ('leased', 'returned', 'quarantined')
-    ), """
 
 
 def confirm_items(batch: Batch, *, source: ItemState) -> None:
     """Settle a batch that is not sampled, and its items in `source`, as trained on."""
-    _move(batch, source, ItemState.SERVED, before=_CONFIRM)
+    _move(batch, source, ItemState.SERVED, before=SQL["confirm_batch"])
 
 
 def quarantine_items(batch: Batch) -> None:

@@ -20,7 +20,7 @@ from buffer.ingest.services.groups import RunNotAccepting, accept_groups
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import limits
+from buffer.items.queries.counts import server_limits
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE, FragmentReceipt, GroupsReceipt
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import scoped
@@ -87,7 +87,7 @@ def _decoded(request: Request, run: Run) -> list[Group]:
     decode = decode_json_push if is_json else decode_push
     return decode(
         request.body,
-        limits=limits(),
+        limits=server_limits(),
         lenient=run.lenient,
         advantages=run.advantages,
     )

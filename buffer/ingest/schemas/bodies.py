@@ -47,7 +47,9 @@ class InvalidPush(FieldError, InvalidData):
 class _Envelope(Protocol):
     """A push of encoded items."""
 
-    schema: int
+    @property
+    def schema(self) -> int:
+        """Version of the wire format."""
 
 
 E = TypeVar("E", bound=_Envelope)

@@ -18,7 +18,7 @@ from buffer.ingest.services.groups import accept_groups, changes_of, check_accep
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_of
 from buffer.ingest.services.push_storage import PushRows, store_pushes
-from buffer.items.queries.counts import limits
+from buffer.items.queries.counts import server_limits
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce
 
@@ -202,7 +202,7 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     push.claim.run_id = run.pk
     push.claim.check_client()
     group = push.group = decode_group(
-        push.body, limits=limits(), lenient=run.lenient, advantages=run.advantages
+        push.body, limits=server_limits(), lenient=run.lenient, advantages=run.advantages
     )
     check_accepts(run)
     if not group.sequences or not context.suffices([group]) or context.is_partial(group):

@@ -11,37 +11,14 @@ import msgspec
 from django.db import transaction
 
 from buffer.ingest.services.arrivals import Arrival, Receipt
-from buffer.ingest.services.idempotency import CLAIMS, Claim, claims_params
+from buffer.ingest.services.idempotency import Claim, claims_params
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.tallies import COUNT_PUSHES, Changes
+from buffer.items.services.tallies import Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents
 from web import database
+from web.sql import statements_of
 
-_INSERT: Final = f"""
-    WITH pushes AS (
-        SELECT * FROM json_to_recordset(%(pushes)s) AS p(
-            push int, received_at timestamptz, producer text, fingerprint text, receipt jsonb)),
-    claimed AS ({CLAIMS}),
-    stored_pushes AS (
-        SELECT push, received_at, producer, claimed.id AS claim
-        FROM pushes LEFT JOIN claimed ON claimed.fingerprint = decode(pushes.fingerprint, 'hex')
-        WHERE pushes.fingerprint IS NULL OR claimed.id IS NOT NULL),
-    stored AS (
-        INSERT INTO buffer_trajectorygroup
-            (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
-             sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
-             size_bytes, codec, crc32, segment, object, "offset", origin)
-        SELECT %(run)s, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
-             sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
-             size_bytes, codec, crc32, segment, object, "offset", origin
-        FROM json_to_recordset(%(rows)s) AS r(
-            push int, id bigint, state text, drop_reason text, epoch int, policy_step int,
-            env_id int, sequences int, tokens bigint, longest_tokens int, score_mean float8,
-            score_min float8, score_max float8, score_std float8, size_bytes int,
-            codec text, crc32 bigint, segment int, object text, "offset" bigint, origin text)
-        JOIN stored_pushes USING (push) ORDER BY id),
-    {COUNT_PUSHES}
-    SELECT push, claim FROM stored_pushes"""  # noqa: S608 made of constants
+SQL: Final = statements_of("buffer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +70,7 @@ def insert_pushes(run_id: int, pushes: Sequence[PushRows]) -> list[bool]:
         ),
     }
     with database.cursor() as cursor:
-        stored = dict(cursor.execute(_INSERT, params, prepare=True).fetchall())
+        stored = dict(cursor.execute(SQL["insert_groups"], params, prepare=True).fetchall())
     for number, claim_id in stored.items():
         claim = pushes[number].claim
         if claim is not None:

@@ -1,4 +1,4 @@
-"""Models of batches, groups, fragments and their counts."""
+"""Models of batches, groups, fragments, their uses and counts, and audits of the counts."""
 
 import uuid
 

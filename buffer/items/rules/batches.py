@@ -1,4 +1,4 @@
-"""Ids of batches, and errors about them."""
+"""Ids of batches, and refusals of requests for them and of their acknowledgements."""
 
 from uuid import UUID
 

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from typing import Any, Final
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
@@ -11,37 +11,6 @@ from buffer.items.rules.states import BatchState, ItemKind
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.versions import PolicyVersion
 from web import database
-
-INSERT_BATCH: Final = """
-    stepped AS (
-        UPDATE runs_run SET served_steps = %(ordinal)s WHERE id = %(run)s
-    ), made AS (
-        INSERT INTO buffer_batch
-            (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
-             lease_expires_at, sender, sending_since, lease_expiries, sampler, shares, items,
-             sequences, size_bytes, tokens, longest_tokens, composition, staleness)
-        SELECT %(batch)s, %(run)s, %(kind)s, %(ordinal)s, 'leased', %(epoch)s, %(policy_step)s,
-            %(trainer)s, 1, statement_timestamp(),
-            statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s::text,
-            CASE WHEN %(sender)s::text <> '' THEN statement_timestamp() END, 0, %(sampler)s,
-            %(shares)s, COUNT(*), COALESCE(SUM(sequences), 0), COALESCE(SUM(size_bytes), 0),
-            COALESCE(SUM(tokens), 0), COALESCE(MAX(longest_tokens), 0),
-            COALESCE(%(composition)s::jsonb, (
-                SELECT jsonb_object_agg(environment, items) FROM (
-                    SELECT environment, COUNT(*) AS items FROM moved GROUP BY 1
-                ) AS e
-            ), '{}'), (
-                SELECT COALESCE(jsonb_object_agg(behind, items), '{}') FROM (
-                    SELECT GREATEST(%(current_step)s - policy_step, 0) AS behind, COUNT(*) AS items
-                    FROM moved WHERE epoch = %(current_epoch)s AND policy_step IS NOT NULL
-                    GROUP BY 1
-                ) AS b
-            )
-        FROM moved
-        RETURNING leased_at, lease_expires_at, sending_since, items, sequences, size_bytes,
-            tokens, longest_tokens, composition, staleness
-    )"""
-"""CTEs that make a batch from its items in the CTE ``moved``, as the run's next ordinal."""
 
 
 class ItemsMoved(RuntimeError):
@@ -65,7 +34,7 @@ def insert_batch(
     """Create a batch with the run's next ordinal, leased to a trainer.
 
     Args:
-        statement: Statement with the CTEs ``moved`` and :data:`INSERT_BATCH`.
+        statement: Statement with the CTEs ``moved`` and `insert_batch`.
         run: The run.
         trainer: The trainer that gets the batch.
         kind: Kind of the items.

@@ -14,8 +14,12 @@ from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED
 from buffer.items.rules.states import ItemKind, ItemState
 from web import database
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 SHARDS: Final = 8
+"""Rows of each count; `add_changes` chooses one by the process of the database."""
 _QUEUES: Final = frozenset({ItemState.QUEUED, ItemState.WAITING})
 
 TABLES: Final = {
@@ -29,43 +33,7 @@ MOVED: Final = {
     ItemKind.FRAGMENTS: """i.epoch, NULL::int AS env_id, i.environment, 1 AS sequences,
         i.size_bytes, 0 AS tokens, 0 AS longest_tokens, i.version_min AS policy_step""",
 }
-"""Columns of a row ``i`` for the CTE ``moved`` of :data:`COUNT_MOVED` and of new batches."""
-_KEY: Final = "state, reason, epoch, env_id, environment, size"
-_COUNTS: Final = """
-    state text, reason text, epoch int, env_id int, environment text, size int,
-    items bigint, sequences bigint, size_bytes bigint"""
-_ADD: Final = f"""
-    INSERT INTO buffer_tally AS t
-        (run_id, kind, state, reason, epoch, env_id, environment, size, shard,
-         items, sequences, size_bytes)
-    SELECT %(run)s, %(kind)s, {_KEY}, pg_backend_pid() %% {SHARDS},
-        SUM(items), SUM(sequences), SUM(size_bytes)
-    FROM changes GROUP BY {_KEY} ORDER BY {_KEY}
-    ON CONFLICT (run_id, kind, state, reason, epoch, env_id, environment, size, shard)
-    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
-        size_bytes = t.size_bytes + excluded.size_bytes"""  # noqa: S608 made of constants
-_COUNT: Final = f"""
-    WITH changes AS (SELECT * FROM json_to_recordset(%(counts)s) AS c({_COUNTS})) {_ADD}"""  # noqa: S608
-COUNT_PUSHES: Final = f"""
-    changes AS (
-        SELECT c.* FROM json_to_recordset(%(counts)s) AS c(push int, {_COUNTS})
-        JOIN stored_pushes USING (push)
-    ), counted AS ({_ADD})"""  # noqa: S608
-"""CTEs that add the counts of the pushes in the CTE ``stored_pushes``."""
-COUNT_MOVED: Final = f"""
-    changes AS (
-        SELECT f.state, f.reason, m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}) AS env_id,
-            m.environment, f.sign AS items, f.sign * m.sequences AS sequences,
-            f.sign * m.size_bytes::bigint AS size_bytes,
-            CASE WHEN %(kind)s = '{ItemKind.GROUPS}'
-                    AND f.state IN ('{ItemState.QUEUED}', '{ItemState.WAITING}')
-                THEN m.sequences ELSE 0 END AS size
-        FROM moved m CROSS JOIN (
-            VALUES (%(source)s::text, '', -1), (%(to)s::text, %(reason)s::text, 1)
-        ) AS f(state, reason, sign)
-    ), counted AS ({_ADD})"""  # noqa: S608
-"""CTEs that count the items of the CTE ``moved`` from ``source`` to ``to``, as
-:meth:`Changes.move` does, without a round trip."""
+"""Columns of a row ``i`` for the CTE ``moved`` of `count_moved` and of new batches."""
 
 
 class Counted(NamedTuple):
@@ -170,4 +138,4 @@ class Changes:
         if not self._items:
             return
         with database.cursor() as cursor:
-            cursor.execute(_COUNT, self.params(), prepare=True)
+            cursor.execute(SQL["count_changes"], self.params(), prepare=True)

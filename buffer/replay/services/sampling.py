@@ -8,46 +8,20 @@ from numpy.typing import NDArray
 
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.batch_rows import INSERT_BATCH, ItemsMoved, insert_batch
+from buffer.items.services.batch_rows import ItemsMoved, insert_batch
 from buffer.items.services.sample_counts import add_sampled_chunks
-from buffer.items.services.tallies import MOVED, Changes, counted
+from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
 from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_ids
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.versions import PolicyVersion
 from web import database
+from web.sql import filled, statements_of
 
-# One row holds the metadata of all chunks, because fetching 100,000 rows takes longer than
-# sampling them.
-_LOAD: Final = """
-    SELECT array_agg(c.id), {values} FROM (
-        SELECT id, {value} AS value FROM buffer_fragmentchunk
-        WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
-    ) c"""
+SQL: Final = statements_of("buffer")
+
 _HEADS: Final = "AND chunk = id"
-# Before the first ANALYZE, the planner expects few queued rows and would scan all of them for the
-# ends and for each id. Therefore the ends are ordered, and only the primary key fits the ids.
-_QUEUED: Final = """
-    SELECT COALESCE(SUM(items), 0)::bigint,
-        (SELECT id FROM buffer_fragmentchunk
-         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1),
-        (SELECT id FROM buffer_fragmentchunk
-         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-         ORDER BY id DESC LIMIT 1)
-    FROM buffer_tally
-    WHERE run_id = %(run)s AND kind = 'fragments' AND state = 'queued' AND epoch = %(epoch)s"""
-_AVAILABLE: Final = """
-    SELECT id FROM buffer_fragmentchunk
-    WHERE id = ANY(%(ids)s::bigint[]) AND run_id + 0 = %(run)s AND epoch = %(epoch)s
-        AND COALESCE(state, '') = 'queued' {heads}"""
-_CREATE: Final = f"""
-    WITH moved AS (
-        SELECT {MOVED[ItemKind.FRAGMENTS]}
-        FROM buffer_batchuse u JOIN buffer_fragmentchunk i ON i.id = u.item_id
-        WHERE u.batch_id = %(batch)s
-    ), {INSERT_BATCH}
-    SELECT * FROM made"""  # noqa: S608 made of constants
 _VALUES: Final = {
     "versions": "version_min::bigint",
     "environments": "hashtext(environment)::bigint",
@@ -96,7 +70,9 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
 
 def _queued(run: Run) -> _Queued:
     with database.cursor() as cursor:
-        row = cursor.execute(_QUEUED, {"run": run.pk, "epoch": run.epoch}, prepare=True).fetchone()
+        row = cursor.execute(
+            SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
+        ).fetchone()
     return _Queued(0, None, None) if row is None else _Queued(*row)
 
 
@@ -133,7 +109,7 @@ def _uniform(
     heads = _HEADS if replay.fragments_per_chunk > 1 else ""
     with database.cursor() as cursor:
         rows = cursor.execute(
-            _AVAILABLE.format(heads=heads).encode(),
+            filled(SQL["available_chunks"], heads=heads).encode(),
             {"run": run.pk, "epoch": run.epoch, "ids": candidates},
             prepare=True,
         ).fetchall()
@@ -144,7 +120,8 @@ def _uniform(
 def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:
     """Return the chunks to sample from, with one query."""
     needs = NEEDS.get(replay.sampler)
-    query = _LOAD.format(
+    query = filled(
+        SQL["load_chunks"],
         value=_VALUES[needs] if needs else "NULL",
         values="array_agg(c.value)" if needs else "NULL",
         heads=_HEADS if replay.fragments_per_chunk > 1 else "",
@@ -183,7 +160,7 @@ def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sen
     ]
     changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
     return insert_batch(
-        _CREATE,
+        SQL["create_sampled_batch"],
         run,
         trainer,
         kind=ItemKind.FRAGMENTS,

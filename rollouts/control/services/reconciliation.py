@@ -13,7 +13,7 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from buffer.batches.services.cleanup import drop_open
+from buffer.batches.services.expiry import drop_open
 from buffer.items.rules.states import DropReason
 from rollouts.control.models.fleets import Fleet
 from rollouts.control.queries.fleets import fleet_view

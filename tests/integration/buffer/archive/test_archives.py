@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from buffer.archive.rules import Window, window
-from buffer.batches.services.cleanup import drop_open
+from buffer.batches.services.expiry import drop_open
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_push
 from buffer.ingest.services.fragments import accept_fragments, decode_push

@@ -8,8 +8,8 @@ from django.db.models.functions import Now
 from buffer import jobs
 from buffer.batches.services import leases
 from buffer.batches.services.acknowledgements import acknowledge_batch
-from buffer.batches.services.cleanup import drop_open
 from buffer.batches.services.corruption import contents_of
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.lease_expiry import NotQuarantined, release
 from buffer.batches.services.leases import Lease, held_by
 from buffer.ingest.schemas.groups_json import decode_group

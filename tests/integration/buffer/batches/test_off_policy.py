@@ -9,7 +9,7 @@ from django.test import Client
 from buffer import jobs
 from buffer.batches.queries.queues import queue_depth
 from buffer.batches.services.acknowledgements import acknowledge_batch
-from buffer.batches.services.cleanup import drop_open
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from django.db import connection, transaction
 
-from buffer.batches.services.cleanup import drop_open
+from buffer.batches.services.expiry import drop_open
 from buffer.followers import queries, services
 from buffer.followers.models import Follower
 from buffer.followers.rules import InvalidCursor

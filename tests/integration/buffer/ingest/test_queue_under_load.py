@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from buffer import jobs
 from buffer.batches.queries.queues import is_batch_available, is_drained
 from buffer.batches.services.acknowledgements import acknowledge_batch
-from buffer.batches.services.cleanup import drop_open
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch, lease_for_atropos, record_delivered
 from buffer.batches.services.senders import is_alive, this_process
 from buffer.ingest.schemas.groups_json import decode_group

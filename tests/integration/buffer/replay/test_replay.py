@@ -10,7 +10,7 @@ from django.db import connection
 
 from buffer.batches.queries.queues import uses_of
 from buffer.batches.services import leases
-from buffer.batches.services.cleanup import drop_open, drop_other_epochs
+from buffer.batches.services.expiry import drop_open, drop_other_epochs
 from buffer.items.models.items import FragmentChunk
 from buffer.items.queries.counts import queued_fragments
 from buffer.items.rules.batches import LeaseLost
