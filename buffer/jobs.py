@@ -4,6 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from buffer.archive.jobs import run_archive_jobs
+from buffer.batches.services.expiry import drop_expired, drop_other_epochs, settle_ended_runs
 from buffer.batches.services.lease_expiry import (
     acknowledge_final_batches,
     quarantine_repeated_expiries,
@@ -13,8 +14,6 @@ from buffer.capture.services import delete_old_captures
 from buffer.ingest.services.idempotency import delete_old_keys, delete_old_pushes
 from buffer.inspect.services import digests
 from buffer.items.services import audits
-from buffer.payloads.services.cleanup import drop_other_epochs, settle_ended_runs
-from buffer.payloads.services.expiry import drop_expired
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import rotate_segment
 from buffer.tensors.services import remove_unused_objects

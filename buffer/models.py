@@ -5,16 +5,16 @@ from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
 from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
-from buffer.items.models.audits import LedgerAudit
 from buffer.items.models.items import (
     Batch,
+    BatchUse,
     FragmentChunk,
     Item,
+    LedgerAudit,
     MixingShare,
     Tally,
     TrajectoryGroup,
 )
-from buffer.items.models.uses import BatchUse
 from buffer.payloads.models import Payload, Segment
 from buffer.tensors.models import StoredTensor, TensorObject
 

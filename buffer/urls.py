@@ -3,7 +3,7 @@
 from django.urls import path
 
 from buffer.archive.api import archives, group_exports
-from buffer.batches.api import batches, fragments, ledger, mixing, quarantine, queues
+from buffer.batches.api import batches, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
 from buffer.inspect.api import (
@@ -44,15 +44,15 @@ urlpatterns = [
     path("runs/<slug:run>/fragments", fragment_lists.FragmentsView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>", fragment_lists.FragmentView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>/steps", fragment_lists.StepsView.as_view()),
-    path("runs/<slug:run>/fragments/fetch", fragments.FetchFragmentsView.as_view()),
-    path("runs/<slug:run>/fragments/ack", fragments.AckFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
+    path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),
     path("runs/<slug:run>/batches", batches.BatchesView.as_view()),
     path("runs/<slug:run>/batches/next", batches.NextBatchView.as_view()),
-    path("runs/<slug:run>/batches/preview", mixing.PreviewView.as_view()),
-    path("runs/<slug:run>/mixing", mixing.MixingView.as_view()),
-    path("runs/<slug:run>/batches/<uuid:batch>/release", quarantine.ReleaseView.as_view()),
-    path("runs/<slug:run>/batches/<uuid:batch>/discard", quarantine.DiscardView.as_view()),
+    path("runs/<slug:run>/batches/preview", queues.PreviewView.as_view()),
+    path("runs/<slug:run>/mixing", queues.MixingView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/release", batches.ReleaseView.as_view()),
+    path("runs/<slug:run>/batches/<uuid:batch>/discard", batches.DiscardView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>/items", queues.BatchItemsView.as_view()),
     path("runs/<slug:run>/push-rates", queues.PushRatesView.as_view()),
     path("runs/<slug:run>/queue", queues.QueueView.as_view()),
@@ -74,6 +74,6 @@ urlpatterns = [
     path("runs/<slug:run>/tensors/read", tensors.ReadTensorsView.as_view()),
     path("runs/<slug:run>/tensors/delete", tensors.DeleteTensorsView.as_view()),
     path("runs/<slug:run>/tensors/move", tensors.MoveTensorsView.as_view()),
-    path("runs/<slug:run>/ledger", ledger.LedgerView.as_view()),
-    path("runs/<slug:run>/bias", ledger.BiasView.as_view()),
+    path("runs/<slug:run>/ledger", queues.LedgerView.as_view()),
+    path("runs/<slug:run>/bias", queues.BiasView.as_view()),
 ]

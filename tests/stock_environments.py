@@ -8,8 +8,7 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from buffer.batches.rules.pacing import is_over, paced
-from buffer.batches.rules.status_env import EnvironmentShare, environment_status
+from buffer.batches.rules.pacing import EnvironmentShare, environment_status, is_over, paced
 from rolldeck.pacing import PauseRule
 
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from buffer.ingest.schemas.scored_data import ScoredData
+from buffer.ingest.schemas.groups import ScoredData
 
 
 class Message(Struct, frozen=True, kw_only=True):

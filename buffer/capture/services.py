@@ -19,7 +19,7 @@ from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
-from buffer.items.queries.counts import limits
+from buffer.items.queries.counts import server_limits
 from rolldeck.advantages import RULES
 from rolldeck.captures import Answer, CallPush, ScoreReceipt
 from runs.events.services import record_event
@@ -305,7 +305,7 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
     try:
         return decode_group(
             msgspec.json.encode(content),
-            limits=limits(),
+            limits=server_limits(),
             lenient=run.lenient,
             advantages=run.advantages,
         )

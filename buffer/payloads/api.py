@@ -4,7 +4,6 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from buffer.payloads import queries as payloads
 from buffer.payloads.models import Segment
 from buffer.payloads.schemas import SegmentList, SegmentRow
 from runs.access.api.permissions import Admins
@@ -30,11 +29,19 @@ class SegmentsView(ApiView):
         Newest first; sizes may be a few seconds old.
         """
         page = page_of(request, int, default=200, most=2000)
-        found = payloads.segments(before=page.after, limit=page.limit + 1)
-        segments, cursor = page.cut(found, lambda segment: segment.number)
-        return answer(SegmentList(results=[_row(one) for one in segments], next=cursor))
+        found = segments(before=page.after, limit=page.limit + 1)
+        rows, cursor = page.cut(found, lambda segment: segment.number)
+        return answer(SegmentList(results=[_row(one) for one in rows], next=cursor))
 
 
 def _row(segment: Segment) -> SegmentRow:
     names = SegmentRow.__struct_fields__
     return SegmentRow(**{name: getattr(segment, name) for name in names})
+
+
+def segments(*, before: int | None, limit: int) -> list[Segment]:
+    """Return the payload segments, newest first, older than the segment numbered `before`."""
+    found = Segment.objects.order_by("-number")
+    if before is not None:
+        found = found.filter(number__lt=before)
+    return list(found[:limit])

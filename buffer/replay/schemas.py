@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from buffer.ingest.schemas.scored_data import ScoredData
+from buffer.ingest.schemas.groups import ScoredData
 from rolldeck.wire import FollowHead
 from web.rules.pages import Page
 

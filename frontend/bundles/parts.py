@@ -25,7 +25,7 @@ from buffer.items.queries import ledgers
 from buffer.items.queries.counts import ledger
 from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
-from buffer.items.schemas.ledgers import KindLedger
+from buffer.items.schemas import KindLedger
 from buffer.payloads.services.contents import PayloadMissing
 from frontend.bundles import page
 from rolldeck.groups import GroupArrays

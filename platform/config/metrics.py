@@ -12,7 +12,7 @@ from django.db.models import Count
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from buffer.items.queries import counts as queries_counts
 from buffer.items.rules.states import ItemKind
 from rollouts.control.queries.fleets import weights_transfers

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from django.utils import timezone
 
-from buffer.batches.queries import queue_depth
-from buffer.batches.queries.queue_activity import queue_activity
+from buffer.batches.queries import queues
 from buffer.inspect.api.newest import newest_part
 from buffer.inspect.queries import token_text
 from buffer.items.queries.counts import ledger_part
@@ -85,7 +84,7 @@ def fill() -> None:
     """Fill the tables of the packages below."""
     parts.PARTS.update(
         run=run_part,
-        queue=queue_depth.queue_part,
+        queue=queues.queue_part,
         ledger=ledger_part,
         newest=newest_part,
         fleet=fleet_part,
@@ -111,7 +110,7 @@ def fill() -> None:
         }
     )
     parts.OWN_PARTS.update(session=session_part, notice=notice_part)
-    parts.RUN_ACTIVITY[:] = [queue_activity, fleet_activity, ingest_activity]
+    parts.RUN_ACTIVITY[:] = [queues.queue_activity, fleet_activity, ingest_activity]
     run_table.SORTS.update(
         {
             "rate": run_table.Sort("by_rate", float, run_activity.rate_for_lists),
@@ -120,6 +119,6 @@ def fill() -> None:
         }
     )
     token_text.READERS[:] = [token_pieces]
-    queue_depth.RUNNING_COUNTERS[:] = [running_fragments]
+    queues.RUNNING_COUNTERS[:] = [running_fragments]
     run_configs.CONFIG_CHECKS[:] = [check_language, refuse_denied]
     changes.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]

@@ -26,12 +26,10 @@ ELSEWHERE = (
 CAUGHT_INSIDE = {
     "AddressNotPublic",
     "BrokenFragment",
-    "ChunksMoved",
     "ClusterUnreachable",
     "EpisodeFailed",
     "FromAnotherEpoch",
     "FromTheFuture",
-    "GroupsMoved",
     "InvalidInferenceServers",
     "InvalidTask",
     "InvalidToolServers",

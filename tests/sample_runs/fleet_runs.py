@@ -8,11 +8,11 @@ import numpy as np
 from django.core.files.base import ContentFile
 
 from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import DropReason
-from buffer.payloads.services.cleanup import drop_open
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
 from rollouts.control.services.launches import record_manager_ended

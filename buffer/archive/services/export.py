@@ -17,7 +17,8 @@ from buffer.archive.queries.parquet import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
 from buffer.items.rules.states import ItemKind
-from buffer.payloads.services.contents import TABLES, StoredContent, readable_contents
+from buffer.items.services.tallies import TABLES
+from buffer.payloads.services.contents import StoredContent, readable_contents
 from runs.lifecycle.models.runs import Run
 from web.disk_space import check_disk
 

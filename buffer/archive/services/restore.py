@@ -19,24 +19,22 @@ from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
 from buffer.archive.services.export import kind_of
 from buffer.archive.services.labels import checked_marks, restore_marks
-from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
+from buffer.ingest.schemas.groups_msgpack import decode_push
 from buffer.ingest.services.arrivals import Arrival, Receipt
 from buffer.ingest.services.fragments import (
-    InvalidFragments,
     decode_fragment,
     insert_fragments,
 )
 from buffer.ingest.services.groups import RunNotAccepting
 from buffer.ingest.services.push_context import new_group_ids
-from buffer.ingest.services.push_rows import PushRows, insert_pushes
+from buffer.ingest.services.push_storage import PushRows, insert_pushes
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.tallies import Changes, Counted
+from buffer.items.services.tallies import TABLES, Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
-    TABLES,
     PayloadLocation,
     insert_contents,
     write_contents,
@@ -148,7 +146,7 @@ def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) ->
         raise ArchiveUnreadable(f"{where} is damaged: its checksum does not match")
     try:
         item = _item(kind, content, codec, where=where)
-    except (InvalidBody, InvalidFragments, InvalidGroups) as error:
+    except (InvalidBody, InvalidPush) as error:
         raise ArchiveUnreadable(f"{where} is invalid: {error}") from error
     origin = f"{source}:{row['item_id']}"
     return _Found(origin, content, codec, item)

@@ -12,9 +12,8 @@ from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema
 from buffer.ingest.api.refusals import CountsRefusals
 from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
-from buffer.ingest.schemas.groups import Group
+from buffer.ingest.schemas.groups import Group, ScoredData
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups
-from buffer.ingest.schemas.scored_data import ScoredData
 from buffer.ingest.services.answered_pushes import answered
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.concurrent_pushes import SinglePush, accept_push
@@ -28,7 +27,7 @@ from buffer.ingest.services.idempotency import (
 )
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.api.callers import ENVIRONMENTS
-from buffer.items.queries.counts import limits
+from buffer.items.queries.counts import server_limits
 from runs.access.api.identity import identity_of
 from runs.lifecycle.queries.runs import RunNotFound
 from web.http.bodies import answer
@@ -47,7 +46,7 @@ class PushView(CountsRefusals, AtroposView):
         """Return the limits and options with which groups are decoded."""
         run = self.find_run()
         return {
-            "limits": limits(),
+            "limits": server_limits(),
             "lenient": run.lenient,
             "advantages": run.advantages,
         }

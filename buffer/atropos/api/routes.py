@@ -18,7 +18,7 @@ from rest_framework.request import Request
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_response
 from buffer.batches.api.sending import TrackedAnswer
-from buffer.batches.queries.queue_depth import UnknownEnvironmentId
+from buffer.batches.queries.queues import UnknownEnvironmentId
 from buffer.batches.rules.batch_bytes import example_answer, stock_answer
 from buffer.batches.services.acknowledgements import confirm_delivered
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
@@ -40,7 +40,7 @@ from buffer.ingest.schemas.bodies import (
     decode,
 )
 from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
-from buffer.items.queries.counts import limits, queued_groups
+from buffer.items.queries.counts import queued_groups, server_limits
 from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
 from runs.access.rules.rights import ADMINISTER
@@ -92,7 +92,7 @@ class RegisterView(AtroposView):
         The first registration opens the run. After a completed run, or one whose planned steps are
         served, it opens a new one; with `on_second_registration: reset` always.
         """
-        body = decode(request.body, Registration, limits=limits())
+        body = decode(request.body, Registration, limits=server_limits())
         found, identity = self.find_run(), identity_of(request)
         if reason := _reason_for_new_run(found):
             if found.awaits_next_training:
@@ -137,7 +137,7 @@ class RegisterEnvView(AtroposView):
         Answers "wait for trainer to start" until a trainer has requested its first batch, also
         after the end of a training.
         """
-        body = decode(request.body, RegisterEnv, limits=limits())
+        body = decode(request.body, RegisterEnv, limits=server_limits())
         found = self.find_run()
         if found.trainer_started_at is None or found.awaits_next_training:
             record_waiting_environment(run_id=found.pk, name=body.desired_name, now=timezone.now())
@@ -169,7 +169,7 @@ class DisconnectEnvView(AtroposView):
     )
     def post(self, request: Request, run: str | None = None) -> HttpResponse:
         """Disconnect an environment."""
-        env_id = decode(request.body, EnvIdentifier, limits=limits()).env_id
+        env_id = decode(request.body, EnvIdentifier, limits=server_limits()).env_id
         gone = 0 <= env_id < 2**31 and disconnect_environment(
             run_id=self.find_run().pk, env_id=env_id, now=timezone.now()
         )
@@ -276,7 +276,7 @@ class StatusEnvView(AtroposView):
         body = request.body
         if not body and "env_id" in request.query_params:
             body = msgspec.json.encode({"env_id": request.query_params["env_id"]})
-        env_id = decode(body, EnvIdentifier, limits=limits()).env_id
+        env_id = decode(body, EnvIdentifier, limits=server_limits()).env_id
         found = self.find_run()
         try:
             status = status_of_environment(found, env_id, now=timezone.now())

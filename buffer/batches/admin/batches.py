@@ -12,8 +12,7 @@ from django.utils.safestring import SafeString
 
 from buffer.batches.services import lease_expiry
 from buffer.batches.services.lease_expiry import NotQuarantined
-from buffer.items.models.items import Batch, FragmentChunk, MixingShare, TrajectoryGroup
-from buffer.items.models.uses import BatchUse
+from buffer.items.models.items import Batch, BatchUse, FragmentChunk, MixingShare, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from web.admin.decisions import Decision, reason_or_page
 from web.admin.read_only import (

@@ -1,7 +1,8 @@
 """Admin pages of groups, fragments and their uses; a row's payload is previewed, truncated."""
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest
@@ -10,9 +11,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeNumericFilter, TextFilter
 
-from buffer.batches.queries.previews import fragment_preview, group_preview
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from buffer.items.models.uses import BatchUse
+from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import PayloadMissing, content_head
+from rolldeck.group_encoding import to_json
+from rolldeck.groups import InvalidGroup, read_msgpack
+from rolldeck.wire import Fragment
 from runs.lifecycle.models.runs import Environment
 from web.admin.read_only import (
     RUN_FILTER,
@@ -169,3 +173,41 @@ class BatchUseAdmin(ReadOnlyAdmin):
     may_grow = True
     indexed_filters = ("batch__id__exact",)
     batch_link = linked("batch", "batch")
+
+
+PREVIEW_BYTES: Final = 4096
+DECODED_BYTES: Final = 1 << 20
+
+
+def group_preview(group_id: int) -> str:
+    """Return the beginning of a group as JSON."""
+    try:
+        content = content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
+        if content and content[:1] != b"{":  # no message in msgpack begins with a brace
+            content = _shown_as_json(content_head(ItemKind.GROUPS, group_id, DECODED_BYTES))
+    except PayloadMissing as missing:
+        return str(missing)
+    text = content[:PREVIEW_BYTES].decode(errors="replace")
+    return text + (" …" if len(content) >= PREVIEW_BYTES else "")
+
+
+def _shown_as_json(content: bytes) -> bytes:
+    try:
+        return to_json(read_msgpack(content))
+    except InvalidGroup:
+        return f"{len(content)} bytes or more".encode()
+
+
+def fragment_preview(fragment_id: int) -> str:
+    """Return the arrays of a fragment by name, dtype and shape."""
+    try:
+        content = content_head(ItemKind.FRAGMENTS, fragment_id, DECODED_BYTES)
+    except PayloadMissing as missing:
+        return str(missing)
+    try:
+        fragment = msgspec.msgpack.decode(content, type=Fragment)
+    except msgspec.MsgspecError:
+        return f"{len(content)} bytes" if content else "no bytes: dropped on arrival"
+    return "; ".join(
+        f"{name}: {array.dtype} {list(array.shape)}" for name, array in fragment.arrays.items()
+    )

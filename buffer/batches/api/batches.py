@@ -12,8 +12,9 @@ from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from buffer.batches import schemas as messages
 from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
-from buffer.batches.queries.queue_depth import (
+from buffer.batches.queries.queues import (
     batches,
     is_batch_available,
     item_sizes,
@@ -22,9 +23,10 @@ from buffer.batches.queries.queue_depth import (
 )
 from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
 from buffer.batches.rules.shards import Share, shard
-from buffer.batches.schemas import batches as messages
+from buffer.batches.schemas import DiscardBatch
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
+from buffer.batches.services.lease_expiry import discard, release
 from buffer.batches.services.leases import (
     Lease,
     TrainedBatch,
@@ -39,10 +41,11 @@ from buffer.items.rules.batches import batch_id_of
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import Readers, scoped
+from runs.access.api.permissions import Operators, Readers, scoped
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import readable_run, run_id_named, run_named, served_steps
 from runs.lifecycle.rules.lifecycle import TERMINAL
+from runs.lifecycle.schemas.runs import ActionReason
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
 from web.http.paging import page_of, page_parameters
@@ -348,3 +351,109 @@ def batch_row(batch: Batch) -> messages.BatchRow:
     fields["id"] = str(batch.pk)
     fields["trainer"] = (batch.trainer.name or batch.trainer.identity) if batch.trainer else None
     return messages.BatchRow(**fields)
+
+
+ANSWERS: Final[dict[Any, Any]] = {200: messages.BatchRow, **problems(409)}
+
+
+class ReleaseView(ApiView):
+    """Release of a quarantined or expired batch."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="batches_release", request=ActionReason, responses=ANSWERS, tags=["batches"]
+    )
+    def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Release a batch.
+
+        Puts the items of a quarantined or expired batch back at the head of the queue.
+        """
+        body = read(request, ActionReason)
+        released = release(
+            run_id=run_named(run).pk,
+            batch_id=batch,
+            actor=identity_of(request),
+            reason=body.reason,
+            now=timezone.now(),
+        )
+        return answer(batch_row(released))
+
+
+class DiscardView(ApiView):
+    """Discard of a quarantined or expired batch."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="batches_discard", request=DiscardBatch, responses=ANSWERS, tags=["batches"]
+    )
+    def post(self, request: Request, run: str, batch: UUID) -> HttpResponse:
+        """Discard a batch.
+
+        Drops the items of a quarantined batch as `poison`, of an expired one as `discarded`; also
+        of one that a trainer holds, if `fence` is that of its lease.
+        """
+        body = read(request, DiscardBatch)
+        discarded = discard(
+            run_id=run_named(run).pk,
+            batch_id=batch,
+            actor=identity_of(request),
+            fence=body.fence,
+            reason=body.reason,
+            now=timezone.now(),
+        )
+        return answer(batch_row(discarded))
+
+
+class WrongKind(Conflict):
+    """The run serves the other kind of item."""
+
+    code = "wrong_kind"
+    title = "Wrong kind of run"
+
+
+class FetchFragmentsView(LeasingView):
+    """Lease of a requested number of fragments."""
+
+    @extend_schema(
+        operation_id="fragments_fetch",
+        request=messages.FetchFragments,
+        responses={**BATCH_ANSWERS, 204: None, **problems(409, 410)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponseBase:
+        """Lease fragments.
+
+        Waits up to `wait_seconds`, then answers 204. Unacknowledged fragments are delivered
+        again. `ack` acknowledges the previous fragments in the same request.
+        """
+        body = read(request, messages.FetchFragments)
+        found = run_named(run)
+        if found.takes_groups:
+            raise WrongKind(f"{run} serves trajectory groups, not fragments")
+        ack = body.ack and TrainedBatch(batch_id=batch_id_of(body.ack.batch), fence=body.ack.fence)
+        return self.lease(
+            request, found, count=body.count, seconds=body.wait_seconds, trained=ack or None
+        )
+
+
+class AckFragmentsView(ApiView):
+    """Acknowledgement of fetched fragments."""
+
+    permission_classes = [scoped("trainer")]
+    serves_machines = True
+
+    @extend_schema(
+        operation_id="fragments_ack",
+        request=messages.AckFragments,
+        responses={200: messages.Acked, **problems(409)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Acknowledge fetched fragments.
+
+        Confirms that they were trained on.
+        """
+        body = read(request, messages.AckFragments)
+        return acked(run, body.batch, body.fence)

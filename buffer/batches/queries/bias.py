@@ -10,31 +10,12 @@ from django.db import connection
 from buffer.batches.rules import bias
 from buffer.items.rules.states import ItemState
 from runs.lifecycle.models.runs import Environment, Run
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 # Newest items per state: enough for every quantile, and read in milliseconds.
 ITEMS_AT_MOST: Final = 5000
-
-# The run's newest rows within the window, limited to the newest of each state.
-_GROUPS: Final = """
-    SELECT state, longest_tokens, score_mean, env_id::text FROM (
-        SELECT id, state, longest_tokens, score_mean, env_id,
-            row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
-        FROM (
-            SELECT * FROM buffer_trajectorygroup WHERE run_id = %(run)s
-            ORDER BY run_id, id DESC LIMIT %(rows)s
-        ) AS newest
-        WHERE received_at >= now() - make_interval(secs => %(seconds)s)
-    ) AS placed WHERE place <= %(most)s"""
-_FRAGMENTS: Final = """
-    SELECT state, steps, NULL, environment FROM (
-        SELECT id, state, steps, environment,
-            row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
-        FROM (
-            SELECT * FROM buffer_fragmentchunk WHERE run_id = %(run)s
-            ORDER BY run_id, id DESC LIMIT %(rows)s
-        ) AS newest
-        WHERE received_at >= now() - make_interval(secs => %(seconds)s)
-    ) AS placed WHERE place <= %(most)s"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +46,11 @@ def bias_of(run: Run, *, window_seconds: float) -> Bias:
     Reads at most the newest :data:`ITEMS_AT_MOST` items of each state.
     """
     names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
-    rows = _read(run.pk, _GROUPS if run.takes_groups else _FRAGMENTS, window_seconds)
+    rows = _read(
+        run.pk,
+        SQL["newest_groups"] if run.takes_groups else SQL["newest_fragments"],
+        window_seconds,
+    )
     named = {str(env_id): name for env_id, name in names.items()}
     admitted = _items(rows, named)
     dropped = _items([row for row in rows if row[0] == ItemState.DROPPED], named)

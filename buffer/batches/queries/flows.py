@@ -12,54 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from buffer.items.models.items import Batch
 from web import database
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 GROUPS_AT_MOST: Final = 20_000
 BATCHES_AT_MOST: Final = 2_000
-
-_COUNTS: Final = """
-    SELECT run_id,
-        COALESCE(SUM(items) FILTER (WHERE state = 'accepted'), 0)::bigint,
-        COALESCE(SUM(sequences) FILTER (WHERE state = 'queued'), 0)::bigint,
-        COALESCE(SUM(items) FILTER (WHERE reason = 'zero_variance'), 0)::bigint
-    FROM buffer_tally WHERE run_id = ANY(%s) GROUP BY run_id"""
-# Rows of finished transactions, or of this one: no group can still appear before these.
-_GROUPS: Final = """
-    WITH new AS MATERIALIZED (
-        SELECT i.written_in, i.id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
-            i.score_mean, i.score_min = i.score_max AS is_equal
-        FROM buffer_trajectorygroup i
-        WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
-        AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
-        AND (i.written_in < pg_snapshot_xmin(pg_current_snapshot())
-            OR i.written_in = pg_current_xact_id_if_assigned())
-        ORDER BY i.written_in DESC, i.id DESC LIMIT %(limit)s
-    )
-    SELECT (SELECT n.written_in::text::bigint FROM new n
-            ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
-        (SELECT n.id FROM new n ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
-        count(*), count(*) FILTER (WHERE is_equal), min(received_at),
-        sum(tokens)::float8 / sum(sequences), max(longest_tokens)::float8,
-        avg(score_mean::numeric) FILTER (WHERE abs(score_mean) < 'Infinity')::float8,
-        percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY score_mean)
-            FILTER (WHERE abs(score_mean) < 'Infinity')
-    FROM new"""
-# Digests follow the groups in the order of transactions, with a delay.
-_CUT: Final = """
-    WITH new AS MATERIALIZED (
-        SELECT i.written_in, i.id, i.sequences
-        FROM buffer_digestcursor c CROSS JOIN LATERAL (
-            SELECT g.written_in, g.id, g.sequences FROM buffer_trajectorygroup g
-            WHERE g.run_id = c.run_id AND g.segment IS NOT NULL
-            AND (g.written_in, g.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
-            AND (g.written_in, g.id) <= (c.written_in, c.item_id)
-            ORDER BY g.written_in DESC, g.id DESC LIMIT %(limit)s
-        ) i WHERE c.run_id = %(run)s
-    )
-    SELECT (SELECT n.written_in::text::bigint FROM new n
-            ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
-        (SELECT n.id FROM new n ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
-        sum(d.truncated)::float8 / sum(new.sequences)
-    FROM new JOIN buffer_groupdigest d ON d.group_id = new.id"""
 
 
 class RunCounts(NamedTuple):
@@ -114,7 +72,7 @@ class BatchFlow:
 def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
     """Return the counts of runs; runs without items are omitted."""
     with database.cursor() as cursor:
-        rows = cursor.execute(_COUNTS, [list(run_ids)]).fetchall()
+        rows = cursor.execute(SQL["counts_of_runs"], [list(run_ids)]).fetchall()
     return {run_id: RunCounts(*counts) for run_id, *counts in rows}
 
 
@@ -123,7 +81,7 @@ def group_flow(run_id: int, *, after: FlowCursor) -> GroupFlow:
 
     Groups of open transactions are left to the next call.
     """
-    written_in, item_id, groups, equal, first_at, *rest = _row(_GROUPS, run_id, after)
+    written_in, item_id, groups, equal, first_at, *rest = _row(SQL["groups_after"], run_id, after)
     mean_tokens, longest_tokens, score_mean, score_percentiles = rest
     return GroupFlow(
         last=FlowCursor(written_in, item_id) if groups else after,
@@ -143,7 +101,7 @@ def cut_flow(run_id: int, *, after: FlowCursor) -> tuple[FlowCursor, float | Non
     Truncation is read from digests, so groups without a digest are left to the next call. The
     share is None if no group has been digested since `after`.
     """
-    written_in, item_id, share = _row(_CUT, run_id, after)
+    written_in, item_id, share = _row(SQL["truncated_after"], run_id, after)
     return (after if item_id is None else FlowCursor(written_in, item_id)), share
 
 

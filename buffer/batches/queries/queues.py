@@ -1,41 +1,224 @@
-"""Queue state of a run: gates that pause producers, and queued items by environment."""
+"""Depth and state of a queue: items by environment, and the gates that pause producers."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection
+from django.db.models import Sum
 
-from buffer.batches.queries.queue_depth import QueueDepth, pause_rule, queue_depth
-from buffer.batches.rules.pauses import Gate, staleness_gate, tolerance_gate
-from buffer.batches.schemas.queues import EnvironmentQueueRow, LimitSetter
-from buffer.items.models.items import Batch
-from buffer.items.queries.admission import kind_of, stored_amounts
+from buffer.batches.rules.pacing import (
+    EnvironmentShare,
+    Gate,
+    is_over,
+    staleness_gate,
+    tolerance_gate,
+)
+from buffer.batches.schemas import EnvironmentQueueRow, LimitSetter
+from buffer.items.models.items import Batch, Tally, TrajectoryGroup
+from buffer.items.queries.admission import (
+    admission_remaining,
+    kind_of,
+    stored_amounts,
+)
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import ItemKind, ItemState
+from buffer.items.rules.states import OPEN, ItemKind, ItemState
+from rolldeck.pacing import PauseRule
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.rules.registration import was_seen_recently
 from runs.lifecycle.rules.versions import batches_ahead
+from web import database
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
+
+class UnknownEnvironmentId(Exception):
+    """The run has no environment with this id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """Queue sizes and pause state of a run."""
+
+    queued: int
+    queued_sequences: int
+    waiting: int
+    leased: int
+    """Items of leased batches, and of returned ones until they are served again."""
+    leased_sequences: int
+    size_bytes: int
+    """Bytes of all waiting, queued, leased and quarantined items."""
+    threshold: float
+    """Queued sequences or fragments above which producers pause."""
+    resume_at: float
+    """Queued sequences or fragments at which producers resume."""
+    batch_size: int | None
+    paused: bool
+    """True after the queue passed the threshold, until it falls to `resume_at`."""
+    served_steps: int
+    admission_remaining: int
+    """Sequences or fragments that may still be accepted, including those already started."""
+    running: int
+    """Fragments that the fleet has started and not delivered; 0 for external runs, which
+    do not report it."""
+    admission_capacity: int
+    """Sequences or fragments that may still be started."""
+
+
+def pause_rule(run: Run) -> PauseRule | None:
+    """Return the pause rule of a run, or None while it has no batch size."""
+    if run.batch_size is None:
+        return None
+    return PauseRule(batch_size=run.batch_size, off_policy_tolerance=run.off_policy_tolerance)
+
+
+def queue_depth(run_id: int) -> QueueDepth:
+    """Return the queue depth of a run."""
+    run = Run.objects.get(pk=run_id)
+    rows = counts(run_id, kind_of(run))
+    items: Counter[str] = Counter()
+    sequences: Counter[str] = Counter()
+    for row in rows:
+        items[row.state] += row.items
+        sequences[row.state] += row.sequences
+    queued = sequences[ItemState.QUEUED]
+    rule = pause_rule(run)
+    remaining, running = admission_remaining(run_id), running_items(run_id)
+    return QueueDepth(
+        queued=items[ItemState.QUEUED],
+        queued_sequences=queued,
+        waiting=items[ItemState.WAITING],
+        leased=items[ItemState.LEASED],
+        leased_sequences=sequences[ItemState.LEASED],
+        size_bytes=sum(row.size_bytes for row in rows if row.state in OPEN),
+        threshold=rule.pause_above if rule else 0.0,
+        resume_at=rule.resume_at if rule else 0.0,
+        batch_size=run.batch_size,
+        paused=rule is not None and is_over(rule, over=run.over_tolerance, queued=queued),
+        served_steps=run.served_steps,
+        admission_remaining=remaining,
+        running=running,
+        admission_capacity=max(0, remaining - running),
+    )
+
+
+RUNNING_COUNTERS: Final[list[Callable[[int], int]]] = []
+"""Count the items of a run that producers have started, not delivered (:mod:`config.readers`)."""
+
+
+def running_items(run_id: int) -> int:
+    """Return the number of items that producers report as started and not delivered."""
+    return sum(counter(run_id) for counter in RUNNING_COUNTERS)
+
+
+def is_batch_available(
+    run_id: int, *, identity: str, count: int | None, holding: Iterable[UUID] = ()
+) -> bool:
+    """Return whether a lease may succeed, or the request itself must be recorded.
+
+    One read without a lock, for waiting requests, because most pushes do not complete a batch. It
+    also counts stale items, so a positive result is not certain; a negative result is.
+
+    Args:
+        run_id: The run.
+        identity: Identity of the requester.
+        count: Items per batch; by default the run's batch size.
+        holding: Batches that the requester has received and not acknowledged.
+    """
+    parameters = {"run": run_id, "identity": identity, "count": count, "holding": list(holding)}
+    with database.cursor() as cursor:
+        row = cursor.execute(SQL["is_batch_available"], parameters, prepare=True).fetchone()
+    return row is not None and bool(row[0])
+
+
+def is_drained(run_id: int) -> bool:
+    """Return whether no batch is leased and no further one can be formed or served."""
+    run = Run.objects.get(pk=run_id)
+    rows = counts(run_id, kind_of(run), state__in=[ItemState.QUEUED, ItemState.LEASED])
+    leased = sum(row.items for row in rows if row.state == ItemState.LEASED)
+    queued = sum(row.sequences for row in rows if row.state == ItemState.QUEUED)
+    return leased == 0 and (run.has_served_all_steps or queued < (run.batch_size or 1))
+
+
+def shares_of_environments(
+    environments: Iterable[Environment], *, asking: int, now: datetime
+) -> list[EnvironmentShare]:
+    """Return the attributes of environments that the reported queue status needs.
+
+    Args:
+        environments: Environments of the run.
+        asking: The environment that makes the request.
+        now: Current time.
+    """
+    return [
+        EnvironmentShare(
+            env_id=row.env_id,
+            max_token_length=row.max_token_length,
+            weight=row.weight,
+            group_size=row.group_size,
+            min_batch_allocation=row.min_batch_allocation,
+            connected=row.connected
+            and not row.muted
+            and (row.env_id == asking or was_seen_recently(row.last_seen_at, now=now)),
+        )
+        for row in environments
+    ]
+
+
+def queued_by_environment_and_size(run_id: int) -> Counter[tuple[int | None, int]]:
+    """Return the number of queued groups by environment (None: without one) and size."""
+    queued: Counter[tuple[int | None, int]] = Counter()
+    for count in counts(run_id, ItemKind.GROUPS, state=ItemState.QUEUED):
+        queued[None if count.env_id < 0 else count.env_id, count.size] += count.items
+    return queued
+
+
+def queue_part(run_id: int) -> QueueDepth | None:
+    """Return the queue depth for the live page, or None if the run no longer exists."""
+    return queue_depth(run_id) if Run.objects.filter(pk=run_id).exists() else None
+
+
+def uses_of(batch: Batch) -> list[tuple[int, float]]:
+    """Return id and importance weight of each item of a sampled batch, in order."""
+    with database.cursor() as cursor:
+        return cursor.execute(SQL["uses_of_batch"], [batch.pk], prepare=True).fetchall()
+
+
+def batches(*, run_id: int, limit: int, before: int | None = None, state: str = "") -> list[Batch]:
+    """Return a run's batches, newest first; `before` limits ordinals, `state` filters."""
+    rows = Batch.objects.filter(run_id=run_id).select_related("trainer").order_by("-ordinal")
+    if before is not None:
+        rows = rows.filter(ordinal__lt=before)
+    if state:
+        rows = rows.filter(state=state)
+    return list(rows[:limit])
+
+
+def item_sizes(batch: Batch) -> list[int]:
+    """Return the number of sequences of each group of a batch in order; 1 for fragments."""
+    if batch.kind == ItemKind.FRAGMENTS:
+        return [1] * batch.items
+    rows = TrajectoryGroup.objects.filter(batch=batch).order_by("position")
+    return list(rows.values_list("sequences", flat=True))
+
+
+def queue_activity(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return the number of queued sequences or fragments of each run."""
+    rows = Tally.objects.filter(run_id__in=run_ids, state=ItemState.QUEUED).values_list("run_id")
+    return {
+        run_id: {"queued": int(queued or 0)}
+        for run_id, queued in rows.annotate(Sum("sequences")).order_by()
+    }
+
 
 DRAIN_WINDOW: Final = timedelta(minutes=2)
 BATCHES_AT_MOST: Final = 500
-_OLDEST_GROUPS: Final = """
-    SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
-        WHERE run_id = %s AND COALESCE(env_id, -1) = e.id AND state = 'queued'
-        ORDER BY id LIMIT 1)
-    FROM unnest(%s::int[]) AS e(id)"""
-_OLDEST_WAITING: Final = """
-    SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
-        WHERE run_id = %s AND env_id = e.id AND state = 'waiting'
-        ORDER BY id LIMIT 1)
-    FROM unnest(%s::int[]) AS e(id)"""
-_OLDEST_FRAGMENTS: Final = """
-    SELECT e.name, (SELECT received_at FROM buffer_fragmentchunk
-        WHERE run_id = %s AND epoch = %s AND environment = e.name AND state = 'queued'
-        ORDER BY id LIMIT 1)
-    FROM unnest(%s::text[]) AS e(name)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +348,7 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
 def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
     """Return the arrival time of the oldest waiting group of each environment."""
     with connection.cursor() as cursor:
-        cursor.execute(_OLDEST_WAITING, [run.pk, env_ids])
+        cursor.execute(SQL["oldest_waiting_groups"], [run.pk, env_ids])
         return dict(cursor.fetchall())
 
 
@@ -176,7 +359,7 @@ def _oldest(
     with connection.cursor() as cursor:
         if kind is ItemKind.FRAGMENTS:
             names = [name for _, name in places]
-            cursor.execute(_OLDEST_FRAGMENTS, [run.pk, run.epoch, names])
+            cursor.execute(SQL["oldest_queued_fragments"], [run.pk, run.epoch, names])
         else:
-            cursor.execute(_OLDEST_GROUPS, [run.pk, [env_id for env_id, _ in places]])
+            cursor.execute(SQL["oldest_queued_groups"], [run.pk, [env_id for env_id, _ in places]])
         return dict(cursor.fetchall())

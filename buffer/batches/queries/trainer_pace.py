@@ -8,8 +8,7 @@ from typing import Any, Final
 from django.db.models import Avg, F
 
 from buffer.batches.rules.trainer_pace import mean_versions, waiting_share, window_seconds
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from buffer.items.models.uses import BatchUse
+from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import BatchState, ItemKind
 from runs.lifecycle.models.runs import Trainer
 

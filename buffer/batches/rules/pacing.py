@@ -19,13 +19,110 @@ report never exceeds the remaining steps of the run. Only a completed run report
 the client.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import Final, Literal
 
-from buffer.batches.rules.status_env import EnvironmentShare, EnvironmentStatus
 from rolldeck.pacing import PauseRule
+
+# Lower bound, so that every environment gets some inference.
+MIN_ENV_WEIGHT: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentShare:
+    """A registered environment; `max_token_length` counts tokens."""
+
+    env_id: int
+    max_token_length: int
+    weight: float
+    group_size: int
+    min_batch_allocation: float | None
+    connected: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentStatus:
+    """Status of one environment; queue sizes count groups of its own size."""
+
+    queue_size: int
+    unallocated_fraction: float
+    self_queue_size: int
+    max_group_size: int
+    env_weight: float
+    paced: bool = False
+    """Whether `queue_size` differs from that of 0.4.0: see :mod:`buffer.batches.rules.pacing`."""
+    held: bool = False
+    """Whether the environment must not produce, because the run is paused, draining or over."""
+
+
+def environment_status(
+    *,
+    env_id: int,
+    environments: Sequence[EnvironmentShare],
+    queued: Mapping[tuple[int | None, int], int],
+    batch_size: int,
+) -> EnvironmentStatus:
+    """Return the status of environment `env_id`.
+
+    Args:
+        env_id: One of `environments`.
+        environments: All environments of the run, connected or not.
+        queued: Number of queued groups by (env_id or None, sequences of a group).
+        batch_size: Sequences per batch, 0 before registration.
+    """
+    own = next(environment for environment in environments if environment.env_id == env_id)
+    sizes = {key: count for key, count in queued.items() if count > 0}
+    largest = max([1, *(size for _, size in sizes)])
+    group_size = max([own.group_size, *(size for env, size in sizes if env == env_id)])
+    sequences: dict[int | None, int] = {}
+    for (env, size), count in sizes.items():
+        sequences[env] = sequences.get(env, 0) + size * count
+    mine = sequences.pop(env_id, 0)
+    others = (
+        _remaining_of_others(sequences, environments, largest, batch_size) if largest > 1 else 0
+    )
+    return EnvironmentStatus(
+        queue_size=(mine + others) // group_size,
+        unallocated_fraction=1.0 - min(1.0, _allocated(environments)),
+        self_queue_size=mine // group_size,
+        max_group_size=largest,
+        env_weight=_weight(own, environments),
+    )
+
+
+def _weight(own: EnvironmentShare, environments: Sequence[EnvironmentShare]) -> float:
+    total = sum(
+        other.max_token_length * max(0.0, other.weight) for other in environments if other.connected
+    )
+    if total <= 0:
+        return MIN_ENV_WEIGHT
+    return max(MIN_ENV_WEIGHT, own.max_token_length * own.weight / total)
+
+
+def _allocated(environments: Sequence[EnvironmentShare]) -> float:
+    return sum(other.min_batch_allocation or 0.0 for other in environments if other.connected)
+
+
+def _remaining_of_others(
+    sequences: Mapping[int | None, int],
+    environments: Sequence[EnvironmentShare],
+    largest: int,
+    batch_size: int,
+) -> int:
+    """Return the sequences of others beyond their reservations, in packs of the largest size."""
+    reserved: dict[int | None, int] = {
+        other.env_id: int(batch_size * other.min_batch_allocation)
+        for other in environments
+        if other.connected and other.min_batch_allocation is not None
+    }
+    return sum(
+        max(0, ceil(count / largest) * largest - reserved.get(env, 0))
+        for env, count in sequences.items()
+    )
+
 
 HELD_BATCHES: Final = 16
 """Batches reported while environments must not produce; `max_batches_offpolicy` is 3 by default."""
@@ -116,3 +213,69 @@ def share_of(env_id: int, environments: Sequence[EnvironmentShare]) -> float:
     reserved = {share.env_id: share.min_batch_allocation or 0.0 for share in environments}
     raised = {env: max(part, reserved.get(env, 0.0)) for env, part in parts.items()}
     return raised.get(env_id, 0.0) / max(sum(raised.values()), 1e-9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A rule that pauses producers; amounts count sequences or fragments."""
+
+    rule: Literal["tolerance", "staleness"]
+    closed: bool
+    amount: float
+    limit: float
+    reopens_after: float
+    """Amount to be trained on before the gate opens; 0 while it is open."""
+    condition: str
+    """The inequality: ``queued 913 > 3 × 256 = 768``."""
+
+
+def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
+    """Return the gate of the queue's length.
+
+    Args:
+        rule: The two marks.
+        queued: Number of queued sequences or fragments.
+        over: Whether the queue has passed the upper mark and not yet fallen to the lower one.
+    """
+    limit = rule.pause_above
+    product = f"{rule.off_policy_tolerance:g} × {rule.batch_size:,} = {limit:,.10g}"
+    condition = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
+    if over and queued < limit:
+        condition += f"; resumes at {rule.resume_at:,.10g}"
+    return Gate(
+        rule="tolerance",
+        closed=over,
+        amount=queued,
+        limit=limit,
+        reopens_after=max(0.0, queued - rule.resume_at) if over else 0.0,
+        condition=condition,
+    )
+
+
+def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_size: int) -> Gate:
+    """Return the gate of staleness: further items would be too stale to train on.
+
+    Args:
+        admitted: Number of sequences or fragments accepted and not dropped.
+        trained: Train steps, as counted by the run's policy versions.
+        batches_ahead: Batches that may be ahead of the trainer: maximum staleness + 1.
+        batch_size: Sequences or fragments per train step.
+    """
+    limit = math.floor((batches_ahead + trained) * batch_size)
+    closed = admitted >= limit
+    behind = math.floor((admitted - limit) / batch_size) + 1
+    return Gate(
+        rule="staleness",
+        closed=closed,
+        amount=admitted,
+        limit=limit,
+        reopens_after=float(behind * batch_size) if closed else 0.0,
+        condition=f"accepted {admitted:,} {_sign(admitted, limit)} "
+        f"({batches_ahead:g} ahead + {trained:,} trained) × {batch_size:,} = {limit:,}",
+    )
+
+
+def _sign(amount: float, limit: float) -> str:
+    if amount == limit:
+        return "≥"
+    return ">" if amount > limit else "<"

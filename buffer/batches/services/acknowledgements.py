@@ -5,27 +5,17 @@ from uuid import UUID
 
 from django.db import transaction
 
-from buffer.batches.rules.lease_errors import LeaseLost, OutOfOrder
-from buffer.batches.services import group_batches
+from buffer.batches.services.transitions import confirm_items
 from buffer.items.models.items import Batch
-from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, ItemState
+from buffer.items.rules.batches import BatchNotFound, LeaseLost, OutOfOrder
+from buffer.items.rules.states import BatchState, ItemState
 from buffer.items.services.locks import lock_run
 from buffer.items.services.sample_counts import confirm_sample
-from buffer.payloads.services.transitions import serve_fragments
-from web import database
 from web.live.announcements import announce
 from web.rows import first_row
+from web.sql import statements_of
 
-_CONFIRM: Final = """
-    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
-    WHERE id = %s AND state = ANY(%s::text[])"""
-_EARLIER: Final = """(
-    SELECT min(e.ordinal) FROM buffer_batch e
-    WHERE e.run_id = buffer_batch.run_id AND e.trainer_id = buffer_batch.trainer_id
-    AND e.state = 'leased' AND e.ordinal < buffer_batch.ordinal
-    AND e.leased_at < buffer_batch.leased_at)"""
-"""Ordinal of the first batch that the trainer received before another one and still holds."""
+SQL: Final = statements_of("buffer")
 
 
 @transaction.atomic
@@ -43,7 +33,7 @@ def acknowledge_batch(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
 
 def acknowledge_locked(*, run_id: int, batch_id: UUID, fence: int) -> Batch:
     """Acknowledge a batch like :func:`acknowledge_batch`; the caller holds the run's lock."""
-    computed = {"earlier_ordinal": _EARLIER}
+    computed = {"earlier_ordinal": SQL["earlier_batch"]}
     batch = first_row(Batch, "run_id = %s AND id = %s", [run_id, batch_id], computed=computed)
     if batch is None:
         raise BatchNotFound(f"batch {batch_id} does not exist")
@@ -85,15 +75,10 @@ def acknowledge_final_batch(*, run_id: int, batch_id: UUID) -> bool:
 def confirm(batch: Batch) -> None:
     """Settle a batch and its items as trained on."""
     was = ItemState.QUARANTINED if batch.state == BatchState.QUARANTINED else ItemState.LEASED
-    if batch.kind == ItemKind.GROUPS:
-        group_batches.confirm(batch, source=was)
-    elif batch.sampler:
+    if batch.sampler:
         confirm_sample(batch)
     else:
-        unsettled = [str(state) for state in UNSETTLED_BATCHES]
-        with database.cursor() as cursor:
-            cursor.execute(_CONFIRM, [batch.pk, unsettled], prepare=True)
-        serve_fragments(batch, source=was)
+        confirm_items(batch, source=was)
     batch.state = BatchState.CONFIRMED
     announce(batch.run_id, "queue", "ledger")
 

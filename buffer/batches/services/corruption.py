@@ -8,9 +8,9 @@ from datetime import datetime
 
 from django.db import transaction
 
-from buffer.batches.rules.lease_errors import LeaseLost
 from buffer.batches.services.leases import Lease, release_batch
 from buffer.items.models.items import Batch
+from buffer.items.rules.batches import LeaseLost
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.contents import StoredContent, batch_contents

@@ -14,13 +14,14 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from buffer.batches.rules.deliveries import Delivery, NextAction
-from buffer.batches.rules.lease_errors import LeaseLost, TrainerNotRegistered
-from buffer.batches.services import forming, group_batches, senders
+from buffer.batches.services import senders
 from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
-from buffer.batches.services.lease_context import lease_context
+from buffer.batches.services.expiry import HAS_STALE_FRAGMENTS, drop_unservable
+from buffer.batches.services.forming import form_and_lease, subtract_shares
 from buffer.batches.services.quarantine import count_restart
+from buffer.batches.services.transitions import release_items
 from buffer.items.models.items import Batch
-from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.batches import BatchNotFound, LeaseLost, TrainerNotRegistered
 from buffer.items.rules.states import (
     OPEN_BATCHES,
     BatchState,
@@ -30,39 +31,18 @@ from buffer.items.rules.states import (
 )
 from buffer.items.services.locks import lock_run
 from buffer.payloads.services.contents import Reading
-from buffer.payloads.services.expiry import drop_unservable
-from buffer.payloads.services.transitions import release_items
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
 from web import database
 from web.live.announcements import announce
-from web.rows import first_row, rows
+from web.rows import first_row, row_of, rows
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
-
-# Raw SQL, because each batch needs these queries while a trainer waits, and Django takes longer to
-# build them than PostgreSQL to run them.
-_LEASE: Final = """
-    UPDATE buffer_batch
-    SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
-        leased_at = statement_timestamp(),
-        lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
-        sender = %(sender)s,
-        sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
-        delivered_at = NULL
-    WHERE id = %(batch)s
-    RETURNING fence, leased_at, lease_expires_at, sending_since"""
-_RENEW: Final = """
-    UPDATE buffer_batch
-    SET state = 'leased', lease_expires_at = statement_timestamp() + make_interval(secs => %s)
-    WHERE id = ANY(%s)"""
-_DELIVERED: Final = """
-    UPDATE buffer_batch
-    SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
-    WHERE id = %s AND fence = %s"""
-"""A trainer may acknowledge a batch before its delivery is recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +182,7 @@ def _renew(run: Run, batch_ids: list[UUID]) -> None:
     if not batch_ids:
         return
     with database.cursor() as cursor:
-        cursor.execute(_RENEW, [run.lease_seconds, batch_ids], prepare=True)
+        cursor.execute(SQL["renew_leases"], [run.lease_seconds, batch_ids], prepare=True)
 
 
 def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
@@ -250,13 +230,13 @@ def release_batch(
     """End a batch without training; return the numbers of dropped and requeued items.
 
     Its sequences no longer count towards the shares of their environments. For the arguments see
-    :func:`buffer.payloads.services.transitions.release_items`.
+    :func:`buffer.batches.services.transitions.release_items`.
     """
     moved = release_items(batch, source=source, doomed=doomed, reason=reason)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
     batch.state = BatchState.DROPPED
     if batch.kind == ItemKind.GROUPS:
-        group_batches.subtract_shares(batch)
+        subtract_shares(batch)
     return moved
 
 
@@ -269,7 +249,7 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
         "sender": sender,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_LEASE, fields)
+        cursor.execute(SQL["lease_again"], fields)
         batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
             cursor.fetchone()
         )
@@ -305,14 +285,10 @@ def _next(
         # The planned number may have been lowered after the last batch.
         end_after_steps(run, now=now)
         return None
-    reading: Reading | None = None
-    if run.takes_groups:
-        formed = group_batches.form_and_lease(run, trainer, sender=sender, reads_ahead=reads_ahead)
-        batch, reading = formed or (None, None)
-    else:
-        batch = forming.form_and_lease(run, trainer, sender=sender, count=count)
-    if batch is None:
+    formed = form_and_lease(run, trainer, sender=sender, reads_ahead=reads_ahead, count=count)
+    if formed is None:
         return None
+    batch, reading = formed
     run.served_steps = batch.ordinal
     if run.has_served_all_steps:
         end_after_steps(run, now=now)
@@ -363,7 +339,7 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
 def record_delivered(*, batch_id: UUID, fence: int) -> None:
     """Record that the answer with this lease was sent completely."""
     with database.cursor() as cursor:
-        cursor.execute(_DELIVERED, [batch_id, fence], prepare=True)
+        cursor.execute(SQL["record_delivery"], [batch_id, fence], prepare=True)
 
 
 def record_interrupted(*, batch_id: UUID, fence: int) -> None:
@@ -377,4 +353,61 @@ def delete_old_deliveries(*, run_id: int, identity: str) -> None:
     """Reset deliveries, so that a restarted stock trainer gets its batch again."""
     Batch.objects.filter(run_id=run_id, trainer__identity=identity, state__in=OPEN_BATCHES).update(
         delivered_at=None, sending_since=None, sender=""
+    )
+
+
+_TRAINER: Final = "FROM runs_trainer t WHERE t.run_id = runs_run.id AND t.identity = %s"
+_COMPUTED: Final = {
+    "asking_id": f"(SELECT t.id {_TRAINER})",
+    "asking_seen_at": f"(SELECT t.last_seen_at {_TRAINER})",
+    "asking_registered_at": f"(SELECT t.registered_at {_TRAINER})",
+    "asking_is_stock": f"(SELECT t.is_stock {_TRAINER})",
+    "has_open_batches": f"""EXISTS (
+        -- The same condition as in the index `batch_open`.
+        SELECT FROM buffer_batch b WHERE b.run_id = runs_run.id
+        AND b.state IN ('leased', 'returned')
+        AND (b.state = 'returned' OR b.trainer_id = (SELECT t.id {_TRAINER}))
+    )""",
+    "has_stale_fragments": HAS_STALE_FRAGMENTS,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseContext:
+    """A run and the trainer that requests a batch of it."""
+
+    run: Run
+    trainer: Trainer
+    has_open_batches: bool
+    """Whether a batch is returned, or leased to the trainer."""
+    has_stale_fragments: bool
+    """Whether fragments are too old for the run by their version or epoch."""
+
+
+def lease_context(run_id: int, identity: str) -> LeaseContext:
+    """Return the context of a request.
+
+    Raises:
+        TrainerNotRegistered: If no trainer of the run has this identity.
+    """
+    parameters = [identity] * sum(text.count("%s") for text in _COMPUTED.values())
+    run = first_row(Run, "id = %s", [*parameters, run_id], computed=_COMPUTED)
+    if run is None:
+        raise Run.DoesNotExist(f"run {run_id} does not exist")
+    found: dict[str, Any] = {name: run.__dict__.pop(name) for name in _COMPUTED}
+    if found["asking_id"] is None:
+        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
+    columns = {
+        "id": found["asking_id"],
+        "run_id": run_id,
+        "identity": identity,
+        "last_seen_at": found["asking_seen_at"],
+        "registered_at": found["asking_registered_at"],
+        "is_stock": found["asking_is_stock"],
+    }
+    return LeaseContext(
+        run=run,
+        trainer=row_of(Trainer, columns),
+        has_open_batches=found["has_open_batches"],
+        has_stale_fragments=found["has_stale_fragments"],
     )

@@ -6,14 +6,20 @@ from typing import Final
 
 from django.db.models.functions import Now
 
-from buffer.batches.queries.queue_depth import (
+from buffer.batches.queries.queues import (
     UnknownEnvironmentId,
     pause_rule,
     queued_by_environment_and_size,
     shares_of_environments,
 )
-from buffer.batches.rules.pacing import ended, held, is_over, paced
-from buffer.batches.rules.status_env import EnvironmentStatus, environment_status
+from buffer.batches.rules.pacing import (
+    EnvironmentStatus,
+    ended,
+    environment_status,
+    held,
+    is_over,
+    paced,
+)
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.registration import SEEN_EVERY

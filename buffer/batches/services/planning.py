@@ -13,59 +13,18 @@ import msgspec
 
 from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
-from buffer.payloads.services.contents import LOCATION, PayloadLocation
+from buffer.payloads.services.contents import PayloadLocation
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import SILENT_AFTER
 from web import database
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 # Groups of each environment that are weighed beyond the forecast, to skip odd sizes before groups
 # are chosen by size alone.
 SPARE_GROUPS: Final = 16
-
-_STATE: Final = """
-    WITH counted AS (
-        SELECT env_id, size, SUM(items)::bigint AS items FROM buffer_tally
-        WHERE run_id = %(run)s AND kind = 'groups' AND state = 'queued'
-        GROUP BY env_id, size HAVING SUM(items) > 0
-    ), sizes AS (
-        SELECT env_id, array_agg(size) AS sizes, array_agg(items) AS items
-        FROM counted GROUP BY env_id
-    ), environment AS (
-        SELECT env_id, weight, min_batch_allocation, connected
-        FROM (
-            SELECT env_id, weight, min_batch_allocation, connected AND NOT muted
-                AND last_seen_at >= statement_timestamp() - %(silent_after)s AS connected
-            FROM runs_environment WHERE run_id = %(run)s
-        ) registered
-        WHERE connected OR env_id IN (SELECT env_id FROM counted)
-    )
-    SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
-        COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),
-        COALESCE(m.debt, 0), m.blocks_since, s.sizes, s.items
-    FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
-    LEFT JOIN buffer_mixingshare m
-        ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)"""
-# COALESCE matches the expression of both indexes. JSON, because PostgreSQL plans a statement again
-# each time if its estimates depend on the length of an array, which takes four times as long as
-# reading the rows.
-_WINDOWS: Final = f"""
-    SELECT g.*
-    FROM json_to_recordset(%s) AS w(env_id int, length int)
-    CROSS JOIN LATERAL (
-        SELECT w.env_id, id, sequences, {LOCATION} FROM buffer_trajectorygroup
-        WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
-        ORDER BY id LIMIT w.length
-    ) g"""  # noqa: S608 a constant
-_BEHIND: Final = """
-    SELECT g.id
-    FROM unnest(%s::int[], %s::int[], %s::bigint[], %s::int[]) AS w(env_id, size, after, length)
-    CROSS JOIN LATERAL (
-        SELECT id FROM buffer_trajectorygroup
-        WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
-        AND sequences = w.size AND id > w.after
-        ORDER BY id LIMIT w.length
-    ) g"""
 
 
 class _StateRow(NamedTuple):
@@ -139,7 +98,11 @@ def read_queues(run_id: int) -> list[EnvironmentQueue]:
 
 def _state(run_id: int) -> list[_StateRow]:
     with database.cursor() as cursor:
-        cursor.execute(_STATE, {"run": run_id, "silent_after": SILENT_AFTER}, prepare=True)
+        cursor.execute(
+            SQL["environments_of_queue"],
+            {"run": run_id, "silent_after": SILENT_AFTER},
+            prepare=True,
+        )
         return [_StateRow(*row) for row in cursor.fetchall()]
 
 
@@ -162,7 +125,7 @@ def _windows(
     parts = [{"env_id": env_id, "length": length} for env_id, length in lengths.items()]
     with database.cursor() as cursor:
         parameters = [msgspec.json.encode(parts).decode(), run_id]
-        cursor.execute(_WINDOWS, parameters, prepare=True, binary=True)
+        cursor.execute(SQL["oldest_groups"], parameters, prepare=True, binary=True)
         for env_id, group_id, sequences, *location in cursor.fetchall():
             windows[env_id].append(QueuedGroup(group_id, sequences))
             locations[group_id] = PayloadLocation(*location)
@@ -186,5 +149,5 @@ def _behind_ids(run_id: int, parts: Sequence[Behind]) -> list[int]:
         *[(part.env_id, part.sequences, part.after, part.count) for part in parts], strict=True
     )
     with database.cursor() as cursor:
-        cursor.execute(_BEHIND, [*map(list, columns), run_id], prepare=True)
+        cursor.execute(SQL["groups_by_size"], [*map(list, columns), run_id], prepare=True)
         return [group_id for (group_id,) in cursor.fetchall()]

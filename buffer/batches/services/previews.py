@@ -1,4 +1,4 @@
-"""Previews of the next batch, and the environment mix; read-only."""
+"""Previews of the next batch, the environment mix, and a queue at one moment; read-only."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,17 +9,21 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from buffer.batches.queries.queues import QueueState, queue_state
 from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
 from buffer.batches.rules.mixing import EnvironmentQueue, target_shares
-from buffer.batches.schemas.queues import EnvironmentMixing
-from buffer.batches.services.group_batches import by_name
+from buffer.batches.schemas import EnvironmentMixing
+from buffer.batches.services.expiry import drop_unservable
+from buffer.batches.services.forming import by_name
 from buffer.batches.services.planning import group_ids, plan_next, read_queues
 from buffer.items.models.items import Batch, MixingShare
+from buffer.items.queries.counts import ledger_part
 from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import BatchState
+from buffer.items.schemas import LedgerPart
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.expiry import drop_unservable
 from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.queries.runs import readable_run
 from web.snapshots import read_on_snapshot
 
 UNREGISTERED: Final = "unregistered"
@@ -185,3 +189,29 @@ def _row(
         queued_sequences=queue.sequences,
         blocks_since=share.blocks_since,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSnapshot:
+    """All figures of a run's queue, from one snapshot of the database."""
+
+    run: Run
+    state: QueueState
+    ledger: LedgerPart
+    next_batch: Preview | None
+    """None for runs of fragments, which have no preview."""
+
+
+def queue_snapshot(name: str, *, now: datetime) -> QueueSnapshot:
+    """Return the queue of the run at address `name`."""
+
+    def read() -> QueueSnapshot:
+        run = readable_run(name)
+        return QueueSnapshot(
+            run=run,
+            state=queue_state(run, now=now),
+            ledger=ledger_part(run.pk),
+            next_batch=preview_in_transaction(run) if run.takes_groups else None,
+        )
+
+    return read_on_snapshot(read)

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from buffer.items.rules.states import DropReason
 from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessage, unpack_array
 
 # Required arrays with first axis T, and their dtypes (None: any).
@@ -193,23 +192,3 @@ def real_steps(fragment: Fragment) -> int:
     """Return the number of steps of a valid fragment that are not padding."""
     mask = fragment.arrays.get("mask")
     return fragment.steps if mask is None else int(unpack_array(mask).sum())
-
-
-def drop_reason(
-    fragment: Fragment, *, epoch: int, policy_step: int, max_staleness: int | None
-) -> DropReason | None:
-    """Return the reason why a valid fragment cannot train the run's policy, or None.
-
-    Args:
-        fragment: Any fragment that :func:`check` accepts.
-        epoch: The run's epoch.
-        policy_step: The run's current version in that epoch.
-        max_staleness: Maximum number of versions behind; None for no limit.
-    """
-    if fragment.epoch != epoch:
-        return DropReason.STALE_EPOCH
-    if fragment.version_max > policy_step:
-        return DropReason.FUTURE
-    if max_staleness is not None and policy_step - fragment.version_min > max_staleness:
-        return DropReason.STALE_VERSION
-    return None

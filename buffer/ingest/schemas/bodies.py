@@ -3,8 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -12,6 +12,8 @@ from msgspec import Meta, Raw, Struct
 from buffer.ingest.rules import text_limits
 from buffer.ingest.rules.groups import Violation
 from buffer.items.rules.limits import DEFAULTS, Limits
+from rolldeck.wire import SCHEMA_VERSION
+from web.rules.errors import FieldError, InvalidData
 
 Loc = tuple[str | int, ...]
 T = TypeVar("T", bound=Struct)
@@ -36,6 +38,51 @@ class InvalidBody(ValueError):
     def __init__(self, problems: Iterable[BodyProblem]) -> None:
         self.problems = list(problems)
         super().__init__("; ".join(f"{'.'.join(map(str, p.loc))}: {p.msg}" for p in self.problems))
+
+
+class InvalidPush(FieldError, InvalidData):
+    """A push is invalid; `field` is the path of the error."""
+
+
+class _Envelope(Protocol):
+    """A push of encoded items."""
+
+    @property
+    def schema(self) -> int:
+        """Version of the wire format."""
+
+
+E = TypeVar("E", bound=_Envelope)
+
+
+def decode_envelope(decode: Callable[[bytes], E], body: bytes, *, wrong_format: str = "") -> E:
+    """Return a push in MessagePack, whose items are not decoded yet.
+
+    Args:
+        decode: Decoder of the push.
+        body: The body.
+        wrong_format: Message for a body that is no MessagePack map.
+
+    Raises:
+        InvalidPush: If it does not match :mod:`rolldeck.wire`.
+    """
+    try:
+        push = decode(body)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise invalid_push("", error, wrong_format=wrong_format) from error
+    if push.schema != SCHEMA_VERSION:
+        raise InvalidPush("schema", f"is {push.schema}, must be {SCHEMA_VERSION}")
+    return push
+
+
+def invalid_push(place: str, error: Exception, *, wrong_format: str = "") -> InvalidPush:
+    """Return an error of msgspec within `place` as an error of the push."""
+    message, _, path = str(error).partition(" - at ")
+    steps = path.strip("`").removeprefix("$").lstrip(".")
+    field = ".".join(part for part in (place, steps) if part)
+    if not field and wrong_format:
+        message = f"{wrong_format} ({message})"
+    return InvalidPush(field or "body", message)
 
 
 class Registration(Struct, frozen=True, kw_only=True):

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from buffer.ingest.rules import groups as group_rules
 from buffer.ingest.rules import text_limits
 from buffer.ingest.rules.groups import Lengths, Violation
-from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush, decode_envelope
 from buffer.ingest.schemas.groups import Group, Rules, checked_group
 from buffer.ingest.schemas.groups_json import decode_groups, message_problems, open_value
 from buffer.items.rules.limits import DEFAULTS, Limits
 from buffer.items.rules.spans import span_problem
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
-from rolldeck.wire import GROUPS_TYPE, SCHEMA_VERSION, GroupPush, pack_array
-from web.rules.errors import FieldError, InvalidData
+from rolldeck.wire import GROUPS_TYPE, GroupPush, pack_array
 
 # The first byte of JSON is a number in MessagePack, so msgspec's own message would be misleading.
 WRONG_FORMAT: Final = (
@@ -32,17 +31,13 @@ _decode_push = msgspec.msgpack.Decoder(GroupPush).decode
 _decode_parts = msgspec.msgpack.Decoder(dict[str, Raw]).decode
 
 
-class InvalidGroups(FieldError, InvalidData):
-    """A push is invalid; `field` is the path of the error."""
-
-
 def decode_json_push(
     body: bytes, *, limits: Limits = DEFAULTS, lenient: bool = False, advantages: str = ""
 ) -> list[Group]:
     """Return the groups of a JSON list, all or none.
 
     Raises:
-        InvalidGroups: If the list is empty, or if a group is malformed, over a limit, or violates
+        InvalidPush: If the list is empty, or if a group is malformed, over a limit, or violates
             a rule and is not `lenient`.
     """
     try:
@@ -50,9 +45,9 @@ def decode_json_push(
     except InvalidBody as error:
         first = error.problems[0]
         place = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first.loc[1:])
-        raise InvalidGroups(f"groups{place}" if place else "body", first.msg) from error
+        raise InvalidPush(f"groups{place}" if place else "body", first.msg) from error
     if not groups:
-        raise InvalidGroups("body", "must contain at least one group")
+        raise InvalidPush("body", "must contain at least one group")
     return groups
 
 
@@ -64,22 +59,13 @@ def decode_push(
     Groups without advantages get them by the rule `advantages`, unless it is empty.
 
     Raises:
-        InvalidGroups: At the first value that does not match :mod:`rolldeck.wire`, is over a
+        InvalidPush: At the first value that does not match :mod:`rolldeck.wire`, is over a
             limit, or violates a rule and is not `lenient`.
     """
-    try:
-        push = _decode_push(body)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        message, _, path = str(error).partition(" - at ")
-        field = path.strip("`").removeprefix("$").lstrip(".")
-        if not field:
-            message = f"{WRONG_FORMAT} ({message})"
-        raise InvalidGroups(field or "body", message) from error
-    if push.schema != SCHEMA_VERSION:
-        raise InvalidGroups("schema", f"is {push.schema}, must be {SCHEMA_VERSION}")
+    push = decode_envelope(_decode_push, body, wrong_format=WRONG_FORMAT)
     if len(push.groups) > limits.groups_per_push:
         most = text_limits.too_many(limits.groups_per_push, "groups", "groups_per_push")
-        raise InvalidGroups("groups", most.message)
+        raise InvalidPush("groups", most.message)
     rules = Rules(limits=limits, lenient=lenient, advantages=advantages)
     return [_group(content, ("groups", index), rules) for index, content in enumerate(push.groups)]
 
@@ -89,14 +75,14 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
         arrays = read_msgpack(content)
     except InvalidGroup as error:
         field = f"{_path(place)}.{error.field}" if error.field else _path(place)
-        raise InvalidGroups(field, error.message) from error
+        raise InvalidPush(field, error.message) from error
     fields = _open_fields(arrays, place, rules.limits)
     rows = {name: rows.lengths.tolist() for name, rows in arrays.rows.items()}
     lengths = Lengths.of(rows, scores=len(arrays.scores), fields=fields)
     refused = _too_large(arrays, lengths.rows["tokens"], rules.limits)
     broken = group_rules.violations(lengths) + group_rules.token_violations(arrays.rows["tokens"])
     for violation in refused + ([] if rules.lenient else broken):
-        raise InvalidGroups(_path((*place, *violation.path)), violation.message)
+        raise InvalidPush(_path((*place, *violation.path)), violation.message)
     added = rules.advantages_of(lengths, arrays.scores, fields)
     return checked_group(
         content if added is None else _with_advantages(content, added),
@@ -129,7 +115,7 @@ def _open_fields(
     """Check the fields sent as JSON, and return their values."""
     if len(arrays.json) > text_limits.MAX_FIELDS:
         most = text_limits.too_many(text_limits.MAX_FIELDS, "fields", "fields_per_group")
-        raise InvalidGroups(_path((*place, "json")), most.message)
+        raise InvalidPush(_path((*place, "json")), most.message)
     found = {}
     for name, text in arrays.json.items():
         loc = (*place, "json", name)
@@ -140,9 +126,9 @@ def _open_fields(
         except InvalidBody as error:
             problems = error.problems
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-            raise InvalidGroups(_path(loc), str(error)) from error
+            raise InvalidPush(_path(loc), str(error)) from error
         for problem in problems:
-            raise InvalidGroups(_path(problem.loc), problem.msg)
+            raise InvalidPush(_path(problem.loc), problem.msg)
         if name == "spans":
             _check_spans(value, loc, arrays.sequences)
         found[name] = value
@@ -151,7 +137,7 @@ def _open_fields(
 
 def _check_spans(value: Any, loc: tuple[str | int, ...], sequences: int) -> None:
     if problem := span_problem(value, sequences=sequences):
-        raise InvalidGroups(_path((*loc, *problem.path)), problem.message)
+        raise InvalidPush(_path((*loc, *problem.path)), problem.message)
 
 
 def _too_large(arrays: GroupArrays, tokens: Sequence[int], limits: Limits) -> list[Violation]:

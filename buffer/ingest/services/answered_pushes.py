@@ -15,6 +15,10 @@ from typing import Final, NamedTuple
 
 from django.db import connection, transaction
 
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 MARKS_AT_MOST_EVERY_SECONDS: Final = 0.02
 SECONDS_PER_MARK: Final = 0.002
 """Pause per marked row: few answers are marked at once, many together."""
@@ -23,11 +27,6 @@ KEPT_SECONDS: Final = 10.0
 
 An equal push may have arrived before the answer, and be stored after it.
 """
-_MARK: Final = """
-    UPDATE buffer_unansweredpush SET answered_at = marks.at, client_left = marks.at IS NULL
-    FROM unnest(%s::bigint[], %s::timestamptz[]) AS marks(id, at)
-    WHERE buffer_unansweredpush.id = marks.id"""
-_DELETE: Final = "DELETE FROM buffer_unansweredpush WHERE id = ANY(%s)"
 logger = logging.getLogger(__name__)
 
 Key = tuple[int, bytes]
@@ -102,9 +101,9 @@ class _AnsweredPushes:
                 if marks:
                     ends = [end for _, end in marks]
                     ids, times = [end.row_id for end in ends], [end.answered_at for end in ends]
-                    cursor.execute(_MARK, [ids, times])
+                    cursor.execute(SQL["mark_answers"], [ids, times])
                 if rows:
-                    cursor.execute(_DELETE, [rows])
+                    cursor.execute(SQL["delete_answered_pushes"], [rows])
         self._marked.extend((now, key, end) for key, end in marks)
         for _, key, end in old:
             self._marked.popleft()

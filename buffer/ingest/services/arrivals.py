@@ -1,19 +1,24 @@
 """Placement of arriving groups: queued, dropped, or waiting for others."""
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
+import numpy as np
 from django.db import connection
 from msgspec import Struct
 
-from buffer.ingest.rules.group_versions import drop_reason, version_of
-from buffer.ingest.rules.mixed_sizes import WaitingGroups
+from buffer.ingest.rules.versions import drop_reason, version_of
+from buffer.ingest.rules.waiting import WaitingGroups
 from buffer.ingest.schemas.groups import Group
-from buffer.ingest.services.truncation import truncated
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services.tallies import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_STORED, PayloadLocation
+from rolldeck.group_encoding import to_json, to_msgpack
+from rolldeck.groups import DISTILLATION, IGNORED, JSON, GroupArrays, read
+from rolldeck.ragged import Rows
 from runs.lifecycle.models.runs import OverlongSequences, Run
 from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
 
@@ -76,7 +81,11 @@ class Plan:
             epoch=self._epoch,
         )
         reason = drop_reason(
-            version, current=self._current, epoch=self._epoch, max_staleness=self._max_staleness
+            version,
+            version,
+            current=self._current,
+            epoch=self._epoch,
+            max_staleness=self._max_staleness,
         )
         if reason is None and self._drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
@@ -175,3 +184,52 @@ class Plan:
     def released_items(self) -> list[Counted]:
         """Return the contributions of the released groups to the counts."""
         return [self._before[item_id] for item_id in self.released]
+
+
+def truncated(group: Group, *, longest: int) -> Group | None:
+    """Return a group whose sequences have at most `longest` tokens.
+
+    Every field with one value per token is cut; scores and messages stay. None if a sequence
+    keeps no trained token although it had one, because trainers divide by their number.
+    """
+    arrays = read(group.content, group.codec)
+    cut = _cut(arrays, longest)
+    before, after = _trained(arrays.rows["masks"]), _trained(cut.rows["masks"])
+    if (before & ~after).any():
+        return None
+    tokens = cut.rows["tokens"].lengths
+    return msgspec.structs.replace(
+        group,
+        content=to_json(cut) if group.codec == JSON else to_msgpack(cut),
+        tokens=int(tokens.sum()),
+        longest_tokens=int(tokens.max(initial=0)),
+        notes=[*group.notes, f"tokens: truncated to {longest:,}"],
+    )
+
+
+def _cut(arrays: GroupArrays, longest: int) -> GroupArrays:
+    within = arrays.rows["tokens"].is_within(longest)
+    return replace(
+        arrays,
+        rows={name: rows.head(longest) for name, rows in arrays.rows.items()},
+        distillation={name: values[within] for name, values in arrays.distillation.items()},
+        json={
+            name: _cut_lists(text, longest) if name in DISTILLATION else text
+            for name, text in arrays.json.items()
+        },
+    )
+
+
+def _cut_lists(text: bytes, longest: int) -> bytes:
+    """Return the JSON of lists per sequence, each cut; other values stay."""
+    value: Any = msgspec.json.decode(text)
+    if not isinstance(value, Sequence):
+        return text
+    return msgspec.json.encode([row[:longest] if isinstance(row, list) else row for row in value])
+
+
+def _trained(masks: Rows) -> Any:
+    """Return whether each sequence has a trained token, ``[S]`` bool."""
+    row = np.repeat(np.arange(len(masks.lengths)), masks.lengths)
+    trained = np.bincount(row[masks.values != IGNORED], minlength=len(masks.lengths))
+    return trained > 0

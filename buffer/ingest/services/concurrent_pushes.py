@@ -4,23 +4,116 @@ Pushes that arrive at the same time are stored together: one statement reads the
 object holds their bytes, and one transaction stores their rows.
 """
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
-from buffer.ingest.services.group_commit import GroupCommit
 from buffer.ingest.services.groups import accept_groups, changes_of, check_accepts, note_groups
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_of
-from buffer.ingest.services.push_rows import PushRows
-from buffer.ingest.services.push_storage import store_pushes
-from buffer.items.queries.counts import limits
+from buffer.ingest.services.push_storage import PushRows, store_pushes
+from buffer.items.queries.counts import server_limits
 from runs.lifecycle.models.runs import Run
 from web.live.announcements import announce
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class GroupCommit(Generic[T, R]):
+    """Combines the concurrent writes of threads.
+
+    A thread writes its item at once if fewer than `at_once` writes are in progress. Items that
+    arrive in the meantime wait; when a write ends, the thread of the first waiting item writes all
+    of them.
+
+    Args:
+        write: Function that writes items and returns, for each, its result or its error.
+        at_once: Number of concurrent writes.
+    """
+
+    def __init__(self, write: Callable[[list[T]], list[R | Exception]], *, at_once: int) -> None:
+        self._write = write
+        self._free = at_once
+        self._waiting: list[_Entry[T, R]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, item: T) -> R:
+        """Write an item and return its result.
+
+        Raises:
+            Exception: The error of the item. If the write of several items fails, each is written
+                alone, so that one item cannot fail others.
+        """
+        entry: _Entry[T, R] = _Entry(item)
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                entry.led = [entry]
+            else:
+                self._waiting.append(entry)
+        if not entry.led:
+            entry.turn.wait()
+        if entry.led:
+            entries, entry.led = entry.led, []  # a cycle would keep the items until collected
+            self._lead(entries)
+        return entry.result()
+
+    def _lead(self, entries: "list[_Entry[T, R]]") -> None:
+        """Write items; then wake their threads, and one that writes the waiting items."""
+        try:
+            outcomes = self._outcomes(entries)
+            # The traceback of an error refers to this list, so an error that stays in it would keep
+            # the items until collected.
+            for entry in reversed(entries):
+                entry.outcome = outcomes.pop()
+        finally:
+            with self._lock:
+                following, self._waiting = self._waiting, []
+                self._free += not following
+            for entry in entries:
+                entry.turn.set()
+            if following:
+                following[0].led = following
+                following[0].turn.set()
+
+    def _outcomes(self, entries: "list[_Entry[T, R]]") -> list[R | Exception]:
+        try:
+            return self._write([entry.item for entry in entries])
+        except Exception as error:  # noqa: BLE001 raised again in the thread of each item
+            if len(entries) == 1:
+                return [error]
+            return [self._outcomes([entry]).pop() for entry in entries]
+
+
+class _Entry(Generic[T, R]):
+    """An item that a thread waits for."""
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+        self.turn = threading.Event()
+        self.led: list[_Entry[T, R]] = []
+        """Items that its thread writes, its own first; empty if another thread writes it."""
+        self.outcome: R | Exception = RuntimeError("the write of this item was interrupted")
+
+    def result(self) -> R:
+        """Return the result, or raise the error; to be called once."""
+        outcome = self.outcome
+        # The traceback of an error refers to this frame and to the entry.
+        del self.outcome
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+        finally:
+            del outcome
+
 
 # While one write waits for the disk, another decodes.
 WRITES_AT_ONCE: Final = 2
@@ -109,7 +202,7 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     push.claim.run_id = run.pk
     push.claim.check_client()
     group = push.group = decode_group(
-        push.body, limits=limits(), lenient=run.lenient, advantages=run.advantages
+        push.body, limits=server_limits(), lenient=run.lenient, advantages=run.advantages
     )
     check_accepts(run)
     if not group.sequences or not context.suffices([group]) or context.is_partial(group):

@@ -1,21 +1,25 @@
 """Accept pushes of fragments."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
-from django.db import transaction
+from django.db import connection, transaction
 
 from buffer.ingest.rules import fragments as fragment_rules
+from buffer.ingest.rules.versions import drop_reason
+from buffer.ingest.rules.waiting import WaitingFragment, cut
+from buffer.ingest.schemas.bodies import InvalidPush, decode_envelope, invalid_push
 from buffer.ingest.services import backpressure
-from buffer.ingest.services.chunks import queue_whole_chunks
 from buffer.ingest.services.groups import RunNotAccepting
+from buffer.items.models.items import FragmentChunk
 from buffer.items.queries.admission import StoredAmounts, admission, stored_amounts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
-from buffer.items.services.tallies import Changes, Counted
+from buffer.items.services.locks import lock_slots
+from buffer.items.services.tallies import Changes, Counted, counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
     NOT_STORED,
@@ -23,53 +27,31 @@ from buffer.payloads.services.contents import (
     insert_contents,
     write_contents,
 )
-from buffer.payloads.services.eviction import keep_within_capacity
+from buffer.payloads.services.eviction import evict, keep_within_capacity
 from rolldeck import received_fragments
-from rolldeck.wire import SCHEMA_VERSION, Fragment, FragmentReceipt
+from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import ACCEPTING
+from runs.lifecycle.rules.versions import PolicyVersion
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row
-from web.rules.errors import FieldError, InvalidData
+from web.sql import statements_of
 
-# Rows are ordered, so that two pushes of the same fragments do not deadlock.
-_INSERT: Final = """
-    INSERT INTO buffer_fragmentchunk
-        (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
-         environment, worker, version_min, version_max, steps,
-         codec, crc32, segment, object, "offset", origin)
-    SELECT %(run)s, %(now)s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number,
-         r.contiguous, r.environment, r.worker, r.version_min, r.version_max, r.steps,
-         r.codec, r.crc32, r.segment, r.object, r."offset", r.origin
-    FROM json_to_recordset(%(rows)s) AS r(
-        state text, drop_reason text, epoch int, size_bytes int, slot text, number bigint,
-        contiguous bool, environment text, worker text, version_min int, version_max int,
-        steps int, codec text, crc32 bigint, segment int, object text, "offset" bigint,
-        origin text, place int)
-    ORDER BY r.slot, r.number, r.place
-    ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number"""
+SQL: Final = statements_of("buffer")
+
 # The bytes of an encoded fragment, or a view of the push that contains them.
 Encoded = bytes | memoryview
-
-
-class InvalidFragments(FieldError, InvalidData):
-    """A push is invalid; `field` is the path of the error."""
 
 
 def decode_push(body: bytes) -> list[tuple[Fragment, Encoded]]:
     """Return the validated fragments of a push with their bytes.
 
     Raises:
-        InvalidFragments: At the first value that does not match :mod:`rolldeck.wire`.
+        InvalidPush: At the first value that does not match :mod:`rolldeck.wire`.
     """
-    try:
-        push = received_fragments.decode_push(body)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise _invalid("", error) from error
-    if push.schema != SCHEMA_VERSION:
-        raise InvalidFragments("schema", f"is {push.schema}, must be {SCHEMA_VERSION}")
+    push = decode_envelope(received_fragments.decode_push, body)
     return [
         (decode_fragment(content, f"fragments[{index}]"), content)
         for index, content in enumerate(push.fragments)
@@ -80,24 +62,18 @@ def decode_fragment(content: Encoded, place: str) -> Fragment:
     """Return a validated fragment; `place` is its path in errors.
 
     Raises:
-        InvalidFragments: If it does not match :mod:`rolldeck.wire`.
+        InvalidPush: If it does not match :mod:`rolldeck.wire`.
     """
     try:
         fragment = received_fragments.decode_fragment(content)
         fragment_rules.check(fragment)
     except fragment_rules.BrokenFragment as error:
-        raise InvalidFragments(f"{place}.{error.field}", error.message) from error
+        raise InvalidPush(f"{place}.{error.field}", error.message) from error
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise _invalid(place, error) from error
+        raise invalid_push(place, error) from error
     if max(fragment.number >> 31, fragment.epoch, fragment.version_max) > (1 << 31) - 1:
-        raise InvalidFragments(place, "contains a number that is too large")
+        raise InvalidPush(place, "contains a number that is too large")
     return fragment
-
-
-def _invalid(place: str, error: Exception) -> InvalidFragments:
-    message, _, path = str(error).partition(" - at ")
-    steps = path.strip("`").removeprefix("$").lstrip(".")
-    return InvalidFragments(".".join(part for part in (place, steps) if part) or "body", message)
 
 
 @transaction.atomic(savepoint=False)
@@ -118,11 +94,13 @@ def accept_fragments(
     backpressure.check_room(
         run, ItemKind.FRAGMENTS, items=held.open_items, size_bytes=held.open_bytes
     )
+    current = PolicyVersion(run.epoch, run.policy_step)
     reasons = [
-        fragment_rules.drop_reason(
-            fragment,
+        drop_reason(
+            PolicyVersion(fragment.epoch, fragment.version_min),
+            PolicyVersion(fragment.epoch, fragment.version_max),
+            current=current,
             epoch=run.epoch,
-            policy_step=run.policy_step,
             max_staleness=run.max_staleness,
         )
         for fragment, _ in fragments
@@ -258,6 +236,42 @@ def insert_fragments(
     ]
     params = {"run": run.pk, "now": now, "rows": msgspec.json.encode(rows).decode()}
     with database.cursor() as cursor:
-        found = cursor.execute(_INSERT, params, prepare=True).fetchall()
+        found = cursor.execute(SQL["insert_fragments"], params, prepare=True).fetchall()
     fresh = {(slot, number): item_id for item_id, slot, number in found}
     return [fresh.pop((fragment.slot, fragment.number), None) for fragment, _ in fragments]
+
+
+def queue_whole_chunks(run: Run, slots: Iterable[str], *, length: int, changes: Changes) -> int:
+    """Queue complete chunks of slots, and drop fragments that can never be part of one.
+
+    The caller has stored the new fragments as waiting. Returns the number of fragments queued.
+    """
+    affected = set(slots)
+    # After writing the new rows, so that the second of two concurrent pushes sees all rows.
+    lock_slots(run.pk, affected)
+    waiting: dict[str, list[WaitingFragment]] = {}
+    rows = FragmentChunk.objects.filter(
+        run=run, epoch=run.epoch, slot__in=affected, state=ItemState.WAITING
+    ).values_list("slot", "id", "number", "contiguous")
+    for slot, item_id, number, contiguous in rows:
+        fragment = WaitingFragment(id=item_id, number=number, contiguous=contiguous)
+        waiting.setdefault(slot, []).append(fragment)
+    found = [cut(fragments, length=length) for fragments in waiting.values()]
+    chunks = [chunk for one in found for chunk in one.chunks]
+    queued = _queue(chunks)
+    changes.move(queued, ItemState.WAITING, ItemState.QUEUED)
+    broken = [item_id for one in found for item_id in one.broken]
+    evict(broken, reason=DropReason.INCOMPLETE, states=[ItemState.WAITING], changes=changes)
+    return len(queued)
+
+
+def _queue(chunks: list[list[int]]) -> list[Counted]:
+    """Queue fragments; a chunk gets its newest fragment's id, so ids order by completion."""
+    if not chunks:
+        return []
+    heads = [max(chunk) for chunk in chunks for _ in chunk]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            SQL["queue_chunks"], [[item_id for chunk in chunks for item_id in chunk], heads]
+        )
+        return [counted(*row) for row in cursor.fetchall()]

@@ -12,8 +12,7 @@ from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_for
-from buffer.ingest.services.push_rows import PushRows
-from buffer.ingest.services.push_storage import store_pushes
+from buffer.ingest.services.push_storage import PushRows, store_pushes
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services.tallies import Changes
 from runs.events.services import record_event
@@ -40,7 +39,6 @@ def accept_groups(
     producer: str,
     now: datetime,
     claim: Claim | None = None,
-    context: PushContext | None = None,
 ) -> list[Receipt]:
     """Store the groups of one push, all or none, and queue those that need not wait.
 
@@ -53,7 +51,6 @@ def accept_groups(
         producer: Identity of the producer.
         now: Time of the request.
         claim: Claim made in the statement that stores the groups, so that nothing is stored twice.
-        context: Context of the push, if already read.
 
     Raises:
         Retried: If the claim cannot be made; nothing is stored.
@@ -66,8 +63,7 @@ def accept_groups(
     plan = Plan(run)
     # Lenient runs accept groups without sequences; only their notes are recorded.
     arrivals = [plan.classify(group) for group in groups if group.sequences]
-    if context is None or not context.suffices(groups):
-        context = push_context_for(run, groups, count=len(arrivals))
+    context = push_context_for(run, groups, count=len(arrivals))
     context.check_room()
     plan.mute(arrivals, context.muted)
     # There may be more ids than arrivals: groups without sequences need none.

@@ -26,6 +26,9 @@ from buffer.ingest.services.answered_pushes import AnswerEnd, answered
 from web import database
 from web.http.push_answers import PushAnswer
 from web.rules.errors import ApiError, Conflict, Invalid
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 KEY_LIFETIME: Final = timedelta(hours=24)
 CLAIM_SECONDS: Final = 60
@@ -37,25 +40,6 @@ MARKED_WITHIN_SECONDS: Final = 1.0
 STALLED_AFTER: Final = timedelta(seconds=5)
 """Age of a claim after which its answer is not waited for."""
 _POLL_SECONDS: Final = 0.002
-_LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))"
-_FIND: Final = """
-    SELECT body_fingerprint, receipt::text FROM buffer_idempotencyrecord
-    WHERE run_id = %s AND key = %s"""
-_STORE: Final = """
-    INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, receipt, created_at)
-    VALUES (%s, %s, %s, %s, %s)"""
-# For statements with a CTE `pushes` of columns fingerprint (hexadecimal), receipt and received_at.
-CLAIMS: Final = """
-    INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, receipt, accepted_at)
-    SELECT %(run)s, decode(fingerprint, 'hex') AS fingerprint, receipt, received_at
-    FROM pushes WHERE fingerprint IS NOT NULL ORDER BY fingerprint
-    ON CONFLICT (run_id, fingerprint) DO UPDATE
-    SET id = EXCLUDED.id, receipt = EXCLUDED.receipt, accepted_at = EXCLUDED.accepted_at,
-        answered_at = NULL, client_left = false
-    WHERE known.id = ANY(%(answered)s::bigint[])
-        OR known.answered_at <= EXCLUDED.accepted_at
-        OR known.accepted_at < EXCLUDED.accepted_at - %(claim_lifetime)s
-    RETURNING id, fingerprint"""
 
 R = TypeVar("R")
 
@@ -135,13 +119,13 @@ def run_idempotent(
     if key is None:
         return PushResult(receipt=push())
     with transaction.atomic(), database.cursor() as cursor:
-        (free,) = cursor.execute(_LOCK, [f"{run_id}:{key.key}"], prepare=True).fetchone() or (
-            False,
-        )
+        (free,) = cursor.execute(
+            SQL["lock_key"], [f"{run_id}:{key.key}"], prepare=True
+        ).fetchone() or (False,)
         if not free:
             raise KeyInFlight(f"a push with key {key.key!r} is in progress: try again later")
         # A separate statement after the lock, to see the rows of the previous holder.
-        known = cursor.execute(_FIND, [run_id, key.key], prepare=True).fetchone()
+        known = cursor.execute(SQL["find_key"], [run_id, key.key], prepare=True).fetchone()
         if known is not None:
             fingerprint, first = known
             if fingerprint != key.body_fingerprint:
@@ -149,7 +133,7 @@ def run_idempotent(
             return PushResult(receipt=msgspec.json.decode(first, type=kind), replayed=True)
         receipt = push()
         record = [run_id, key.key, key.body_fingerprint, _encoded(receipt), now]
-        cursor.execute(_STORE, record, prepare=True)
+        cursor.execute(SQL["store_key"], record, prepare=True)
     return PushResult(receipt=receipt)
 
 
@@ -173,7 +157,7 @@ class ClientLeft(ApiError):
 class Claim:
     """The claim of a push without a key on its bytes.
 
-    The statement that stores the push contains :data:`CLAIMS`, with the parameters of
+    The statement that stores the push contains `claim_pushes`, with the parameters of
     :func:`claims_params`, and sets `row_id`.
     """
 
@@ -218,7 +202,7 @@ class Claim:
 
 
 def claims_params(claims: Iterable[Claim]) -> dict[str, Any]:
-    """Return the parameters of :data:`CLAIMS`, except those of the run and the pushes."""
+    """Return the parameters of `claim_pushes`, except those of the run and the pushes."""
     ended = [
         found.row_id
         for claim in claims

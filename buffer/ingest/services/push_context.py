@@ -15,6 +15,9 @@ from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.registration import SEEN_EVERY
 from web import database
 from web.rows import row_of
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 # Number of environments that are read before the body is decoded: the newest of the run.
 NEWEST_ENVIRONMENTS: Final = 64
@@ -32,17 +35,6 @@ _UNSEEN: Final = (
     f"last_seen_at < statement_timestamp() - interval '{SEEN_EVERY.total_seconds():.0f} seconds'"
 )
 _NEXT_ID: Final = "nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))"
-_OF_GROUPS: Final = f"""
-    SELECT t.items, t.size_bytes, ARRAY(SELECT {_NEXT_ID} FROM generate_series(1, %(count)s)),
-        ARRAY(SELECT env_id FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-        ARRAY(SELECT group_size FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-        ARRAY(SELECT env_id FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted),
-        ARRAY(SELECT env_id FROM runs_environment
-              WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND {_UNSEEN})
-    FROM ({_COUNTS} %(run)s) t"""  # noqa: S608
 _OF_ONE: Final = f"""
     SELECT {", ".join(f"r.{name}" for name in _RUN_FIELDS)},
         t.items, t.size_bytes, ARRAY(SELECT {_NEXT_ID} FROM generate_series(1, %(count)s)),
@@ -146,7 +138,7 @@ def push_context_for(run: Run, groups: Sequence[Group], *, count: int) -> PushCo
         "envs": [env_id for env_id in named if 0 <= env_id < 2**31],
     }
     with database.cursor() as cursor:
-        row = cursor.execute(_OF_GROUPS, parameters, prepare=True).fetchone()
+        row = cursor.execute(SQL["context_of_groups"], parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate has a row
     found = _context(run, *row)
     for index, group in enumerate(groups):

@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from buffer.ingest.api.fragments import FragmentPushView
+from buffer.ingest.api.pushes import FragmentPushView
 from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of
 from buffer.inspect.queries import fragment_lists
 from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch

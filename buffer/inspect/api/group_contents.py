@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from msgspec import Struct
 from rest_framework.request import Request
 
-from buffer.ingest.schemas.scored_data import ScoredData
+from buffer.ingest.schemas.groups import ScoredData
 from buffer.inspect.queries import group_contents, group_lists, token_text
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.conversations import MOST_MESSAGES, Conversation, conversation

@@ -9,7 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from buffer.ingest.api.groups import GroupPushView
+from buffer.ingest.api.pushes import GroupPushView
 from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter

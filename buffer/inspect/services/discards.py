@@ -6,11 +6,11 @@ from typing import Final
 
 from django.db import transaction
 
+from buffer.batches.services.transitions import drop_groups
 from buffer.inspect.services.marks import groups_of_run
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.transitions import drop_groups
 from runs.events.services import record_event
 from web.live.announcements import announce
 

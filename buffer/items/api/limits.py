@@ -7,9 +7,9 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from buffer.items.queries.counts import limits
+from buffer.items.queries.counts import server_limits
 from buffer.items.rules.limits import MAX_TOKEN_ID
-from buffer.items.schemas.limits import LimitsAnswer
+from buffer.items.schemas import LimitsAnswer
 from runs.access.api.permissions import Known
 from web.http.bodies import answer
 from web.http.views import ApiView
@@ -30,7 +30,7 @@ class LimitsView(ApiView):
 
         Maximum sizes and counts; errors refer to them by the same names.
         """
-        bounds = {f"max_{name}": bound for name, bound in asdict(limits()).items()}
+        bounds = {f"max_{name}": bound for name, bound in asdict(server_limits()).items()}
         return answer(
             LimitsAnswer(
                 **bounds,

@@ -1,4 +1,4 @@
-"""Models of batches, groups, fragments and their counts."""
+"""Models of batches, groups, fragments, their uses and counts, and audits of the counts."""
 
 import uuid
 
@@ -394,3 +394,33 @@ class MixingShare(models.Model):
 
     def __str__(self) -> str:
         return f"share of environment {self.env_id} of {self.run_id}"
+
+
+class LedgerAudit(models.Model):
+    """The last comparison of a run's counts with its rows."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="ledger_audit")
+    audited_at = models.DateTimeField()
+    took_seconds = models.FloatField()
+    # Hash of the counts at the audit; a run with unchanged counts is not audited again.
+    counts_md5 = models.CharField(max_length=32)
+
+    def __str__(self) -> str:
+        return f"audit of {self.run_id}"
+
+
+class BatchUse(models.Model):
+    """A fragment in a sampled batch; a fragment may be in several batches."""
+
+    batch = models.ForeignKey(Batch, db_index=False, on_delete=models.CASCADE, related_name="uses")
+    item = models.ForeignKey(FragmentChunk, on_delete=models.CASCADE, related_name="+")
+    position = models.PositiveIntegerField(help_text="In the batch.")
+    importance_weight = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "position"], name="use_position_is_one"),
+        ]
+
+    def __str__(self) -> str:
+        return f"fragment {self.item_id} in batch {self.batch_id}"

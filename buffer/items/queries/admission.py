@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import OPEN, ItemKind, ItemState
+from buffer.items.rules.states import OPEN, ItemKind
 from runs.lifecycle.models.runs import Run, RunKind
 from runs.lifecycle.rules.versions import (
     NO_POLICY_STEP,
@@ -14,20 +13,9 @@ from runs.lifecycle.rules.versions import (
 )
 from web import database
 from web.rows import first_row
+from web.sql import statements_of
 
-_SUM: Final = f"""
-    SELECT COALESCE(SUM(items) FILTER (WHERE kind = %(kind)s AND state = ANY(%(open)s::text[])), 0)
-            ::bigint,
-        COALESCE(SUM(size_bytes) FILTER (WHERE state = ANY(%(open)s::text[])), 0)::bigint,
-        COALESCE(SUM(items) FILTER (
-            WHERE kind = %(kind)s AND state = '{ItemState.QUEUED}' AND epoch = %(epoch)s
-        ), 0)::bigint,
-        COALESCE(SUM(CASE state WHEN '{ACCEPTED}' THEN sequences
-                               WHEN '{ItemState.DROPPED}' THEN -sequences END)
-            FILTER (WHERE kind = %(kind)s AND (%(any_epoch)s OR epoch = %(epoch)s)), 0)::bigint,
-        (SELECT MIN(step) FROM runs_policyversion
-         WHERE run_id = %(run)s AND epoch = %(epoch)s AND %(policy_step)s > 0)
-    FROM buffer_tally WHERE run_id = %(run)s"""  # noqa: S608 made of constants
+SQL: Final = statements_of("buffer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +51,7 @@ def stored_amounts(run: Run) -> StoredAmounts:
         "policy_step": run.policy_step,
     }
     with database.cursor() as cursor:
-        row = cursor.execute(_SUM, parameters, prepare=True).fetchone()
+        row = cursor.execute(SQL["stored_amounts"], parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 a sum has a row
     open_items, open_bytes, queued_items, admitted, first_step = row
     return StoredAmounts(

@@ -7,6 +7,9 @@ from django.db import connection
 
 from buffer.items.rules.states import DropReason
 from runs.lifecycle.rules.lifecycle import ACTIVE
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 RECENT: Final = timedelta(minutes=10)
 NEWEST: Final = 200
@@ -32,26 +35,6 @@ REMEDIES: Final[dict[str, str]] = {
     DropReason.ZERO_VARIANCE: "Choose other problems or a finer reward, or turn "
     "`drop_zero_variance` off.",
 }
-# The newest dropped group decides whether a run is examined, so that others cost one index lookup.
-_QUERY: Final = """
-    SELECT r.id, r.name, newest.drop_reason, counted.dropped, counted.groups
-    FROM runs_run r, LATERAL (
-        SELECT drop_reason FROM buffer_trajectorygroup
-        WHERE run_id = r.id AND state = 'dropped' AND received_at > %(since)s
-        ORDER BY id DESC LIMIT 1) newest, LATERAL (
-        SELECT COUNT(*) AS groups, COUNT(*) FILTER (WHERE reason = newest.drop_reason) AS dropped
-        FROM (
-            SELECT MAX(reason) AS reason FROM (
-                (SELECT id, '' AS reason FROM buffer_trajectorygroup
-                    WHERE run_id = r.id AND segment IS NOT NULL ORDER BY id DESC LIMIT %(newest)s)
-                UNION ALL
-                (SELECT id, drop_reason FROM buffer_trajectorygroup
-                    WHERE run_id = r.id AND state = 'dropped' ORDER BY id DESC LIMIT %(newest)s)
-            ) either GROUP BY id ORDER BY id DESC LIMIT %(newest)s) latest) counted
-    WHERE r.archived_at IS NULL AND r.status = ANY(%(active)s)
-        AND (%(run)s::bigint IS NULL OR r.id = %(run)s)
-        AND newest.drop_reason = ANY(%(reasons)s)
-    ORDER BY r.id DESC LIMIT %(most)s"""
 
 
 class ArrivalDrops(NamedTuple):
@@ -94,7 +77,7 @@ def arrival_drops(*, now: datetime, run_id: int | None = None) -> list[ArrivalDr
         "most": RUNS_AT_MOST,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_QUERY, params)
+        cursor.execute(SQL["arrival_drops"], params)
         found = [ArrivalDrops(*row) for row in cursor.fetchall()]
     return [one for one in found if one.dropped >= FEWEST and _is_much(one)]
 

@@ -11,17 +11,13 @@ from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGro
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, BatchState, ItemKind, ItemState
-from buffer.items.schemas.ledgers import KindLedger, LedgerPart
+from buffer.items.schemas import KindLedger, LedgerPart
 from runs.lifecycle.models.runs import Environment, Run
 from web import database
 from web.snapshots import snapshot
+from web.sql import statements_of
 
-_QUEUED_FRAGMENTS: Final = """
-    SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally
-    WHERE run_id = %s AND kind = 'fragments' AND state = 'queued' AND epoch = %s"""
-_USES: Final = """
-    SELECT item_id, importance_weight FROM buffer_batchuse
-    WHERE batch_id = %s ORDER BY position"""
+SQL: Final = statements_of("buffer")
 
 
 class CountRow(NamedTuple):
@@ -61,7 +57,7 @@ def queued_groups(run_id: int) -> int:
 def queued_fragments(run_id: int, epoch: int) -> int:
     """Return the number of queued fragments of an epoch."""
     with database.cursor() as cursor:
-        row = cursor.execute(_QUEUED_FRAGMENTS, [run_id, epoch], prepare=True).fetchone()
+        row = cursor.execute(SQL["queued_fragments"], [run_id, epoch], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 
 
@@ -133,6 +129,6 @@ def _refused(run_id: int, of_run: dict[str, dict[str, Any]] | None) -> int:
     return sum(reason["pushes"] for reasons in counted if reasons for reason in reasons.values())
 
 
-def limits() -> Limits:
+def server_limits() -> Limits:
     """Return the limits of this server."""
     return Limits.read_from(settings)

@@ -7,41 +7,18 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.items.models.audits import LedgerAudit
+from buffer.items.models.items import LedgerAudit
 from buffer.items.queries.counts import CountRow, counts, sequences_ledger
 from buffer.items.rules.ledger import ACCEPTED, Ledger, balance, discrepancies
 from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models.runs import Run
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 AUDIT_EVERY: Final = timedelta(seconds=30)
 # Maximum fraction of time spent on counting the rows of a run, which may take long.
 AUDIT_SHARE: Final = 0.005
-
-# One statement, so that counts and rows are from the same snapshot.
-_BOTH: Final = """
-    SELECT 'counts', kind, state, reason, SUM(items) FROM buffer_tally
-    WHERE run_id = %(run)s GROUP BY kind, state, reason
-    UNION ALL
-    SELECT 'rows', 'groups', state, drop_reason, COUNT(*)
-    FROM buffer_trajectorygroup WHERE run_id = %(run)s GROUP BY state, drop_reason
-    UNION ALL
-    SELECT 'rows', 'fragments', state, drop_reason, COUNT(*)
-    FROM buffer_fragmentchunk WHERE run_id = %(run)s GROUP BY state, drop_reason"""
-_CHANGED: Final = """
-    SELECT t.run_id, t.counts_md5
-    FROM (
-        SELECT run_id, md5(string_agg(
-            concat_ws('/', kind, state, reason, items, size_bytes), ','
-            ORDER BY kind, state, reason, epoch, env_id, environment, size, shard)) AS counts_md5
-        FROM buffer_tally GROUP BY run_id
-    ) t
-    JOIN runs_run r ON r.id = t.run_id
-    LEFT JOIN buffer_ledgeraudit a ON a.run_id = t.run_id
-    WHERE r.archived_at IS NULL AND (a.id IS NULL OR (
-        (a.counts_md5 <> t.counts_md5 OR r.ledger_problem <> '')
-        AND a.audited_at + make_interval(secs => GREATEST(%(every)s, a.took_seconds / %(share)s))
-            <= %(now)s))
-    ORDER BY a.audited_at NULLS FIRST"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +58,7 @@ def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
 def ledger_problems(run_id: int) -> list[str]:
     """Return mismatches between a run's counts and rows; empty if there are none."""
     with connection.cursor() as cursor:
-        cursor.execute(_BOTH, {"run": run_id})
+        cursor.execute(SQL["both_ledgers"], {"run": run_id})
         found = cursor.fetchall()
     problems = []
     for kind in ItemKind:
@@ -107,7 +84,7 @@ def audits_due(*, now: datetime) -> list[tuple[int, str]]:
         "now": now,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_CHANGED, limits)
+        cursor.execute(SQL["audits_due"], limits)
         return list(cursor.fetchall())
 
 

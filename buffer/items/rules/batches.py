@@ -1,8 +1,8 @@
-"""Ids of batches, and errors about them."""
+"""Ids of batches, and refusals of requests for them and of their acknowledgements."""
 
 from uuid import UUID
 
-from web.rules.errors import NotFound
+from web.rules.errors import Conflict, NotFound
 
 
 class BatchNotFound(NotFound):
@@ -19,3 +19,24 @@ def batch_id_of(text: str) -> UUID:
         return UUID(text)
     except ValueError:
         raise BatchNotFound(f"batch {text!r} does not exist") from None
+
+
+class TrainerNotRegistered(Conflict):
+    """The requester is not registered as a trainer of the run."""
+
+    code = "trainer_not_registered"
+    title = "Register first"
+
+
+class LeaseLost(Conflict):
+    """The batch has been leased again or settled since this trainer leased it."""
+
+    code = "lease_lost"
+    title = "The lease is lost"
+
+
+class OutOfOrder(Conflict):
+    """The trainer still holds a batch that it received earlier."""
+
+    code = "out_of_order"
+    title = "An earlier batch is not acknowledged"

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db import transaction
 
-from buffer.items.models.audits import LedgerAudit
+from buffer.items.models.items import LedgerAudit
 from buffer.items.queries.ledgers import audits_due, ledger_problems
 from runs.events.services import record_event
 from runs.lifecycle.models.runs import Run

@@ -6,9 +6,9 @@ from typing import Final
 from django.db import connection
 
 from web import database
+from web.sql import statements_of
 
-_LOCK_RUN: Final = """
-    SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s::int), clock_timestamp()"""
+SQL: Final = statements_of("buffer")
 
 
 def lock_run(run_id: int) -> datetime:
@@ -17,7 +17,7 @@ def lock_run(run_id: int) -> datetime:
     Returns the database time at which the lock was acquired.
     """
     with database.cursor() as cursor:
-        row = cursor.execute(_LOCK_RUN, [run_id], prepare=True).fetchone()
+        row = cursor.execute(SQL["lock_run"], [run_id], prepare=True).fetchone()
     assert row is not None  # noqa: S101 a query without FROM has a row
     locked_at: datetime = row[1]
     return locked_at

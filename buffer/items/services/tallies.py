@@ -14,54 +14,26 @@ from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED
 from buffer.items.rules.states import ItemKind, ItemState
 from web import database
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 SHARDS: Final = 8
+"""Rows of each count; `add_changes` chooses one by the process of the database."""
 _QUEUES: Final = frozenset({ItemState.QUEUED, ItemState.WAITING})
 
-_INTO: Final = """
-    INSERT INTO buffer_tally AS t
-        (run_id, kind, state, reason, epoch, env_id, environment, size, shard,
-         items, sequences, size_bytes)"""
-_ONTO: Final = """
-    ON CONFLICT (run_id, kind, state, reason, epoch, env_id, environment, size, shard)
-    DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
-        size_bytes = t.size_bytes + excluded.size_bytes"""
-_KEY: Final = "state, reason, epoch, env_id, environment, size"
-_COUNTS: Final = """
-    state text, reason text, epoch int, env_id int, environment text, size int,
-    items bigint, sequences bigint, size_bytes bigint"""
-ADD: Final = f"""{_INTO}
-    SELECT %(run)s, %(kind)s, {_KEY}, pg_backend_pid() %% {SHARDS}, items, sequences, size_bytes
-    FROM json_to_recordset(%(counts)s) AS c({_COUNTS})
-    ORDER BY {_KEY}
-    {_ONTO}
-"""  # noqa: S608 the only things put in are constants
-# For statements with a CTE `stored_pushes`: sums the counts of the pushes that it has a row of.
-ADD_OF_PUSHES: Final = f"""{_INTO}
-    SELECT %(run)s, %(kind)s, {_KEY}, pg_backend_pid() %% {SHARDS},
-        SUM(items), SUM(sequences), SUM(size_bytes)
-    FROM json_to_recordset(%(counts)s) AS c(push int, {_COUNTS})
-    JOIN stored_pushes USING (push)
-    GROUP BY {_KEY}
-    ORDER BY {_KEY}
-    {_ONTO}
-"""  # noqa: S608
-# For statements whose CTE `moved` has a row (epoch, env_id, sequences, size_bytes) for each group
-# that changed its state: the same as :meth:`Changes.move`, without a round trip.
-ADD_MOVED_GROUPS: Final = f"""{_INTO}
-    SELECT %(run)s, 'groups', c.state, '', m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), '',
-        c.size, pg_backend_pid() %% {SHARDS}, SUM(c.sign), SUM(c.sign * m.sequences),
-        SUM(c.sign * m.size_bytes)
-    FROM moved m
-    CROSS JOIN LATERAL (
-        SELECT state, sign,
-            CASE WHEN state IN ('{ItemState.QUEUED}', '{ItemState.WAITING}')
-                THEN m.sequences ELSE 0 END
-        FROM (VALUES (%(source)s::text, -1), (%(to)s::text, 1)) AS f(state, sign)
-    ) AS c(state, sign, size)
-    GROUP BY c.state, m.epoch, m.env_id, c.size
-    ORDER BY c.state, m.epoch, COALESCE(m.env_id, {NO_ENVIRONMENT}), c.size
-    {_ONTO}"""  # noqa: S608 the only things put in are constants
+TABLES: Final = {
+    ItemKind.GROUPS: "buffer_trajectorygroup",
+    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
+}
+"""Table of the items of each kind."""
+MOVED: Final = {
+    ItemKind.GROUPS: """i.epoch, i.env_id, '' AS environment, i.sequences, i.size_bytes, i.tokens,
+        i.longest_tokens, i.policy_step""",
+    ItemKind.FRAGMENTS: """i.epoch, NULL::int AS env_id, i.environment, 1 AS sequences,
+        i.size_bytes, 0 AS tokens, 0 AS longest_tokens, i.version_min AS policy_step""",
+}
+"""Columns of a row ``i`` for the CTE ``moved`` of `count_moved` and of new batches."""
 
 
 class Counted(NamedTuple):
@@ -146,7 +118,7 @@ class Changes:
         ]
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of :data:`ADD`."""
+        """Return the parameters of a statement that adds the changes."""
         return {
             "run": self._run_id,
             "kind": str(self._kind),
@@ -166,4 +138,4 @@ class Changes:
         if not self._items:
             return
         with database.cursor() as cursor:
-            cursor.execute(ADD, self.params(), prepare=True)
+            cursor.execute(SQL["count_changes"], self.params(), prepare=True)

@@ -18,18 +18,18 @@ from django.conf import settings
 from isal.isal_zlib import crc32  # 13 times as fast as zlib's
 
 from buffer.items.rules.states import ItemKind
+from buffer.items.services.tallies import TABLES
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
 from web.database import cursor
 from web.rules.errors import ApiError
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"
 
-TABLES: Final = {
-    ItemKind.GROUPS: "buffer_trajectorygroup",
-    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
-}
 LOCATION: Final = 'codec, crc32, segment, object, "offset", size_bytes'
 """Columns of an item's row for a :class:`PayloadLocation`."""
 _PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes'
@@ -57,10 +57,6 @@ _OF_LATEST: Final = f"""
     SELECT {_PLACE} FROM buffer_trajectorygroup i
     WHERE i.run_id = %(key)s AND i.state <> 'waiting' AND i.segment IS NOT NULL
     ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
-_INSERT: Final = """
-    INSERT INTO buffer_payload (segment, kind, item_id, content)
-    SELECT segment, %s, item_id, content
-    FROM unnest(%s::int[], %s::bigint[], %s::bytea[]) AS p(segment, item_id, content)"""
 _INLINE: Final = """
     SELECT item_id, substr(content, 1, %s) FROM buffer_payload
     WHERE kind = %s AND segment = ANY(%s::int[]) AND item_id = ANY(%s::bigint[])"""
@@ -242,7 +238,7 @@ def insert_contents(
     if inline:
         segments, ids, parts = (list(column) for column in zip(*inline, strict=True))
         with cursor() as sql:
-            sql.execute(_INSERT, [str(kind), segments, ids, parts], binary=True)
+            sql.execute(SQL["insert_payloads"], [str(kind), segments, ids, parts], binary=True)
 
 
 def batch_contents(

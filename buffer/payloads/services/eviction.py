@@ -16,26 +16,9 @@ from buffer.items.services.locks import lock_run
 from buffer.items.services.tallies import Changes, counted
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run
+from web.sql import statements_of
 
-_EVICT: Final = """
-    WITH doomed AS (
-        SELECT id, state FROM buffer_fragmentchunk
-        WHERE id = ANY(%(ids)s) AND state = ANY(%(states)s) ORDER BY id FOR UPDATE
-    )
-    UPDATE buffer_fragmentchunk f SET
-        state = CASE WHEN %(batches_live)s AND f.uses > f.confirmed THEN 'leased'
-            WHEN f.confirmed > 0 THEN 'served' ELSE 'dropped' END,
-        drop_reason = CASE WHEN f.confirmed > 0 OR (%(batches_live)s AND f.uses > f.confirmed)
-            THEN '' ELSE %(reason)s END,
-        uses = CASE WHEN %(batches_live)s THEN f.uses ELSE f.confirmed END
-    FROM doomed WHERE f.id = doomed.id
-    RETURNING doomed.state, f.state, f.epoch, f.size_bytes, f.environment"""
-_HEADS: Final = """
-    SELECT id FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-    AND (chunk IS NULL OR chunk = id)"""
-_OLDEST: Final = f"{_HEADS} AND id <> ALL(%(gone)s) ORDER BY id LIMIT %(over)s"
-_BEYOND: Final = f"{_HEADS} AND environment = %(environment)s ORDER BY id DESC OFFSET %(most)s"
+SQL: Final = statements_of("buffer")
 
 
 def evict(
@@ -53,7 +36,7 @@ def evict(
     item_ids += FragmentChunk.objects.filter(chunk__in=chunks).values_list("id", flat=True)
     with connection.cursor() as cursor:
         cursor.execute(
-            _EVICT,
+            SQL["evict_fragments"],
             {
                 "ids": item_ids,
                 "states": [str(state) for state in states],
@@ -111,11 +94,13 @@ def _beyond_capacity(
     if replay.max_chunks_per_environment is not None:
         for environment in set(environments):
             most = replay.max_chunks_per_environment
-            heads |= _found(_BEYOND, which | {"environment": environment, "most": most})
+            heads |= _found(
+                SQL["chunks_beyond"], which | {"environment": environment, "most": most}
+            )
     if replay.max_chunks is not None:
         over = queued // replay.fragments_per_chunk - replay.max_chunks - len(heads)
         if over > 0:
-            heads |= _found(_OLDEST, which | {"over": over, "gone": list(heads)})
+            heads |= _found(SQL["oldest_chunks"], which | {"over": over, "gone": list(heads)})
     return heads
 
 

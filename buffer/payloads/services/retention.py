@@ -31,16 +31,13 @@ from buffer.payloads.services.contents import (
 from buffer.payloads.services.partitions import remove_segment
 from buffer.payloads.services.segments import segment_info
 from runs.events.services import record_event
+from web.sql import filled, statements_of
+
+SQL: Final = statements_of("buffer")
 
 MOVED_AT_ONCE_BYTES: Final = 16 * 1024 * 1024
 MOVED_AT_ONCE: Final = 256
 _MODELS: Final = {ItemKind.GROUPS: TrajectoryGroup, ItemKind.FRAGMENTS: FragmentChunk}
-_MOVE: Final = """
-    UPDATE {table} i
-    SET segment = r.segment, object = r.object, "offset" = r."offset"
-    FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[])
-        AS r(id, segment, object, "offset")
-    WHERE i.id = r.id AND i.segment = %s"""
 
 _log = logging.getLogger(__name__)
 
@@ -164,7 +161,7 @@ def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
     with connection.cursor() as cursor:
         # The original checksum is kept, so damage by copying would be detected.
         cursor.execute(
-            _MOVE.format(table=_MODELS[kind]._meta.db_table),  # noqa: SLF001
+            filled(SQL["move_payloads"], table=_MODELS[kind]._meta.db_table),  # noqa: SLF001
             [*(list(column) for column in columns), number],
         )
     return set(found)

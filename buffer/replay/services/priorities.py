@@ -8,20 +8,9 @@ from django.db import connection, transaction
 from buffer.items.models.items import Batch
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.services.locks import lock_run
+from web.sql import statements_of
 
-# A chunk is sampled by the priority of its head, which gets the highest priority of its fragments.
-_UPDATE: Final = """
-    UPDATE buffer_fragmentchunk f SET priority = updates.priority
-    FROM (
-        SELECT COALESCE(m.chunk, m.id) AS head, max(u.priority) AS priority
-        FROM unnest(%(ids)s::bigint[], %(priorities)s::float8[]) AS u(id, priority)
-        JOIN buffer_fragmentchunk m ON m.id = u.id AND m.run_id = %(run)s
-        WHERE %(batch)s::uuid IS NULL OR EXISTS (
-            SELECT FROM buffer_batchuse b WHERE b.batch_id = %(batch)s AND b.item_id = m.id
-        )
-        GROUP BY head
-    ) updates
-    WHERE f.id = updates.head AND f.state IN ('queued', 'leased')"""
+SQL: Final = statements_of("buffer")
 
 
 @transaction.atomic
@@ -47,7 +36,7 @@ def update_priorities(
     lock_run(run_id)
     with connection.cursor() as cursor:
         cursor.execute(
-            _UPDATE,
+            SQL["update_priorities"],
             {
                 "run": run_id,
                 "batch": batch_id,

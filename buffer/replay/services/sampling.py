@@ -8,38 +8,20 @@ from numpy.typing import NDArray
 
 from buffer.items.models.items import Batch
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.fragment_batches import BatchFragment, create_batch
+from buffer.items.services.batch_rows import ItemsMoved, insert_batch
 from buffer.items.services.sample_counts import add_sampled_chunks
 from buffer.items.services.tallies import Changes, counted
 from buffer.payloads.services.eviction import keep_within_capacity
 from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_ids
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.rules.versions import PolicyVersion
 from web import database
+from web.sql import filled, statements_of
 
-# One row holds the metadata of all chunks, because fetching 100,000 rows takes longer than
-# sampling them.
-_LOAD: Final = """
-    SELECT array_agg(c.id), {values} FROM (
-        SELECT id, {value} AS value FROM buffer_fragmentchunk
-        WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
-    ) c"""
+SQL: Final = statements_of("buffer")
+
 _HEADS: Final = "AND chunk = id"
-# Before the first ANALYZE, the planner expects few queued rows and would scan all of them for the
-# ends and for each id. Therefore the ends are ordered, and only the primary key fits the ids.
-_QUEUED: Final = """
-    SELECT COALESCE(SUM(items), 0)::bigint,
-        (SELECT id FROM buffer_fragmentchunk
-         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1),
-        (SELECT id FROM buffer_fragmentchunk
-         WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-         ORDER BY id DESC LIMIT 1)
-    FROM buffer_tally
-    WHERE run_id = %(run)s AND kind = 'fragments' AND state = 'queued' AND epoch = %(epoch)s"""
-_AVAILABLE: Final = """
-    SELECT id FROM buffer_fragmentchunk
-    WHERE id = ANY(%(ids)s::bigint[]) AND run_id + 0 = %(run)s AND epoch = %(epoch)s
-        AND COALESCE(state, '') = 'queued' {heads}"""
 _VALUES: Final = {
     "versions": "version_min::bigint",
     "environments": "hashtext(environment)::bigint",
@@ -58,17 +40,13 @@ class _Queued(NamedTuple):
     last_id: int | None
 
 
-class ChunksMoved(RuntimeError):
-    """Chunks of a run were evicted without its lock."""
-
-
 def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
     """Form and lease a batch of `count` sampled fragments; return None if there are too few.
 
     The caller holds the run's lock. The same state of a run gives the same batch.
 
     Raises:
-        ChunksMoved: If chunks were evicted without the lock.
+        ItemsMoved: If chunks were evicted without the lock.
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
@@ -85,14 +63,16 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
         return None
     batch = _create(run, trainer, sample, changes, sender=sender)
     if batch.items != count:
-        raise ChunksMoved(f"{batch} has {batch.items} fragments instead of {count}")
+        raise ItemsMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
     return batch
 
 
 def _queued(run: Run) -> _Queued:
     with database.cursor() as cursor:
-        row = cursor.execute(_QUEUED, {"run": run.pk, "epoch": run.epoch}, prepare=True).fetchone()
+        row = cursor.execute(
+            SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
+        ).fetchone()
     return _Queued(0, None, None) if row is None else _Queued(*row)
 
 
@@ -129,7 +109,7 @@ def _uniform(
     heads = _HEADS if replay.fragments_per_chunk > 1 else ""
     with database.cursor() as cursor:
         rows = cursor.execute(
-            _AVAILABLE.format(heads=heads).encode(),
+            filled(SQL["available_chunks"], heads=heads).encode(),
             {"run": run.pk, "epoch": run.epoch, "ids": candidates},
             prepare=True,
         ).fetchall()
@@ -140,7 +120,8 @@ def _uniform(
 def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:
     """Return the chunks to sample from, with one query."""
     needs = NEEDS.get(replay.sampler)
-    query = _LOAD.format(
+    query = filled(
+        SQL["load_chunks"],
         value=_VALUES[needs] if needs else "NULL",
         values="array_agg(c.value)" if needs else "NULL",
         heads=_HEADS if replay.fragments_per_chunk > 1 else "",
@@ -174,11 +155,17 @@ def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sen
     )
     ended = [
         counted(run.epoch, size, environment)
-        for _, environment, size, state in rows
+        for environment, size, state in rows
         if state == ItemState.LEASED
     ]
     changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
-    members = [BatchFragment(version, environment, size) for version, environment, size, _ in rows]
-    return create_batch(
-        run, trainer, members, sender=sender, batch_id=batch_id, sampler=replay.sampler
+    return insert_batch(
+        SQL["create_sampled_batch"],
+        run,
+        trainer,
+        kind=ItemKind.FRAGMENTS,
+        sender=sender,
+        current=PolicyVersion(run.epoch, run.policy_step),
+        batch_id=batch_id,
+        sampler=replay.sampler,
     )

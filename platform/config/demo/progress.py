@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from rollouts.control.queries.fleets import fleet_state
 from rollouts.curriculum.queries.lessons import lesson_changes, lessons
 from rollouts.curriculum.schemas import LessonChangeRow, LessonRow

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db.models import Sum
 
-from buffer.batches.queries.queue_depth import is_drained
+from buffer.batches.queries.queues import is_drained
 from buffer.items.queries.admission import admission_remaining
 from rolldeck.wire import FleetControl
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker, LogRequest

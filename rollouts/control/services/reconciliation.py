@@ -13,8 +13,8 @@ from typing import Final
 
 from django.db import connection, transaction
 
+from buffer.batches.services.expiry import drop_open
 from buffer.items.rules.states import DropReason
-from buffer.payloads.services.cleanup import drop_open
 from rollouts.control.models.fleets import Fleet
 from rollouts.control.queries.fleets import fleet_view
 from rollouts.control.queries.machines import why_no_machine

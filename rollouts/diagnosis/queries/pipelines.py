@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.db.models import F, Max, QuerySet, Sum
 
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from buffer.inspect.queries.gradients import groups_without_gradient

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from buffer.batches.queries.nearby_batches import nearby_batches
+from buffer.batches.queries.batches import nearby_batches
 from buffer.items.models.items import Batch
 from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric

@@ -28,7 +28,7 @@ from buffer.batches.queries.flows import (
     cut_flow,
     group_flow,
 )
-from buffer.batches.queries.queue_depth import pause_rule
+from buffer.batches.queries.queues import pause_rule
 from buffer.batches.queries.trainer_pace import trainer_wait_share
 from rollouts.control.rules.info_totals import info_figures
 from rollouts.metrics.models import MeasureCursor

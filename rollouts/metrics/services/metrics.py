@@ -8,7 +8,7 @@ import numpy as np
 from django.db import transaction
 from django.db.models import Count
 
-from buffer.batches.queries.tokens import served_tokens_after
+from buffer.batches.queries.batches import served_tokens_after
 from rollouts.control.models.fleets import Fleet
 from rollouts.metrics.models import MetricChunk, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.queries.metrics import datetime_of

@@ -10,7 +10,7 @@ from django.test import Client
 
 from buffer.items.models.items import TrajectoryGroup
 from buffer.items.queries.counts import ledger_part
-from buffer.items.schemas.ledgers import KindLedger
+from buffer.items.schemas import KindLedger
 from buffer.payloads.models import Payload
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 from django.test import Client
 
-from buffer.batches.queries import previews
+from buffer.batches.admin.items import group_preview
 from buffer.ingest.schemas.groups_msgpack import decode_push
 from buffer.items.models.items import TrajectoryGroup
 from rolldeck import wire
@@ -180,7 +180,7 @@ def test_the_latest_example_and_the_preview_are_json(server: Server) -> None:
     )
 
     assert latest.json() == with_nulls(group(mark=3))
-    assert json.loads(previews.group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
+    assert json.loads(group_preview(TrajectoryGroup.objects.get().pk)) == latest.json()
 
 
 def test_groups_wait_for_the_group_size_of_their_environment(server: Server) -> None:

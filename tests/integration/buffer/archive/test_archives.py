@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from buffer.archive.rules import Window, window
+from buffer.batches.services.expiry import drop_open
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_push
 from buffer.ingest.services.fragments import accept_fragments, decode_push
@@ -21,7 +22,6 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
-from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.contents import readable_contents
 from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from buffer.payloads.services.retention import apply_retention

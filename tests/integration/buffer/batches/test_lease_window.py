@@ -8,8 +8,7 @@ import pytest
 from django.db.models.functions import Now
 
 from buffer import jobs
-from buffer.batches.queries.queue_depth import is_batch_available
-from buffer.batches.rules.lease_errors import LeaseLost, OutOfOrder
+from buffer.batches.queries.queues import is_batch_available
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import contents_of
 from buffer.batches.services.leases import Lease, held_beside, lease_batch
@@ -17,6 +16,7 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import ledger_part
+from buffer.items.rules.batches import LeaseLost, OutOfOrder
 from runs.lifecycle.models.runs import Run, Trainer
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run

@@ -6,17 +6,17 @@ import pytest
 from django.db.models.functions import Now
 
 from buffer import jobs
-from buffer.batches.rules.lease_errors import LeaseLost
 from buffer.batches.services import leases
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import contents_of
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.lease_expiry import NotQuarantined, release
 from buffer.batches.services.leases import Lease, held_by
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch
 from buffer.items.queries.counts import ledger_part
-from buffer.payloads.services.cleanup import drop_open
+from buffer.items.rules.batches import LeaseLost
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from tests.buffer_factories import body, group

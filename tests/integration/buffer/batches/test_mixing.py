@@ -199,7 +199,7 @@ def test_the_oldest_groups_are_found_by_index_in_queues_of_any_length(run: Run) 
     for count in (1_000, 39_000):
         queue_many(run, count, environments=4)
         connection.cursor().execute("DELETE FROM buffer_tally")
-        touched[count], plan = blocks_read(planning._WINDOWS, lengths)
+        touched[count], plan = blocks_read(planning.SQL["oldest_groups"], lengths)
         assert "group_queue_fifo" in plan
         assert "Seq Scan" not in plan
         assert "Sort" not in plan

@@ -7,8 +7,9 @@ import pytest
 from django.test import Client
 
 from buffer import jobs
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
@@ -17,7 +18,6 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.items.models.items import Batch, TrajectoryGroup
 from buffer.items.queries.admission import admission_remaining
 from buffer.items.queries.counts import counts, ledger_part
-from buffer.payloads.services.cleanup import drop_open
 from runs.lifecycle.models.runs import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group

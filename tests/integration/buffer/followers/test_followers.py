@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from django.db import connection, transaction
 
+from buffer.batches.services.expiry import drop_open
 from buffer.followers import queries, services
 from buffer.followers.models import Follower
 from buffer.followers.rules import InvalidCursor
@@ -24,7 +25,6 @@ from buffer.ingest.services.fragments import accept_fragments
 from buffer.items.models.items import FragmentChunk
 from buffer.items.services.tallies import SHARDS
 from buffer.payloads.models import Segment
-from buffer.payloads.services.cleanup import drop_open
 from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from rolldeck import wire
 from runs.lifecycle.models.runs import Run

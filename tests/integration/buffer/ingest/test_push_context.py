@@ -30,9 +30,7 @@ def join(run: Run, *, env_id: int, group_size: int) -> None:
 
 def pushed(context: PushContext | None, arrived: Group) -> list[Receipt]:
     assert context is not None
-    return accept_groups(
-        run=context.run, groups=[arrived], producer="tests", now=NOON, context=context
-    )
+    return accept_groups(run=context.run, groups=[arrived], producer="tests", now=NOON)
 
 
 def test_a_push_context_has_the_run_its_room_and_its_environments() -> None:

@@ -10,9 +10,9 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from buffer import jobs
-from buffer.batches.queries.queue_depth import is_batch_available, is_drained
-from buffer.batches.rules.lease_errors import LeaseLost
+from buffer.batches.queries.queues import is_batch_available, is_drained
 from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch, lease_for_atropos, record_delivered
 from buffer.batches.services.senders import is_alive, this_process
 from buffer.ingest.schemas.groups_json import decode_group
@@ -21,7 +21,7 @@ from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempot
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries.counts import ledger_part
-from buffer.payloads.services.cleanup import drop_open
+from buffer.items.rules.batches import LeaseLost
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import body, group

@@ -13,8 +13,7 @@ from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.audits import LedgerAudit
-from buffer.items.models.items import Tally, TrajectoryGroup
+from buffer.items.models.items import LedgerAudit, Tally, TrajectoryGroup
 from buffer.items.queries import ledgers
 from buffer.items.queries.counts import ledger_part
 from buffer.items.rules.ledger import Ledger, discrepancies

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.test import Client
 
 from buffer import jobs
-from buffer.batches.queries import previews
+from buffer.batches.admin.items import group_preview
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
@@ -166,7 +166,7 @@ def test_items_of_a_dropped_segment_are_listed_with_expired_bytes(run: Run) -> N
         assert (item.state, item.segment) == ("served", number)
         with pytest.raises(PayloadExpired, match=f"item {item.pk} .*retention"):
             content_head(ItemKind.GROUPS, item.pk, 10)
-    assert "retention" in previews.group_preview(small.pk)
+    assert "retention" in group_preview(small.pk)
     event = RunEvent.objects.get(kind="payloads_expired")
     assert event.details == {"segment": number, "items": 2}
 

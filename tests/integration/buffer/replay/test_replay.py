@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from buffer.batches.queries.queue_depth import uses_of
-from buffer.batches.rules.lease_errors import LeaseLost
+from buffer.batches.queries.queues import uses_of
 from buffer.batches.services import leases
+from buffer.batches.services.expiry import drop_open, drop_other_epochs
 from buffer.items.models.items import FragmentChunk
 from buffer.items.queries.counts import queued_fragments
+from buffer.items.rules.batches import LeaseLost
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.payloads.services.cleanup import drop_open, drop_other_epochs
 from buffer.payloads.services.contents import batch_contents
 from buffer.replay.services.priorities import update_priorities
 from runs.lifecycle.models.runs import Run

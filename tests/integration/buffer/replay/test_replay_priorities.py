@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from buffer.batches.queries.queue_depth import uses_of
+from buffer.batches.queries.queues import uses_of
 from buffer.items.models.items import FragmentChunk
 from buffer.items.rules.batches import BatchNotFound
 from buffer.replay.services.priorities import update_priorities

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from django.db import connection
 
-from buffer.batches.queries.queue_depth import queue_depth
+from buffer.batches.queries.queues import queue_depth
 from buffer.items.queries.counts import ledger_part
 from config.metrics import metrics_text
 from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, WeightsTransfers

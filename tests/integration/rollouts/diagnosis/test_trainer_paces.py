@@ -7,8 +7,7 @@ import pytest
 
 from buffer.batches.queries.rates import rates_of
 from buffer.batches.queries.trainer_pace import trainer_pace
-from buffer.items.models.items import Batch, FragmentChunk
-from buffer.items.models.uses import BatchUse
+from buffer.items.models.items import Batch, BatchUse, FragmentChunk
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from runs.lifecycle.models.runs import Run, Trainer
 from tests.factories import make_run

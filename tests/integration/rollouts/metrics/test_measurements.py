@@ -308,7 +308,9 @@ def test_measured_items_are_not_read_again(run: Run) -> None:
 
     parameters = {"run": run.pk, "written_in": str(place.written_in), "item": place.item_id}
     with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN (ANALYZE) {flows._GROUPS}", parameters | {"limit": 100})
+        cursor.execute(
+            f"EXPLAIN (ANALYZE) {flows.SQL['groups_after']}", parameters | {"limit": 100}
+        )
         plan = "\n".join(line for (line,) in cursor.fetchall())
 
     assert "group_stream" in plan

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.batches.rules.pacing import is_over, paced, share_of
-from buffer.batches.rules.status_env import EnvironmentShare, EnvironmentStatus
+from buffer.batches.rules.pacing import (
+    EnvironmentShare,
+    EnvironmentStatus,
+    is_over,
+    paced,
+    share_of,
+)
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
 from tests.stock_environments import Outcome, cast, simulate
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.batches.rules.pauses import staleness_gate, tolerance_gate
+from buffer.batches.rules.pacing import staleness_gate, tolerance_gate
 from rolldeck.pacing import PauseRule
 from runs.lifecycle.rules.versions import admission_capacity
 

@@ -5,7 +5,7 @@ import pytest
 
 from buffer.batches.rules.batch_bytes import Item, msgpack_answer
 from buffer.batches.rules.deliveries import SENDING_LIMIT, Delivery, NextAction
-from buffer.batches.rules.status_env import EnvironmentShare, environment_status
+from buffer.batches.rules.pacing import EnvironmentShare, environment_status
 from buffer.items.rules.ledger import balance
 from rolldeck.wire import BatchAnswer, BatchHead
 

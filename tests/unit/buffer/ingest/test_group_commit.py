@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from buffer.ingest.services.group_commit import GroupCommit
+from buffer.ingest.services.concurrent_pushes import GroupCommit
 from tests.waiting import eventually
 
 

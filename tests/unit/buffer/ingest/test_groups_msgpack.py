@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
+from buffer.ingest.schemas.groups_msgpack import decode_push
 from buffer.items.rules.limits import Limits
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
@@ -64,7 +64,7 @@ def judged_as_msgpack(group: dict[str, Any], **rules: Any) -> Group | str:
     content = wire.encode(wire.GroupPush(groups=[wire.encode(pack_group(group))]))
     try:
         return decode_push(content, **rules)[0]
-    except InvalidGroups as refusal:
+    except InvalidPush as refusal:
         return refusal.message
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_push_is_refused_with_a_position_or_accepted(data: st.DataObje
 
     try:
         taken = decode_push(bytes(content))
-    except InvalidGroups as refusal:
+    except InvalidPush as refusal:
         assert refusal.field  # noqa: PT017 either is right
         return
     for group in taken:
@@ -126,7 +126,7 @@ def test_added_advantages_replace_an_empty_field_in_both_codecs() -> None:
 @example(b"\x81" * 5000)
 @example(b"\xdf\xff\xff\xff\xff")
 def test_random_bytes_are_refused(content: bytes) -> None:
-    with pytest.raises(InvalidGroups):
+    with pytest.raises(InvalidPush):
         decode_push(content)
 
 
@@ -142,6 +142,6 @@ def test_values_above_a_limit_are_refused_with_its_name() -> None:
     }
 
     for name, most in cases.items():
-        with pytest.raises(InvalidGroups, match=f"max_{name}"):
+        with pytest.raises(InvalidPush, match=f"max_{name}"):
             decode_push(content, limits=Limits(**{name: most}))
         assert len(decode_push(content, limits=Limits(**{name: most + 1}), lenient=True)) == 2

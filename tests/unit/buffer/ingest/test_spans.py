@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from buffer.ingest.schemas.bodies import InvalidPush
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_push
+from buffer.ingest.schemas.groups_msgpack import decode_push
 from buffer.items.rules.spans import MOST_SPANS, span_problem, valid_spans
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
@@ -57,7 +58,7 @@ def _pushed(**fields: Any) -> bytes:
 def test_the_wire_format_refuses_invalid_spans_and_atropos_accepts_them() -> None:
     wrong = [[GOOD], [GOOD | {"end": 0}]]
 
-    with pytest.raises(InvalidGroups) as refused:
+    with pytest.raises(InvalidPush) as refused:
         decode_push(_pushed(spans=wrong))
     assert refused.value.field == "groups[0].json.spans[1][0].end"
     assert decode_push(_pushed(spans=[[GOOD], []]))[0].sequences == 2

@@ -1,4 +1,4 @@
-"""Policy version and staleness of groups."""
+"""Policy version and staleness of arriving items."""
 
 from buffer.items.rules.states import DropReason
 from runs.lifecycle.rules.versions import PolicyVersion
@@ -27,22 +27,28 @@ def version_of(
 
 
 def drop_reason(
-    sampled: PolicyVersion, *, current: PolicyVersion, epoch: int, max_staleness: int | None
+    oldest: PolicyVersion,
+    newest: PolicyVersion,
+    *,
+    current: PolicyVersion,
+    epoch: int,
+    max_staleness: int | None,
 ) -> DropReason | None:
-    """Return the reason why a group cannot train the run's policy, or None.
+    """Return the reason why a group or fragment cannot train the run's policy, or None.
 
     Args:
-        sampled: The version that sampled it.
+        oldest: The oldest version that sampled a part of it.
+        newest: The newest version that sampled a part of it.
         current: The version in force; of epoch 0 before weights are published.
         epoch: Epoch of the run.
         max_staleness: Maximum number of versions behind; None for no limit.
     """
-    if 0 < sampled.epoch < epoch:
+    if 0 < newest.epoch < epoch:
         return DropReason.STALE_EPOCH
-    if sampled > current:
+    if newest > current:
         return DropReason.FUTURE
-    if sampled.epoch != current.epoch:
+    if oldest.epoch != current.epoch:
         return DropReason.STALE_EPOCH
-    if max_staleness is not None and current.step - sampled.step > max_staleness:
+    if max_staleness is not None and current.step - oldest.step > max_staleness:
         return DropReason.STALE_VERSION
     return None

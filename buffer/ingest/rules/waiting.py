@@ -1,4 +1,4 @@
-"""Waiting rules for groups smaller than their environment's group size.
+"""Waiting rules for groups smaller than their group size, and for fragments of chunks.
 
 A group smaller than its environment's `group_size` waits. When waiting groups of the environment
 sum exactly to `group_size`, they are queued together. Larger groups are queued at once. Sizes that
@@ -6,9 +6,9 @@ never sum to `group_size` would wait forever: once more than `MOST_WAITING` grou
 is queued as it is. Batches are filled exactly from any sizes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from buffer.items.rules.exact_fill import exact_fill
 
@@ -58,3 +58,42 @@ def complete(sizes: Sequence[int], *, group_size: int) -> list[int]:
         return places
     fill = exact_fill(sizes, behind={}, target=group_size)
     return fill.chosen if fill else []
+
+
+class WaitingFragment(NamedTuple):
+    """A fragment that is not part of a chunk yet."""
+
+    id: int
+    number: int
+    contiguous: bool
+    """Its first step follows the last step of fragment `number - 1`."""
+
+
+class Cut(NamedTuple):
+    """Result of forming chunks; fragments in neither list continue to wait."""
+
+    chunks: list[list[int]]
+    """Ids of each complete chunk, in order."""
+    broken: list[int]
+    """Ids that can never be part of a chunk: the next fragment does not continue theirs."""
+
+
+def cut(waiting: Iterable[WaitingFragment], *, length: int) -> Cut:
+    """Form chunks of `length` consecutive fragments, lowest numbers first.
+
+    A missing number may still arrive, so fragments before a gap wait.
+    """
+    chunks: list[list[int]] = []
+    broken: list[int] = []
+    run: list[WaitingFragment] = []
+    for fragment in sorted(waiting, key=lambda one: one.number):
+        is_next = bool(run) and fragment.number == run[-1].number + 1
+        if is_next and not fragment.contiguous:
+            broken += [one.id for one in run]
+        if not is_next or not fragment.contiguous:
+            run = []
+        run.append(fragment)
+        if len(run) == length:
+            chunks.append([one.id for one in run])
+            run = []
+    return Cut(chunks=chunks, broken=broken)

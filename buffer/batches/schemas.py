@@ -1,4 +1,4 @@
-"""API schemas of batches, limits and segments."""
+"""API schemas of batches, queues and the environment mix."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -6,11 +6,99 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from buffer.batches.schemas.queues import EnvironmentMixing
-from buffer.ingest.schemas.scored_data import ScoredData
+from buffer.ingest.schemas.groups import ScoredData
+from buffer.items.schemas import LedgerPart
 from rolldeck.wire import BatchHead
 from runs.lifecycle.schemas.runs import ActionReason
 from web.rules.pages import Page
+
+
+class LimitSetter(Struct, frozen=True, kw_only=True):
+    """Author of the current limits."""
+
+    actor: str
+    at: datetime
+    reason: str
+    is_initial: bool
+    """True if the limits have not changed since the run was created."""
+
+
+class EnvironmentQueueRow(Struct, frozen=True, kw_only=True):
+    """Queued and waiting items of one environment."""
+
+    env_id: int | None
+    name: str
+    queued: int
+    queued_sequences: int
+    waiting: int
+    """Number of groups or fragments that wait for others to complete a group or chunk."""
+    waiting_sizes: dict[int, int]
+    """Number of waiting groups by size in sequences."""
+    group_size: int | None
+    """Sequences to which waiting groups must sum; null if not registered."""
+    oldest_at: datetime | None
+    """Arrival time of the head of its queue."""
+    waiting_since: datetime | None
+    """Arrival time of the oldest waiting group."""
+
+
+class EnvironmentPushRate(Struct, frozen=True, kw_only=True):
+    """Push rate of one environment within the last minute."""
+
+    env_id: int | None
+    """Null for groups without an environment, and for fragments."""
+    environment: str
+    """Name of the environment, for fragments."""
+    per_second: float
+    """Groups or fragments, including those dropped on arrival; measured over a shorter period
+    if there are very many."""
+    newest_at: datetime
+
+
+class BatchItem(Struct, frozen=True, kw_only=True):
+    """A group or fragment of a batch without its bytes."""
+
+    id: int
+    position: int
+    environment: str
+    env_id: int | None
+    policy_step: int | None
+    """Policy version that sampled it; the oldest one for a fragment."""
+    staleness: int | None
+    """Policy versions by which it was behind the run when the batch was leased."""
+    received_at: datetime
+    size_bytes: int
+    sequences: int
+    tokens: int | None
+    """Null for fragments."""
+    longest_tokens: int | None
+    score_mean: float | None
+    steps: int | None
+    """Environment steps; null for groups."""
+    state: str
+    drop_reason: str
+
+
+class EnvironmentMixing(Struct, frozen=True, kw_only=True):
+    """Target share, served share and debt of one environment; sizes count sequences.
+
+    `env_id` is null for groups without an environment. `target` is its share by weight,
+    `realised` its share of all batches so far. `debt` is what it is still owed; negative if it
+    received more. `blocks_since` is the time since which a batch waits for its minimum.
+    """
+
+    env_id: int | None
+    name: str | None
+    connected: bool
+    weight: float
+    minimum: float
+    target: float
+    realised: float
+    sequences: int
+    debt: float
+    queued_sequences: int
+    blocks_since: datetime | None
+
 
 Rank = Annotated[int, Meta(ge=0, lt=1 << 16)]
 WorldSize = Annotated[int, Meta(ge=1, le=1 << 16)]
@@ -145,3 +233,61 @@ class PreviewAnswer(Struct, frozen=True, kw_only=True):
 
 class BatchList(Page[BatchRow], frozen=True, kw_only=True):
     """Batches, newest first."""
+
+
+class PauseGate(Struct, frozen=True, kw_only=True):
+    """A rule that pauses producers; amounts count sequences or fragments."""
+
+    rule: Literal["tolerance", "staleness"]
+    closed: bool
+    amount: float
+    limit: float
+    reopens_after: float
+    """Amount to be trained on before the gate opens; 0 while it is open."""
+    condition: str
+    """The inequality with its numbers."""
+
+
+class PushRateList(Page[EnvironmentPushRate], frozen=True, kw_only=True):
+    """Environments with pushes within the last minute."""
+
+
+class QueueAnswer(Struct, frozen=True, kw_only=True):
+    """The queue of a run, its ledger, its next batch, and the gates that pause its producers.
+
+    All figures are from one snapshot of the database.
+    """
+
+    at: datetime
+    """Time of the request."""
+    unit: Literal["sequences", "fragments"]
+    queued: int
+    """Number of queued items."""
+    queued_sequences: int
+    waiting: int
+    leased: int
+    leased_sequences: int
+    size_bytes: int
+    batch_size: int | None
+    threshold: float
+    resume_at: float
+    paused: bool
+    """At least one gate is closed."""
+    gates: list[PauseGate]
+    since: datetime | None
+    """Time since which the queue exceeds its tolerance; null if not, or not checked yet."""
+    set_by: LimitSetter | None
+    trained_per_second: float | None
+    resumes_in_seconds: float | None
+    """Estimate from the batches leased in the last two minutes; null without any."""
+    environments: list[EnvironmentQueueRow]
+    served_steps: int
+    ledger: LedgerPart
+    next_batch: PreviewAnswer | None
+    """Preview of the next batch; null for runs of fragments."""
+
+
+class BatchItems(Page[BatchItem], frozen=True, kw_only=True):
+    """A batch and its items by position."""
+
+    batch: BatchRow

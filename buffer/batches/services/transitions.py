@@ -3,38 +3,24 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from django.db import connection
-
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from buffer.items.models.uses import BatchUse
+from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
 from buffer.items.services.sample_counts import return_sample
-from buffer.items.services.tallies import COUNTED, Changes, Counted, counted
+from buffer.items.services.tallies import COUNTED, MOVED, TABLES, Changes, counted
 from buffer.payloads.services.eviction import evict
 from web import database
+from web.sql import filled, statements_of
 
-_TABLES: Final = {
-    ItemKind.GROUPS: "buffer_trajectorygroup",
-    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
-}
+SQL: Final = statements_of("buffer")
 
-
-_MOVE: Final = """
-    UPDATE {table} SET state = %(to)s::text, drop_reason = %(reason)s::text,
-        batch_id = CASE WHEN %(to)s::text <> 'queued' THEN batch_id END,
-        position = CASE WHEN %(to)s::text <> 'queued' THEN position END
-    WHERE batch_id = %(batch)s AND state = %(source)s::text
-    AND (%(only)s::int[] IS NULL OR position = ANY(%(only)s::int[]))
-    RETURNING {columns}"""
 _MOVE_OF: Final = {
-    kind: _MOVE.format(table=_TABLES[kind], columns=", ".join(columns))
-    for kind, columns in COUNTED.items()
+    kind: filled(SQL["move_items"], table=TABLES[kind], columns=MOVED[kind]) for kind in ItemKind
 }
 
 
-def serve_fragments(batch: Batch, *, source: ItemState) -> None:
-    """Mark the fragments of a batch that is not sampled as trained on; they are in `source`."""
-    _move(batch, source, ItemState.SERVED)
+def confirm_items(batch: Batch, *, source: ItemState) -> None:
+    """Settle a batch that is not sampled, and its items in `source`, as trained on."""
+    _move(batch, source, ItemState.SERVED, before=SQL["confirm_batch"])
 
 
 def quarantine_items(batch: Batch) -> None:
@@ -91,10 +77,13 @@ def _move(
     *,
     reason: str = "",
     only: Collection[int] | None = None,
+    before: str = "",
 ) -> int:
     """Move the items of a batch, or those at positions `only`; return the number moved."""
     kind = ItemKind(batch.kind)
     values: dict[str, Any] = {
+        "run": batch.run_id,
+        "kind": str(kind),
         "batch": batch.pk,
         "source": source,
         "to": to,
@@ -102,37 +91,9 @@ def _move(
         "only": None if only is None else list(only),
     }
     with database.cursor() as cursor:
-        cursor.execute(_MOVE_OF[kind], values, prepare=True)
-        moved = [counted(*row) for row in cursor.fetchall()]
-    changes = Changes(batch.run_id, kind)
-    changes.move(moved, source, to, reason=reason)
-    changes.write()
-    return len(moved)
-
-
-def lease_items(batch: Batch, items: list[tuple[int, Counted]]) -> bool:
-    """Move queued items into a batch, in order; return False if an item was not queued.
-
-    The counts are updated from the rows, not from the values in `items`.
-    """
-    kind = ItemKind(batch.kind)
-    table = _TABLES[kind]
-    columns = ", ".join(f"i.{name}" for name in COUNTED[kind])
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""UPDATE {table} i SET state = 'leased', batch_id = %s, position = p.place - 1
-            FROM unnest(%s::bigint[]) WITH ORDINALITY AS p(id, place)
-            WHERE i.id = p.id AND i.state = 'queued'
-            RETURNING {columns}""",  # noqa: S608 constants only
-            [batch.pk, [item_id for item_id, _ in items]],
-        )
-        moved = [counted(*row) for row in cursor.fetchall()]
-    if len(moved) != len(items):
-        return False
-    changes = Changes(batch.run_id, kind)
-    changes.move(moved, ItemState.QUEUED, ItemState.LEASED)
-    changes.write()
-    return True
+        statement = f"WITH {before}{_MOVE_OF[kind]}"
+        row = cursor.execute(statement.encode(), values, prepare=True).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def drop_fragments(

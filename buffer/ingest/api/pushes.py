@@ -1,6 +1,7 @@
-"""API view that pushes trajectory groups."""
+"""API views that push trajectory groups and fragments."""
 
 from collections import Counter
+from functools import partial
 from typing import Final
 
 from django.http import HttpResponse
@@ -9,21 +10,25 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from buffer.ingest.api.refusals import CountsRefusals
+from buffer.ingest.schemas.bodies import InvalidPush
 from buffer.ingest.schemas.groups import Group
-from buffer.ingest.schemas.groups_msgpack import InvalidGroups, decode_json_push, decode_push
+from buffer.ingest.schemas.groups_msgpack import decode_json_push, decode_push
 from buffer.ingest.services.arrivals import Receipt
+from buffer.ingest.services.fragments import accept_fragments
+from buffer.ingest.services.fragments import decode_push as decode_fragments
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
 from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import limits
-from rolldeck.wire import GROUPS_TYPE, GroupsReceipt
+from buffer.items.queries.counts import server_limits
+from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE, FragmentReceipt, GroupsReceipt
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import scoped
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.queries.runs import run_named
 from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF, msgpack_of, problems
+from web.http.views import ApiView
 
 SCORED_DATA: Final = REF.format(name="ScoredData")
 
@@ -68,7 +73,7 @@ class GroupPushView(CountsRefusals):
                 run_id=found.pk, key=key, now=now, push=push, kind=GroupsReceipt
             )
         except UnknownEnvironment as error:
-            raise InvalidGroups(f"groups[{error.index}].env_id", str(error)) from error
+            raise InvalidPush(f"groups[{error.index}].env_id", str(error)) from error
         return answer(result.receipt, is_replayed=result.replayed)
 
 
@@ -76,13 +81,13 @@ def _decoded(request: Request, run: Run) -> list[Group]:
     """Return the groups of a push, in msgpack or JSON.
 
     Raises:
-        InvalidGroups: If a group is malformed.
+        InvalidPush: If a group is malformed.
     """
     is_json = (request.content_type or "").partition(";")[0].strip() == "application/json"
     decode = decode_json_push if is_json else decode_push
     return decode(
         request.body,
-        limits=limits(),
+        limits=server_limits(),
         lenient=run.lenient,
         advantages=run.advantages,
     )
@@ -96,3 +101,31 @@ def _receipt(run: Run, receipts: list[Receipt]) -> GroupsReceipt:
         dropped=dict(dropped),
         admission_remaining=admission_remaining(run.pk),
     )
+
+
+class FragmentPushView(ApiView):
+    """Push fragments to a run."""
+
+    permission_classes = [scoped("worker")]
+
+    @extend_schema(
+        operation_id="fragments_push",
+        request={FRAGMENTS_TYPE: msgpack_of("FragmentPush")},
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: FragmentReceipt, **problems(409, 413, 422, 503, 507)},
+        tags=["fragments"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Push fragments.
+
+        Stores all or none; repeated fragments are counted as duplicates.
+        """
+        body = request.body
+        found = run_named(run)
+        fragments = decode_fragments(body)
+        key = PushKey.of(request.headers.get("Idempotency-Key"), body)
+        now = timezone.now()
+
+        push = partial(accept_fragments, run=found, fragments=fragments, now=now)
+        result = run_idempotent(run_id=found.pk, key=key, now=now, push=push, kind=FragmentReceipt)
+        return answer(result.receipt, is_replayed=result.replayed)

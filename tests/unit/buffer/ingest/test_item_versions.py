@@ -2,7 +2,7 @@
 
 import pytest
 
-from buffer.ingest.rules.group_versions import drop_reason, version_of
+from buffer.ingest.rules.versions import drop_reason, version_of
 from buffer.items.rules.states import DropReason
 from runs.lifecycle.rules.versions import PolicyVersion
 
@@ -55,12 +55,12 @@ def test_the_version_of_a_group_by_its_claim(
 def test_groups_of_unusable_versions_are_dropped_with_a_reason(
     sampled: PolicyVersion, limit: int | None, reason: DropReason | None
 ) -> None:
-    assert drop_reason(sampled, current=CURRENT, epoch=2, max_staleness=limit) is reason
+    assert drop_reason(sampled, sampled, current=CURRENT, epoch=2, max_staleness=limit) is reason
 
 
 def test_before_weights_only_groups_of_earlier_epochs_are_stale() -> None:
     def reason(sampled: PolicyVersion) -> DropReason | None:
-        return drop_reason(sampled, current=UNPUBLISHED, epoch=2, max_staleness=None)
+        return drop_reason(sampled, sampled, current=UNPUBLISHED, epoch=2, max_staleness=None)
 
     assert reason(PolicyVersion(1, 0)) is DropReason.STALE_EPOCH
     assert reason(PolicyVersion(0, 7)) is None

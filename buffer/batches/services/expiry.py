@@ -1,27 +1,39 @@
-"""Drop stale items, each with its reason.
+"""Drop stale items, and the open items of ended runs and past epochs, each with its reason.
 
 Pacing keeps data fresh; this module drops items that became stale nevertheless. It runs before a
 batch is formed, and in the background for runs without requests.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import IntegerField, Q
+from django.db.models import F, IntegerField, Q, Sum
 from django.db.models.functions import Coalesce, Now
 
+from buffer.batches.services.transitions import drop_fragments, drop_groups
 from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, DropReason, ItemKind, ItemState
+from buffer.items.rules.states import (
+    OPEN,
+    UNSETTLED_BATCHES,
+    BatchState,
+    DropReason,
+    ItemKind,
+    ItemState,
+)
 from buffer.items.services.locks import lock_run
-from buffer.payloads.services.transitions import drop_fragments, drop_groups
-from runs.lifecycle.models.runs import Run
+from runs.events.services import record_event
+from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
 from runs.lifecycle.rules.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
 from web import database
 from web.live.announcements import announce
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 # Rows at the head of a queue whose age is checked per page.
 _PAGE: Final = 512
@@ -29,35 +41,7 @@ _PAGE: Final = 512
 _PAGES: Final = 8
 RUNS_AT_ONCE: Final = 50
 
-HAS_STALE_FRAGMENTS: Final = """(
-    EXISTS (
-        -- Counts: no index finds open fragments of older epochs among all fragments of the run.
-        SELECT FROM buffer_tally t
-        WHERE t.run_id = runs_run.id AND t.kind = 'fragments' AND t.epoch < runs_run.epoch
-        AND t.state IN ('waiting', 'queued', 'leased', 'quarantined')
-        GROUP BY t.state, t.epoch HAVING SUM(t.items) > 0
-    ) OR COALESCE((
-        -- Oldest first: before the first ANALYZE, the planner would otherwise scan all queued ones.
-        SELECT f.version_min < runs_run.policy_step - runs_run.max_staleness
-        FROM buffer_fragmentchunk f
-        WHERE f.run_id = runs_run.id AND f.epoch = runs_run.epoch AND f.state = 'queued'
-        ORDER BY f.version_min LIMIT 1
-    ), FALSE) OR EXISTS (
-        SELECT FROM buffer_fragmentchunk f
-        WHERE f.run_id = runs_run.id AND f.epoch = runs_run.epoch AND f.state = 'waiting'
-        AND f.version_min < runs_run.policy_step - runs_run.max_staleness
-    ))"""
-"""Condition on a row of ``runs_run``: whether it has fragments too old by version or epoch."""
-_STALE_FRAGMENTS: Final = f"SELECT {HAS_STALE_FRAGMENTS} FROM runs_run WHERE id = %(run)s"  # noqa: S608
-_STALE_GROUPS: Final = """
-    SELECT EXISTS (
-        SELECT FROM buffer_trajectorygroup
-        WHERE run_id = %(run)s AND state = 'queued' AND epoch < %(epoch)s
-    ) OR EXISTS (
-        SELECT FROM buffer_trajectorygroup
-        WHERE run_id = %(run)s AND state = 'queued' AND epoch = %(epoch)s
-        AND policy_step < %(oldest)s
-    )"""
+HAS_STALE_FRAGMENTS: Final = SQL["has_stale_fragments"]
 
 
 def drop_unservable(run: Run, *, has_stale_fragments: bool = True) -> int:
@@ -105,7 +89,7 @@ def drop_epochs_except_current(run: Run) -> int:
 
 def _drop_stale_fragments(run: Run) -> int:
     oldest = _oldest(PolicyVersion(run.epoch, run.policy_step), run.max_staleness)
-    if not _any(_STALE_FRAGMENTS, run=run.pk):
+    if not _any(SQL["find_stale_fragments"], run=run.pk):
         return 0
     dropped = drop_epochs_except_current(run)
     if run.policy_step > NO_POLICY_STEP:
@@ -127,7 +111,7 @@ def _drop_stale_groups(run: Run, states: list[ItemState]) -> int:
     )
     oldest = _oldest(current, run.max_staleness)
     if states == [ItemState.QUEUED] and not _any(
-        _STALE_GROUPS, run=run.pk, epoch=current.epoch, oldest=oldest
+        SQL["find_stale_groups"], run=run.pk, epoch=current.epoch, oldest=oldest
     ):
         return 0
     others = drop_groups(
@@ -204,3 +188,71 @@ def _drop_waiting(run: Run) -> int:
         states=[ItemState.WAITING],
         received_at__lt=Now() - timedelta(seconds=run.max_age_seconds),
     )
+
+
+@transaction.atomic
+def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
+    """Drop all open items of a run; return the number dropped."""
+    lock_run(run_id)
+    why = DropReason(reason)
+    dropped = drop_groups(run_id, reason=why) + drop_fragments(run_id, reason=why)
+    Batch.objects.filter(run_id=run_id, state__in=UNSETTLED_BATCHES).update(
+        state=BatchState.DROPPED, settled_at=Now()
+    )
+    if dropped:
+        record_event(
+            run_id=run_id,
+            kind="items_dropped",
+            message=f"dropped {dropped} open items",
+            reason=reason,
+            actor="buffer",
+            details={"items": dropped},
+            now=now,
+        )
+        announce(run_id, "queue", "ledger")
+    return dropped
+
+
+def settle_ended_runs(*, now: datetime) -> int:
+    """Drop open items of runs that have ended or were reset; return the number dropped."""
+    open_runs = (
+        Tally.objects.filter(state__in=OPEN)
+        .filter(Q(run__status__in=TERMINAL) | Q(run__archived_at__isnull=False))
+        .values("run_id")
+        .annotate(open=Sum("items"))
+        .filter(open__gt=0)
+        .values_list("run_id", flat=True)
+    )
+    runs = Run.objects.filter(pk__in=list(open_runs[:RUNS_AT_ONCE]))
+    return sum(drop_open(run_id=run.pk, reason=_drop_reason(run), now=now) for run in runs)
+
+
+def _drop_reason(run: Run) -> DropReason:
+    if run.archived_at is not None:
+        return DropReason.RESET
+    if run.status == RunStatus.COMPLETED:
+        return DropReason.DRAINED
+    return DropReason.KILLED
+
+
+def drop_other_epochs() -> int:
+    """Drop open fragments of past epochs; return the number dropped."""
+    behind = (
+        Tally.objects.filter(
+            state__in=OPEN, kind="fragments", run__kind=RunKind.FLEET, epoch__lt=F("run__epoch")
+        )
+        .values("run_id")
+        .annotate(open=Sum("items"))
+        .filter(open__gt=0)
+        .values_list("run_id", flat=True)
+    )
+    return sum(_drop_other_epochs(run_id) for run_id in list(behind[:RUNS_AT_ONCE]))
+
+
+@transaction.atomic
+def _drop_other_epochs(run_id: int) -> int:
+    lock_run(run_id)
+    dropped = drop_epochs_except_current(Run.objects.get(pk=run_id))
+    if dropped:
+        announce(run_id, "queue", "ledger")
+    return dropped

@@ -1,13 +1,15 @@
-"""Items of a batch, without their bytes."""
+"""Batches of a run: their items, those of a period, and their tokens."""
 
-from typing import Any, Final, TypeVar
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import Max, Model, QuerySet, Sum
 
-from buffer.batches.schemas.queues import BatchItem
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from buffer.items.models.uses import BatchUse
+from buffer.batches.schemas import BatchItem
+from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models.runs import Environment, Run
 
@@ -100,3 +102,55 @@ def _of_fragment(row: FragmentChunk, position: int, batch: Batch) -> BatchItem:
         state=row.state,
         drop_reason=row.drop_reason,
     )
+
+
+BATCHES_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearbyBatches:
+    """Batches of a period."""
+
+    handed_out: int
+    """Number of batches leased in the period."""
+    batches: list[Batch]
+    """The newest of these batches and the last one before the period, newest first."""
+
+
+def nearby_batches(run_id: int, *, began_at: datetime, ended_at: datetime) -> NearbyBatches:
+    """Return the batches leased from `began_at` to `ended_at`, and the last one before.
+
+    Ordinals count batches in the order of their first lease, so a binary search finds a time among
+    millions of batches. A batch that was leased again keeps its ordinal.
+    """
+    of_run = Batch.objects.filter(run_id=run_id)
+    newest = of_run.order_by("-ordinal").values_list("ordinal", flat=True).first() or 0
+    before = _last_by(run_id, began_at, newest=newest)
+    last = _last_by(run_id, ended_at, newest=newest)
+    first = max(1, before, last - BATCHES_SHOWN + 1)
+    found = of_run.filter(ordinal__gte=first, ordinal__lte=last).select_related("trainer")
+    return NearbyBatches(handed_out=last - before, batches=list(found.order_by("-ordinal")))
+
+
+def _last_by(run_id: int, moment: datetime, *, newest: int) -> int:
+    """Return the ordinal of the last batch leased up to `moment`; 0 if there is none."""
+
+    def leased_at(ordinal: int) -> datetime:
+        rows = Batch.objects.filter(run_id=run_id, ordinal__gte=ordinal).order_by("ordinal")
+        return rows.values_list("leased_at", flat=True)[0]
+
+    return bisect_right(range(1, newest + 1), moment, key=leased_at)
+
+
+class ServedTokens(NamedTuple):
+    """Tokens of batches, and the ordinal of the last batch."""
+
+    tokens: int
+    ordinal: int
+
+
+def served_tokens_after(run_id: int, *, after_ordinal: int) -> ServedTokens:
+    """Return the tokens of a run's batches after batch `after_ordinal`; 0 for fragments."""
+    later = Batch.objects.filter(run_id=run_id, ordinal__gt=after_ordinal)
+    found = later.aggregate(tokens=Sum("tokens"), ordinal=Max("ordinal"))
+    return ServedTokens(int(found["tokens"] or 0), int(found["ordinal"] or after_ordinal))

@@ -1,0 +1,693 @@
+-- Statements of the buffer, by name; each has one sentence. `{name}` includes another statement.
+
+-- mark_answers --
+-- Mark the rows of pushes whose answers were written, or whose clients left.
+UPDATE buffer_unansweredpush SET answered_at = marks.at, client_left = marks.at IS NULL
+FROM unnest(%s::bigint[], %s::timestamptz[]) AS marks(id, at)
+WHERE buffer_unansweredpush.id = marks.id
+
+-- delete_answered_pushes --
+-- Delete the rows of answered pushes.
+DELETE FROM buffer_unansweredpush WHERE id = ANY(%s)
+
+-- queue_chunks --
+-- Queue the fragments of whole chunks.
+UPDATE buffer_fragmentchunk f SET state = 'queued', chunk = whole.chunk
+FROM unnest(%s::bigint[], %s::bigint[]) AS whole(id, chunk)
+WHERE f.id = whole.id AND f.state = 'waiting'
+RETURNING f.epoch, f.size_bytes, f.environment
+
+-- insert_fragments --
+-- Insert fragments, ordered so that two pushes of the same ones do not deadlock.
+INSERT INTO buffer_fragmentchunk
+    (run_id, received_at, state, drop_reason, epoch, size_bytes, slot, number, contiguous,
+     environment, worker, version_min, version_max, steps,
+     codec, crc32, segment, object, "offset", origin)
+SELECT %(run)s, %(now)s, r.state, r.drop_reason, r.epoch, r.size_bytes, r.slot, r.number,
+     r.contiguous, r.environment, r.worker, r.version_min, r.version_max, r.steps,
+     r.codec, r.crc32, r.segment, r.object, r."offset", r.origin
+FROM json_to_recordset(%(rows)s) AS r(
+    state text, drop_reason text, epoch int, size_bytes int, slot text, number bigint,
+    contiguous bool, environment text, worker text, version_min int, version_max int,
+    steps int, codec text, crc32 bigint, segment int, object text, "offset" bigint,
+    origin text, place int)
+ORDER BY r.slot, r.number, r.place
+ON CONFLICT (run_id, slot, number) DO NOTHING RETURNING id, slot, number
+
+-- lock_key --
+-- Lock an idempotency key until the transaction ends, unless it is locked.
+SELECT pg_try_advisory_xact_lock(hashtext('rolldeck.key'), hashtext(%s))
+
+-- find_key --
+-- Find the receipt of an earlier push with a key.
+SELECT body_fingerprint, receipt::text FROM buffer_idempotencyrecord
+WHERE run_id = %s AND key = %s
+
+-- store_key --
+-- Store the receipt of a push with a key.
+INSERT INTO buffer_idempotencyrecord (run_id, key, body_fingerprint, receipt, created_at)
+VALUES (%s, %s, %s, %s, %s)
+
+-- claim_pushes --
+-- Claim pushes without a key; `pushes` has the columns fingerprint (hexadecimal), receipt and
+-- received_at.
+INSERT INTO buffer_unansweredpush AS known (run_id, fingerprint, receipt, accepted_at)
+SELECT %(run)s, decode(fingerprint, 'hex') AS fingerprint, receipt, received_at
+FROM pushes WHERE fingerprint IS NOT NULL ORDER BY fingerprint
+ON CONFLICT (run_id, fingerprint) DO UPDATE
+SET id = EXCLUDED.id, receipt = EXCLUDED.receipt, accepted_at = EXCLUDED.accepted_at,
+    answered_at = NULL, client_left = false
+WHERE known.id = ANY(%(answered)s::bigint[])
+    OR known.answered_at <= EXCLUDED.accepted_at
+    OR known.accepted_at < EXCLUDED.accepted_at - %(claim_lifetime)s
+RETURNING id, fingerprint
+
+-- context_of_groups --
+-- Read what a push of groups needs to know of its run.
+SELECT t.items, t.size_bytes, ARRAY(SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id')) FROM generate_series(1, %(count)s)),
+    ARRAY(SELECT env_id FROM runs_environment
+          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
+    ARRAY(SELECT group_size FROM runs_environment
+          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
+    ARRAY(SELECT env_id FROM runs_environment
+          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted),
+    ARRAY(SELECT env_id FROM runs_environment
+          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND last_seen_at < statement_timestamp() - interval '15 seconds')
+FROM (
+SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
+    COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
+FROM buffer_tally WHERE state IN ('leased', 'quarantined', 'queued', 'waiting') AND run_id = %(run)s) t
+
+-- insert_groups --
+-- Insert pushes of groups: their claims, rows and counts.
+WITH pushes AS (
+    SELECT * FROM json_to_recordset(%(pushes)s) AS p(
+        push int, received_at timestamptz, producer text, fingerprint text, receipt jsonb)),
+claimed AS ({claim_pushes}),
+stored_pushes AS (
+    SELECT push, received_at, producer, claimed.id AS claim
+    FROM pushes LEFT JOIN claimed ON claimed.fingerprint = decode(pushes.fingerprint, 'hex')
+    WHERE pushes.fingerprint IS NULL OR claimed.id IS NOT NULL),
+stored AS (
+    INSERT INTO buffer_trajectorygroup
+        (run_id, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
+         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+         size_bytes, codec, crc32, segment, object, "offset", origin)
+    SELECT %(run)s, received_at, producer, id, state, drop_reason, epoch, policy_step, env_id,
+         sequences, tokens, longest_tokens, score_mean, score_min, score_max, score_std,
+         size_bytes, codec, crc32, segment, object, "offset", origin
+    FROM json_to_recordset(%(rows)s) AS r(
+        push int, id bigint, state text, drop_reason text, epoch int, policy_step int,
+        env_id int, sequences int, tokens bigint, longest_tokens int, score_mean float8,
+        score_min float8, score_max float8, score_std float8, size_bytes int,
+        codec text, crc32 bigint, segment int, object text, "offset" bigint, origin text)
+    JOIN stored_pushes USING (push) ORDER BY id),
+{count_pushes}
+SELECT push, claim FROM stored_pushes
+
+-- has_stale_fragments --
+-- Whether a row of `runs_run` has fragments too old by version or epoch.
+(
+    EXISTS (
+        -- Counts: no index finds open fragments of older epochs among all fragments of the run.
+        SELECT FROM buffer_tally t
+        WHERE t.run_id = runs_run.id AND t.kind = 'fragments' AND t.epoch < runs_run.epoch
+        AND t.state IN ('waiting', 'queued', 'leased', 'quarantined')
+        GROUP BY t.state, t.epoch HAVING SUM(t.items) > 0
+    ) OR COALESCE((
+        -- Oldest first: before the first ANALYZE, the planner would otherwise scan all queued ones.
+        SELECT f.version_min < runs_run.policy_step - runs_run.max_staleness
+        FROM buffer_fragmentchunk f
+        WHERE f.run_id = runs_run.id AND f.epoch = runs_run.epoch AND f.state = 'queued'
+        ORDER BY f.version_min LIMIT 1
+    ), FALSE) OR EXISTS (
+        SELECT FROM buffer_fragmentchunk f
+        WHERE f.run_id = runs_run.id AND f.epoch = runs_run.epoch AND f.state = 'waiting'
+        AND f.version_min < runs_run.policy_step - runs_run.max_staleness
+    ))
+
+-- find_stale_fragments --
+-- Whether a run has fragments too old by version or epoch.
+SELECT {has_stale_fragments} FROM runs_run WHERE id = %(run)s
+
+-- find_stale_groups --
+-- Whether a run has queued groups too old by version or epoch.
+SELECT EXISTS (
+    SELECT FROM buffer_trajectorygroup
+    WHERE run_id = %(run)s AND state = 'queued' AND epoch < %(epoch)s
+) OR EXISTS (
+    SELECT FROM buffer_trajectorygroup
+    WHERE run_id = %(run)s AND state = 'queued' AND epoch = %(epoch)s
+    AND policy_step < %(oldest)s
+)
+
+-- form_batch --
+-- Lease and count queued items, create the batch from them and increment the run's ordinal.
+WITH moved AS (
+    UPDATE {table} i
+    SET state = 'leased', batch_id = %(batch)s, position = p.place - 1
+    FROM unnest(%(items)s::bigint[]) WITH ORDINALITY AS p(id, place)
+    -- An array, and a state expression without index: see `add_sampled_chunks`.
+    WHERE i.id = ANY(%(items)s::bigint[]) AND i.id = p.id AND i.run_id = %(run)s
+        AND COALESCE(i.state, '') = 'queued'
+    RETURNING {columns}
+), {insert_batch}, {mixing} {count_moved}
+SELECT * FROM made
+
+-- update_debts --
+-- Update the debts of a batch's environments; part of `form_batch`.
+unblocked AS (
+    UPDATE buffer_mixingshare SET blocks_since = NULL
+    WHERE run_id = %(run)s AND blocks_since IS NOT NULL AND env_id <> ALL(%(env_ids)s::int[])
+), mixed AS (
+    INSERT INTO buffer_mixingshare AS m (run_id, env_id, sequences, debt, target)
+    SELECT %(run)s, *
+    FROM unnest(%(env_ids)s::int[], %(taken)s::bigint[], %(debts)s::float8[],
+                %(targets)s::float8[])
+    ON CONFLICT (run_id, env_id) DO UPDATE
+    SET sequences = m.sequences + excluded.sequences, debt = excluded.debt,
+        target = excluded.target, blocks_since = NULL
+),
+
+-- oldest_fragments --
+-- Find the oldest queued fragments of a run.
+SELECT id FROM buffer_fragmentchunk
+WHERE run_id = %s AND epoch = %s AND state = 'queued' ORDER BY id LIMIT %s
+
+-- record_waiting --
+-- Record the environments whose minimums delay batches.
+WITH waits AS (SELECT unnest(%(waiting)s::int[]) AS env_id), unblocked AS (
+    UPDATE buffer_mixingshare SET blocks_since = NULL
+    WHERE run_id = %(run)s AND blocks_since IS NOT NULL
+    AND env_id NOT IN (SELECT env_id FROM waits)
+)
+INSERT INTO buffer_mixingshare (run_id, env_id, sequences, debt, target, blocks_since)
+SELECT %(run)s, env_id, 0, 0, 0, %(since)s FROM waits
+ON CONFLICT (run_id, env_id) DO UPDATE SET blocks_since = excluded.blocks_since
+
+-- subtract_shares --
+-- Subtract a dropped batch from the shares of its environments.
+UPDATE buffer_mixingshare m SET sequences = m.sequences - c.value::bigint
+FROM buffer_batch b, jsonb_each_text(b.composition) AS c
+WHERE b.id = %s AND m.run_id = b.run_id
+AND m.env_id = COALESCE(NULLIF(c.key, '')::int, -1)
+
+-- lease_again --
+-- Lease an existing batch under a higher fence.
+UPDATE buffer_batch
+SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
+    leased_at = statement_timestamp(),
+    lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
+    sender = %(sender)s,
+    sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
+    delivered_at = NULL
+WHERE id = %(batch)s
+RETURNING fence, leased_at, lease_expires_at, sending_since
+
+-- renew_leases --
+-- Renew the leases of batches.
+UPDATE buffer_batch
+SET state = 'leased', lease_expires_at = statement_timestamp() + make_interval(secs => %s)
+WHERE id = ANY(%s)
+
+-- record_delivery --
+-- Record that a batch was sent; a trainer may acknowledge it before.
+UPDATE buffer_batch
+SET delivered_at = LEAST(statement_timestamp(), settled_at), sending_since = NULL, sender = ''
+WHERE id = %s AND fence = %s
+
+-- environments_of_queue --
+-- Read counts, registrations and debts of a run's environments.
+WITH counted AS (
+    SELECT env_id, size, SUM(items)::bigint AS items FROM buffer_tally
+    WHERE run_id = %(run)s AND kind = 'groups' AND state = 'queued'
+    GROUP BY env_id, size HAVING SUM(items) > 0
+), sizes AS (
+    SELECT env_id, array_agg(size) AS sizes, array_agg(items) AS items
+    FROM counted GROUP BY env_id
+), environment AS (
+    SELECT env_id, weight, min_batch_allocation, connected
+    FROM (
+        SELECT env_id, weight, min_batch_allocation, connected AND NOT muted
+            AND last_seen_at >= statement_timestamp() - %(silent_after)s AS connected
+        FROM runs_environment WHERE run_id = %(run)s
+    ) registered
+    WHERE connected OR env_id IN (SELECT env_id FROM counted)
+)
+SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
+    COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),
+    COALESCE(m.debt, 0), m.blocks_since, s.sizes, s.items
+FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
+LEFT JOIN buffer_mixingshare m
+    ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)
+
+-- oldest_groups --
+-- Find the oldest groups of each environment; COALESCE matches the expression of both indexes.
+-- JSON, because PostgreSQL plans a statement again each time if its estimates depend on the length
+-- of an array, which takes four times as long as reading the rows.
+SELECT g.*
+FROM json_to_recordset(%s) AS w(env_id int, length int)
+CROSS JOIN LATERAL (
+    SELECT w.env_id, id, sequences, codec, crc32, segment, object, "offset", size_bytes FROM buffer_trajectorygroup
+    WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
+    ORDER BY id LIMIT w.length
+) g
+
+-- groups_by_size --
+-- Find the oldest groups of given sizes behind a group.
+SELECT g.id
+FROM unnest(%s::int[], %s::int[], %s::bigint[], %s::int[]) AS w(env_id, size, after, length)
+CROSS JOIN LATERAL (
+    SELECT id FROM buffer_trajectorygroup
+    WHERE run_id = %s AND state = 'queued' AND COALESCE(env_id, -1) = w.env_id
+    AND sequences = w.size AND id > w.after
+    ORDER BY id LIMIT w.length
+) g
+
+-- move_items --
+-- Move and count the items of a batch that is not sampled; follows WITH.
+moved AS (
+    UPDATE {table} i SET state = %(to)s::text, drop_reason = %(reason)s::text,
+        batch_id = CASE WHEN %(to)s::text <> 'queued' THEN batch_id END,
+        position = CASE WHEN %(to)s::text <> 'queued' THEN position END
+    WHERE batch_id = %(batch)s AND state = %(source)s::text
+    AND (%(only)s::int[] IS NULL OR position = ANY(%(only)s::int[]))
+    RETURNING {columns}
+), {count_moved}
+SELECT COUNT(*) FROM moved
+
+-- confirm_batch --
+-- Settle a batch as trained on; precedes `move_items`.
+confirmed AS (
+    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+    WHERE id = %(batch)s AND state IN ('leased', 'returned', 'quarantined')
+),
+
+-- stored_amounts --
+-- Sum up what a run holds and has admitted.
+SELECT COALESCE(SUM(items) FILTER (WHERE kind = %(kind)s AND state = ANY(%(open)s::text[])), 0)
+        ::bigint,
+    COALESCE(SUM(size_bytes) FILTER (WHERE state = ANY(%(open)s::text[])), 0)::bigint,
+    COALESCE(SUM(items) FILTER (
+        WHERE kind = %(kind)s AND state = 'queued' AND epoch = %(epoch)s
+    ), 0)::bigint,
+    COALESCE(SUM(CASE state WHEN 'accepted' THEN sequences
+                           WHEN 'dropped' THEN -sequences END)
+        FILTER (WHERE kind = %(kind)s AND (%(any_epoch)s OR epoch = %(epoch)s)), 0)::bigint,
+    (SELECT MIN(step) FROM runs_policyversion
+     WHERE run_id = %(run)s AND epoch = %(epoch)s AND %(policy_step)s > 0)
+FROM buffer_tally WHERE run_id = %(run)s
+
+-- arrival_drops --
+-- Count the groups that were dropped on arrival; the newest dropped group decides whether a run is
+-- examined, so that others cost one index lookup.
+SELECT r.id, r.name, newest.drop_reason, counted.dropped, counted.groups
+FROM runs_run r, LATERAL (
+    SELECT drop_reason FROM buffer_trajectorygroup
+    WHERE run_id = r.id AND state = 'dropped' AND received_at > %(since)s
+    ORDER BY id DESC LIMIT 1) newest, LATERAL (
+    SELECT COUNT(*) AS groups, COUNT(*) FILTER (WHERE reason = newest.drop_reason) AS dropped
+    FROM (
+        SELECT MAX(reason) AS reason FROM (
+            (SELECT id, '' AS reason FROM buffer_trajectorygroup
+                WHERE run_id = r.id AND segment IS NOT NULL ORDER BY id DESC LIMIT %(newest)s)
+            UNION ALL
+            (SELECT id, drop_reason FROM buffer_trajectorygroup
+                WHERE run_id = r.id AND state = 'dropped' ORDER BY id DESC LIMIT %(newest)s)
+        ) either GROUP BY id ORDER BY id DESC LIMIT %(newest)s) latest) counted
+WHERE r.archived_at IS NULL AND r.status = ANY(%(active)s)
+    AND (%(run)s::bigint IS NULL OR r.id = %(run)s)
+    AND newest.drop_reason = ANY(%(reasons)s)
+ORDER BY r.id DESC LIMIT %(most)s
+
+-- queued_fragments --
+-- Count the queued fragments of an epoch.
+SELECT COALESCE(SUM(items), 0)::bigint FROM buffer_tally
+WHERE run_id = %s AND kind = 'fragments' AND state = 'queued' AND epoch = %s
+
+-- uses_of_batch --
+-- Read the fragments of a sampled batch, with their weights.
+SELECT item_id, importance_weight FROM buffer_batchuse
+WHERE batch_id = %s ORDER BY position
+
+-- insert_batch --
+-- Create a batch from its items in the CTE `moved`, as the run's next ordinal.
+stepped AS (
+    UPDATE runs_run SET served_steps = %(ordinal)s WHERE id = %(run)s
+), made AS (
+    INSERT INTO buffer_batch
+        (id, run_id, kind, ordinal, state, epoch, policy_step, trainer_id, fence, leased_at,
+         lease_expires_at, sender, sending_since, lease_expiries, sampler, shares, items,
+         sequences, size_bytes, tokens, longest_tokens, composition, staleness)
+    SELECT %(batch)s, %(run)s, %(kind)s, %(ordinal)s, 'leased', %(epoch)s, %(policy_step)s,
+        %(trainer)s, 1, statement_timestamp(),
+        statement_timestamp() + make_interval(secs => %(lease_seconds)s), %(sender)s::text,
+        CASE WHEN %(sender)s::text <> '' THEN statement_timestamp() END, 0, %(sampler)s,
+        %(shares)s, COUNT(*), COALESCE(SUM(sequences), 0), COALESCE(SUM(size_bytes), 0),
+        COALESCE(SUM(tokens), 0), COALESCE(MAX(longest_tokens), 0),
+        COALESCE(%(composition)s::jsonb, (
+            SELECT jsonb_object_agg(environment, items) FROM (
+                SELECT environment, COUNT(*) AS items FROM moved GROUP BY 1
+            ) AS e
+        ), '{}'), (
+            SELECT COALESCE(jsonb_object_agg(behind, items), '{}') FROM (
+                SELECT GREATEST(%(current_step)s - policy_step, 0) AS behind, COUNT(*) AS items
+                FROM moved WHERE epoch = %(current_epoch)s AND policy_step IS NOT NULL
+                GROUP BY 1
+            ) AS b
+        )
+    FROM moved
+    RETURNING leased_at, lease_expires_at, sending_since, items, sequences, size_bytes,
+        tokens, longest_tokens, composition, staleness
+)
+
+-- lock_run --
+-- Lock a run until the transaction ends, and read the database's clock.
+SELECT pg_advisory_xact_lock(hashtext('rolldeck.batch'), %s::int), clock_timestamp()
+
+-- confirm_sample --
+-- Settle a sampled batch, and confirm its uses.
+WITH settled AS (
+    UPDATE buffer_batch SET state = 'confirmed', settled_at = statement_timestamp()
+    WHERE id = %(batch)s AND state = ANY(%(unsettled)s::text[])
+)
+UPDATE buffer_fragmentchunk f SET
+    confirmed = f.confirmed + 1,
+    state = CASE WHEN f.state = 'leased' AND f.confirmed + 1 = f.uses
+        THEN 'served' ELSE f.state END
+FROM buffer_batchuse u JOIN buffer_fragmentchunk o ON o.id = u.item_id
+WHERE u.batch_id = %(batch)s AND f.id = u.item_id
+RETURNING o.state, f.state, f.epoch, f.size_bytes, f.environment
+
+-- return_uses --
+-- Return the uses of a sampled batch.
+UPDATE buffer_fragmentchunk f SET uses = f.uses - 1, state = 'queued'
+FROM buffer_batchuse u JOIN buffer_fragmentchunk o ON o.id = u.item_id
+WHERE u.batch_id = %(batch)s AND f.id = u.item_id
+RETURNING o.state, f.state, f.epoch, f.size_bytes, f.environment
+
+-- add_uses --
+-- Add sampled chunks to a batch.
+WITH members AS (
+    SELECT f.id, picked.weight, row_number() OVER (ORDER BY picked.place, f.number) - 1 AS place
+    FROM unnest(%(ids)s::bigint[], %(weights)s::float8[]) WITH ORDINALITY
+        AS picked(id, weight, place)
+    JOIN buffer_fragmentchunk f ON f.{key} = picked.id
+), taken AS (
+    UPDATE buffer_fragmentchunk f SET
+        uses = f.uses + 1,
+        state = CASE WHEN f.uses + 1 >= %(max_reuse)s THEN 'leased' ELSE f.state END
+    -- Before the first ANALYZE, the planner expects few queued rows and would scan all of them
+    -- for each id. Therefore the ids are an array, and the state expression has no index.
+    FROM members WHERE f.id = ANY(ARRAY(SELECT id FROM members)) AND f.id = members.id
+        AND COALESCE(f.state, '') = 'queued'
+    RETURNING f.id, f.state, f.environment, f.size_bytes,
+        members.place, members.weight
+), noted AS (
+    INSERT INTO buffer_batchuse (batch_id, item_id, position, importance_weight)
+    SELECT %(batch)s, id, place, weight FROM taken
+)
+SELECT environment, size_bytes, state FROM taken
+
+-- add_changes --
+-- Add the rows of the CTE `changes` to the counts.
+INSERT INTO buffer_tally AS t
+    (run_id, kind, state, reason, epoch, env_id, environment, size, shard,
+     items, sequences, size_bytes)
+SELECT %(run)s, %(kind)s, state, reason, epoch, env_id, environment, size, pg_backend_pid() %% 8,
+    SUM(items), SUM(sequences), SUM(size_bytes)
+FROM changes GROUP BY state, reason, epoch, env_id, environment, size ORDER BY state, reason, epoch, env_id, environment, size
+ON CONFLICT (run_id, kind, state, reason, epoch, env_id, environment, size, shard)
+DO UPDATE SET items = t.items + excluded.items, sequences = t.sequences + excluded.sequences,
+    size_bytes = t.size_bytes + excluded.size_bytes
+
+-- count_changes --
+-- Add changes to the counts.
+WITH changes AS (SELECT * FROM json_to_recordset(%(counts)s) AS c(
+state text, reason text, epoch int, env_id int, environment text, size int,
+items bigint, sequences bigint, size_bytes bigint)) {add_changes}
+
+-- count_pushes --
+-- Add the counts of the pushes in the CTE `stored_pushes`.
+changes AS (
+    SELECT c.* FROM json_to_recordset(%(counts)s) AS c(push int,
+state text, reason text, epoch int, env_id int, environment text, size int,
+items bigint, sequences bigint, size_bytes bigint)
+    JOIN stored_pushes USING (push)
+), counted AS ({add_changes})
+
+-- count_moved --
+-- Count the items of the CTE `moved` from `source` to `to`, as `Changes.move` does, without a
+-- round trip.
+changes AS (
+    SELECT f.state, f.reason, m.epoch, COALESCE(m.env_id, -1) AS env_id,
+        m.environment, f.sign AS items, f.sign * m.sequences AS sequences,
+        f.sign * m.size_bytes::bigint AS size_bytes,
+        CASE WHEN %(kind)s = 'groups'
+                AND f.state IN ('queued', 'waiting')
+            THEN m.sequences ELSE 0 END AS size
+    FROM moved m CROSS JOIN (
+        VALUES (%(source)s::text, '', -1), (%(to)s::text, %(reason)s::text, 1)
+    ) AS f(state, reason, sign)
+), counted AS ({add_changes})
+
+-- update_priorities --
+-- Set priorities; a chunk is sampled by its head, which gets the highest priority of its
+-- fragments.
+UPDATE buffer_fragmentchunk f SET priority = updates.priority
+FROM (
+    SELECT COALESCE(m.chunk, m.id) AS head, max(u.priority) AS priority
+    FROM unnest(%(ids)s::bigint[], %(priorities)s::float8[]) AS u(id, priority)
+    JOIN buffer_fragmentchunk m ON m.id = u.id AND m.run_id = %(run)s
+    WHERE %(batch)s::uuid IS NULL OR EXISTS (
+        SELECT FROM buffer_batchuse b WHERE b.batch_id = %(batch)s AND b.item_id = m.id
+    )
+    GROUP BY head
+) updates
+WHERE f.id = updates.head AND f.state IN ('queued', 'leased')
+
+-- load_chunks --
+-- Read the metadata of all chunks in one row, because fetching 100,000 rows takes longer than
+-- sampling them.
+SELECT array_agg(c.id), {values} FROM (
+    SELECT id, {value} AS value FROM buffer_fragmentchunk
+    WHERE run_id = %s AND epoch = %s AND state = 'queued' {heads} ORDER BY id {limit}
+) c
+
+-- queued_range --
+-- Count the queued fragments, and find their first and last ids. Before the first ANALYZE, the
+-- planner expects few queued rows and would scan all of them for the ends and for each id;
+-- therefore the ends are ordered, and only the primary key fits the ids of `available_chunks`.
+SELECT COALESCE(SUM(items), 0)::bigint,
+    (SELECT id FROM buffer_fragmentchunk
+     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1),
+    (SELECT id FROM buffer_fragmentchunk
+     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+     ORDER BY id DESC LIMIT 1)
+FROM buffer_tally
+WHERE run_id = %(run)s AND kind = 'fragments' AND state = 'queued' AND epoch = %(epoch)s
+
+-- available_chunks --
+-- Find the drawn chunks that are queued.
+SELECT id FROM buffer_fragmentchunk
+WHERE id = ANY(%(ids)s::bigint[]) AND run_id + 0 = %(run)s AND epoch = %(epoch)s
+    AND COALESCE(state, '') = 'queued' {heads}
+
+-- create_sampled_batch --
+-- Create a sampled batch from the fragments that it uses.
+WITH moved AS (
+    SELECT i.epoch, NULL::int AS env_id, i.environment, 1 AS sequences,
+    i.size_bytes, 0 AS tokens, 0 AS longest_tokens, i.version_min AS policy_step
+    FROM buffer_batchuse u JOIN buffer_fragmentchunk i ON i.id = u.item_id
+    WHERE u.batch_id = %(batch)s
+), {insert_batch}
+SELECT * FROM made
+
+-- insert_payloads --
+-- Insert the bytes of items from small pushes.
+INSERT INTO buffer_payload (segment, kind, item_id, content)
+SELECT segment, %s, item_id, content
+FROM unnest(%s::int[], %s::bigint[], %s::bytea[]) AS p(segment, item_id, content)
+
+-- evict_fragments --
+-- Evict fragments; see the module for the states that they get.
+WITH doomed AS (
+    SELECT id, state FROM buffer_fragmentchunk
+    WHERE id = ANY(%(ids)s) AND state = ANY(%(states)s) ORDER BY id FOR UPDATE
+)
+UPDATE buffer_fragmentchunk f SET
+    state = CASE WHEN %(batches_live)s AND f.uses > f.confirmed THEN 'leased'
+        WHEN f.confirmed > 0 THEN 'served' ELSE 'dropped' END,
+    drop_reason = CASE WHEN f.confirmed > 0 OR (%(batches_live)s AND f.uses > f.confirmed)
+        THEN '' ELSE %(reason)s END,
+    uses = CASE WHEN %(batches_live)s THEN f.uses ELSE f.confirmed END
+FROM doomed WHERE f.id = doomed.id
+RETURNING doomed.state, f.state, f.epoch, f.size_bytes, f.environment
+
+-- move_payloads --
+-- Store the new locations of copied bytes.
+UPDATE {table} i
+SET segment = r.segment, object = r.object, "offset" = r."offset"
+FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[])
+    AS r(id, segment, object, "offset")
+WHERE i.id = r.id AND i.segment = %s
+
+-- newest_groups --
+-- Read the run's newest groups within a window, limited to the newest of each state.
+SELECT state, longest_tokens, score_mean, env_id::text FROM (
+    SELECT id, state, longest_tokens, score_mean, env_id,
+        row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
+    FROM (
+        SELECT * FROM buffer_trajectorygroup WHERE run_id = %(run)s
+        ORDER BY run_id, id DESC LIMIT %(rows)s
+    ) AS newest
+    WHERE received_at >= now() - make_interval(secs => %(seconds)s)
+) AS placed WHERE place <= %(most)s
+
+-- newest_fragments --
+-- Read the run's newest fragments within a window, limited to the newest of each state.
+SELECT state, steps, NULL, environment FROM (
+    SELECT id, state, steps, environment,
+        row_number() OVER (PARTITION BY state ORDER BY id DESC) AS place
+    FROM (
+        SELECT * FROM buffer_fragmentchunk WHERE run_id = %(run)s
+        ORDER BY run_id, id DESC LIMIT %(rows)s
+    ) AS newest
+    WHERE received_at >= now() - make_interval(secs => %(seconds)s)
+) AS placed WHERE place <= %(most)s
+
+-- counts_of_runs --
+-- Sum up what runs accepted, queue, and dropped for zero variance.
+SELECT run_id,
+    COALESCE(SUM(items) FILTER (WHERE state = 'accepted'), 0)::bigint,
+    COALESCE(SUM(sequences) FILTER (WHERE state = 'queued'), 0)::bigint,
+    COALESCE(SUM(items) FILTER (WHERE reason = 'zero_variance'), 0)::bigint
+FROM buffer_tally WHERE run_id = ANY(%s) GROUP BY run_id
+
+-- groups_after --
+-- Summarise the groups after a cursor, of finished transactions or of this one: no group can still
+-- appear before these.
+WITH new AS MATERIALIZED (
+    SELECT i.written_in, i.id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
+        i.score_mean, i.score_min = i.score_max AS is_equal
+    FROM buffer_trajectorygroup i
+    WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+    AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+    AND (i.written_in < pg_snapshot_xmin(pg_current_snapshot())
+        OR i.written_in = pg_current_xact_id_if_assigned())
+    ORDER BY i.written_in DESC, i.id DESC LIMIT %(limit)s
+)
+SELECT (SELECT n.written_in::text::bigint FROM new n
+        ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
+    (SELECT n.id FROM new n ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
+    count(*), count(*) FILTER (WHERE is_equal), min(received_at),
+    sum(tokens)::float8 / sum(sequences), max(longest_tokens)::float8,
+    avg(score_mean::numeric) FILTER (WHERE abs(score_mean) < 'Infinity')::float8,
+    percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY score_mean)
+        FILTER (WHERE abs(score_mean) < 'Infinity')
+FROM new
+
+-- truncated_after --
+-- Summarise the digests after a cursor, which follow the groups in the order of transactions, with
+-- a delay.
+WITH new AS MATERIALIZED (
+    SELECT i.written_in, i.id, i.sequences
+    FROM buffer_digestcursor c CROSS JOIN LATERAL (
+        SELECT g.written_in, g.id, g.sequences FROM buffer_trajectorygroup g
+        WHERE g.run_id = c.run_id AND g.segment IS NOT NULL
+        AND (g.written_in, g.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+        AND (g.written_in, g.id) <= (c.written_in, c.item_id)
+        ORDER BY g.written_in DESC, g.id DESC LIMIT %(limit)s
+    ) i WHERE c.run_id = %(run)s
+)
+SELECT (SELECT n.written_in::text::bigint FROM new n
+        ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
+    (SELECT n.id FROM new n ORDER BY n.written_in DESC, n.id DESC LIMIT 1),
+    sum(d.truncated)::float8 / sum(new.sequences)
+FROM new JOIN buffer_groupdigest d ON d.group_id = new.id
+
+-- is_batch_available --
+-- Whether a request for a batch may find one.
+SELECT t.id IS NULL OR r.trainer_started_at IS NULL
+OR t.last_seen_at < statement_timestamp() - interval '5 seconds'
+OR EXISTS (
+    SELECT FROM buffer_batch b
+    WHERE b.run_id = r.id AND NOT b.id = ANY(%(holding)s::uuid[])
+    AND (b.state = 'returned' OR (b.state = 'leased' AND b.trainer_id = t.id))
+) OR COALESCE(%(count)s::int, r.batch_size) <= (
+    SELECT SUM(sequences) FROM buffer_tally WHERE run_id = r.id AND state = 'queued'
+)
+FROM runs_run r LEFT JOIN runs_trainer t ON t.run_id = r.id AND t.identity = %(identity)s
+WHERE r.id = %(run)s
+
+-- oldest_queued_groups --
+-- Find when the oldest queued group of each environment arrived.
+SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
+    WHERE run_id = %s AND COALESCE(env_id, -1) = e.id AND state = 'queued'
+    ORDER BY id LIMIT 1)
+FROM unnest(%s::int[]) AS e(id)
+
+-- oldest_waiting_groups --
+-- Find when the oldest waiting group of each environment arrived.
+SELECT e.id, (SELECT received_at FROM buffer_trajectorygroup
+    WHERE run_id = %s AND env_id = e.id AND state = 'waiting'
+    ORDER BY id LIMIT 1)
+FROM unnest(%s::int[]) AS e(id)
+
+-- oldest_queued_fragments --
+-- Find when the oldest queued fragment of each environment arrived.
+SELECT e.name, (SELECT received_at FROM buffer_fragmentchunk
+    WHERE run_id = %s AND epoch = %s AND environment = e.name AND state = 'queued'
+    ORDER BY id LIMIT 1)
+FROM unnest(%s::text[]) AS e(name)
+
+-- earlier_batch --
+-- Find the ordinal of the first batch that the trainer received before a row of `buffer_batch` and
+-- still holds.
+(
+    SELECT min(e.ordinal) FROM buffer_batch e
+    WHERE e.run_id = buffer_batch.run_id AND e.trainer_id = buffer_batch.trainer_id
+    AND e.state = 'leased' AND e.ordinal < buffer_batch.ordinal
+    AND e.leased_at < buffer_batch.leased_at)
+
+-- both_ledgers --
+-- Read the counts and the rows of a run at one moment.
+SELECT 'counts', kind, state, reason, SUM(items) FROM buffer_tally
+WHERE run_id = %(run)s GROUP BY kind, state, reason
+UNION ALL
+SELECT 'rows', 'groups', state, drop_reason, COUNT(*)
+FROM buffer_trajectorygroup WHERE run_id = %(run)s GROUP BY state, drop_reason
+UNION ALL
+SELECT 'rows', 'fragments', state, drop_reason, COUNT(*)
+FROM buffer_fragmentchunk WHERE run_id = %(run)s GROUP BY state, drop_reason
+
+-- audits_due --
+-- Find the runs whose counts have changed since their last audit.
+SELECT t.run_id, t.counts_md5
+FROM (
+    SELECT run_id, md5(string_agg(
+        concat_ws('/', kind, state, reason, items, size_bytes), ','
+        ORDER BY kind, state, reason, epoch, env_id, environment, size, shard)) AS counts_md5
+    FROM buffer_tally GROUP BY run_id
+) t
+JOIN runs_run r ON r.id = t.run_id
+LEFT JOIN buffer_ledgeraudit a ON a.run_id = t.run_id
+WHERE r.archived_at IS NULL AND (a.id IS NULL OR (
+    (a.counts_md5 <> t.counts_md5 OR r.ledger_problem <> '')
+    AND a.audited_at + make_interval(secs => GREATEST(%(every)s, a.took_seconds / %(share)s))
+        <= %(now)s))
+ORDER BY a.audited_at NULLS FIRST
+
+-- oldest_chunks --
+-- Find the oldest chunks of a run, beyond its capacity.
+{queued_heads} AND id <> ALL(%(gone)s) ORDER BY id LIMIT %(over)s
+
+-- chunks_beyond --
+-- Find the chunks of an environment beyond its capacity.
+{queued_heads} AND environment = %(environment)s ORDER BY id DESC OFFSET %(most)s
+
+-- queued_heads --
+-- Find the heads of the queued chunks.
+SELECT id FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
+AND (chunk IS NULL OR chunk = id)
