@@ -84,7 +84,7 @@ def nvml(device: str) -> Figures:
         Unavailable: If the driver or its module is missing.
         Wrong: If the memory in use does not grow by an allocation.
     """
-    from rollouts.fleet.worker.resources import GpuReader, gpu_memory
+    from rollouts.fleet.worker.gpus import GpuReader, gpu_memory
 
     if device == "cpu":
         raise Unavailable("a CPU has no readings of a GPU")

@@ -10,25 +10,17 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import psutil
 
 from rolldeck.wire import MachineUsage
+from rollouts.fleet.worker.gpus import GpuReader, Gpus
 
 MEASURE_SECONDS: Final = 30.0
 """Interval of the measurements; the CPU value is the mean over it."""
 _BUSY: Final = ("user", "nice", "system", "irq", "softirq")
 _OFFSETS: Final = 1 << 30
-
-
-class Gpus(NamedTuple):
-    """Usage of all GPUs of a machine."""
-
-    devices: int = 0
-    percent: float | None = None
-    memory_bytes: int | None = None
-    memory_total_bytes: int | None = None
 
 
 class MachineMeter:
@@ -50,7 +42,7 @@ class MachineMeter:
         """
         self._node_id = node_id
         self._folder = folder or Path(tempfile.gettempdir())
-        self._read_gpus = read_gpus or GpusReader().read
+        self._read_gpus = read_gpus or GpuReader().read_all
         self._lock: int | None = None
         self._measured_at: float | None = None
         self._busy_seconds = 0.0
@@ -117,52 +109,6 @@ class MachineMeter:
             return False
         self._lock = file
         return True
-
-
-class GpusReader:
-    """Reader of NVIDIA driver data about all GPUs of the machine."""
-
-    def __init__(self, nvml: Any = None) -> None:
-        """Prepare the reader without a query.
-
-        Args:
-            nvml: Object with the interface of the module `pynvml`; None uses that module.
-        """
-        self._nvml = nvml
-        self._is_absent = False
-
-    def read(self) -> Gpus:
-        """Return the usage of all GPUs; no GPUs if there is no module, driver or permission."""
-        if self._is_absent:
-            return Gpus()
-        try:
-            if self._nvml is None:
-                import pynvml
-
-                self._nvml = pynvml
-            self._nvml.nvmlInit()
-            count = int(self._nvml.nvmlDeviceGetCount())
-            devices = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-            memory = [self._nvml.nvmlDeviceGetMemoryInfo(device) for device in devices]
-        except Exception:  # noqa: BLE001 module, driver or permission missing
-            self._is_absent = True
-            return Gpus()
-        if not devices:
-            return Gpus()
-        return Gpus(
-            count,
-            self._utilization(devices),
-            sum(int(one.used) for one in memory),
-            sum(int(one.total) for one in memory),
-        )
-
-    def _utilization(self, devices: list[Any]) -> float | None:
-        """Return the mean over the devices; None if one has no value, as with MIG."""
-        try:
-            busy = [self._nvml.nvmlDeviceGetUtilizationRates(device).gpu for device in devices]
-        except Exception:  # noqa: BLE001 driver errors have no common base
-            return None
-        return float(sum(busy)) / len(busy)
 
 
 def _busy_seconds() -> float:

@@ -13,9 +13,8 @@ import psutil
 
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
-from rollouts.fleet.worker.gpu_room import shortage
+from rollouts.fleet.worker.gpus import gpu_memory, shortage
 from rollouts.fleet.worker.leftovers import VARIABLE, Mark, lives, read_mark, why_ended
-from rollouts.fleet.worker.resources import gpu_memory
 
 logger = logging.getLogger(__name__)
 

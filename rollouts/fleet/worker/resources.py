@@ -4,13 +4,13 @@ Values that cannot be measured are None. GPU usage is reported only by a process
 GPU and can query the driver.
 """
 
-import os
-import sys
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
+
+from rollouts.fleet.worker.gpus import GpuReader, computes_on_gpu
 
 
 class Usage(NamedTuple):
@@ -62,71 +62,3 @@ class ResourceMeter:
             return Usage()
         percent = None if since is None else 100 * cpu_seconds / max(now - since, 1e-3)
         return Usage(percent, memory, *(self._gpu.read() if computes_on_gpu() else (None, None)))
-
-
-class GpuReader:
-    """Reader of NVIDIA driver data about the device that this process computes on."""
-
-    def __init__(self, nvml: Any = None) -> None:
-        """Prepare the reader without a query.
-
-        Args:
-            nvml: Object with the interface of the module `pynvml`; None uses that module.
-        """
-        self._nvml = nvml
-        self._device: Any = None
-        self._is_absent = False
-
-    def read(self) -> tuple[float | None, int | None]:
-        """Return the device's utilization in percent and its used memory in bytes."""
-        if self._is_absent:
-            return None, None
-        try:
-            if self._device is None:
-                self._device = self._open()
-            busy = self._nvml.nvmlDeviceGetUtilizationRates(self._device).gpu
-            taken = self._nvml.nvmlDeviceGetMemoryInfo(self._device).used
-        except Exception:  # noqa: BLE001 module, driver or permission missing
-            self._is_absent = True
-            return None, None
-        return float(busy), int(taken)
-
-    def memory(self) -> tuple[int, int] | None:
-        """Return the device's total and used memory in bytes; None if unknown."""
-        try:
-            if self._device is None:
-                self._device = self._open()
-            found = self._nvml.nvmlDeviceGetMemoryInfo(self._device)
-        except Exception:  # noqa: BLE001 module, driver or permission missing
-            return None
-        return int(found.total), int(found.used)
-
-    def _open(self) -> Any:
-        if self._nvml is None:
-            import pynvml
-
-            self._nvml = pynvml
-        self._nvml.nvmlInit()
-        # The first visible device, in the order of CUDA frameworks; Ray sets this variable.
-        first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-        if first.startswith(("GPU-", "MIG-")):
-            return self._nvml.nvmlDeviceGetHandleByUUID(first)
-        if first.startswith("-"):
-            raise LookupError("CUDA_VISIBLE_DEVICES hides every device from this process")
-        return self._nvml.nvmlDeviceGetHandleByIndex(int(first or 0))
-
-
-def gpu_memory() -> tuple[int, int] | None:
-    """Return the total and used memory of this process' GPU in bytes; None if unknown.
-
-    Only the driver is queried, so the call itself allocates no GPU memory.
-    """
-    return GpuReader().memory()
-
-
-def computes_on_gpu() -> bool:
-    """Return whether this process has initialized a GPU; never initializes one."""
-    # Another thread may be importing torch, which is then only partially initialized.
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    is_initialized = getattr(cuda, "is_initialized", None)
-    return is_initialized is not None and bool(is_initialized())

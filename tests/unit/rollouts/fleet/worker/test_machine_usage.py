@@ -12,7 +12,8 @@ import pytest
 
 from rolldeck.wire import MachineUsage, WorkerReport
 from rollouts.fleet.manager.supervisor_reports import final_report, with_measurements
-from rollouts.fleet.worker.machine_usage import MEASURE_SECONDS, Gpus, GpusReader, MachineMeter
+from rollouts.fleet.worker.gpus import GpuReader, Gpus
+from rollouts.fleet.worker.machine_usage import MEASURE_SECONDS, MachineMeter
 
 NO_GPUS = Gpus()
 HOLDING = """
@@ -113,18 +114,18 @@ class Driver:
 
 
 def test_gpus_have_the_mean_utilization_and_the_sum_of_memory() -> None:
-    assert GpusReader(Driver()).read() == (2, 40.0, 21, 160)
+    assert GpuReader(Driver()).read_all() == (2, 40.0, 21, 160)
 
 
 def test_gpus_without_a_utilization_still_have_their_memory() -> None:
-    assert GpusReader(Driver(has_utilization=False)).read() == (2, None, 21, 160)
+    assert GpuReader(Driver(has_utilization=False)).read_all() == (2, None, 21, 160)
 
 
 def test_a_machine_without_a_driver_has_no_gpus() -> None:
-    reader = GpusReader(SimpleNamespace())
+    reader = GpuReader(SimpleNamespace())
 
-    assert reader.read() == Gpus()
-    assert reader.read() == Gpus()
+    assert reader.read_all() == Gpus()
+    assert reader.read_all() == Gpus()
 
 
 def test_a_report_between_two_measurements_repeats_the_last_one(tmp_path: Path) -> None:

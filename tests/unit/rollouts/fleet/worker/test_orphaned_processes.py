@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.fleet.worker.gpu_room import shortage
+from rollouts.fleet.worker.gpus import shortage
 from rollouts.fleet.worker.leftovers import Mark, lives, read_mark, why_ended
 
 MINE = Mark(fleet="f00d", worker=0, incarnation="2-a-b", owner_pid=100, owner_started=5000.0)
