@@ -2,7 +2,6 @@
 
 from django.urls import path
 
-from rollouts.alerts import api as alerts
 from rollouts.control.api import attempts, logs, machines, recordings, views, workers
 from rollouts.control.api import weight_syncs as deliveries
 from rollouts.curriculum import api as lessons
@@ -81,7 +80,6 @@ urlpatterns = [
     path("runs/<slug:run>/annotations", charts.AnnotationsView.as_view()),
     path("runs/<slug:run>/annotations/<large:annotation>", charts.AnnotationView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
-    path("alert-rules/preview", alerts.RulePreviewView.as_view()),
     path(
         "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",
         lessons.EvaluationLeaseView.as_view(),

@@ -61,7 +61,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/alert-rules/<large:rule>"): READ,
     ("PUT", "/api/v1/alert-rules/<large:rule>"): OPERATE,
     ("DELETE", "/api/v1/alert-rules/<large:rule>"): OPERATE,
-    ("GET", "/api/v1/alert-rules/preview"): READ,
     ("GET", "/api/v1/alert-silences"): READ,
     ("POST", "/api/v1/alert-silences"): OPERATE,
     ("POST", "/api/v1/alert-silences/<large:silence>/end"): OPERATE,

@@ -95,7 +95,6 @@ def server(
         "ROLLDECK_INFERENCE_SERVERS": json.dumps({INFERENCE_SERVER: inference}),
         "ROLLDECK_ALERT_WEBHOOKS": webhook.url,
         "ROLLDECK_ALERT_WEBHOOK_SECRET": WEBHOOK_SECRET,
-        "ROLLDECK_ALERT_PRIVATE_WEBHOOKS": "1",
         "ROLLDECK_ENVIRONMENT_WRAPPERS": "module:gymnasium.wrappers:TimeLimit",
     }
     var = tmp_path_factory.mktemp("browser")

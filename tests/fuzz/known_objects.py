@@ -32,7 +32,6 @@ SPARE: Final = "spare"
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
-    "/api/v1/alert-rules/preview": {"metric": "loss", "comparator": "no_data", "for_seconds": 60},
     "/api/v1/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
     "/api/v1/runs/{run}/episodes/{report}/fragments": {"value": 9},
     "/api/v1/runs/{run}/groups/{group}/windows": {"sequences": "0"},

@@ -94,27 +94,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/alert-rules/preview": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Backtest an alert rule
-         * @description Returns the periods in which the rule would have fired, with the curves; newest run
-         *     first. Stores nothing.
-         */
-        get: operations["alert_rules_preview"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/alert-silences": {
         parameters: {
             query?: never;
@@ -5573,15 +5552,6 @@ export interface components {
             remedy: string;
         };
         /**
-         * FiredPeriod
-         * @description One alert that the rule would have fired.
-         */
-        FiredPeriod: {
-            began_at: string;
-            raised_at: string;
-            ended_at: string | null;
-        };
-        /**
          * FleetControl
          * @description Pending commands of a fleet: response to control long-polls and to reports.
          */
@@ -7166,19 +7136,6 @@ export interface components {
             newest_at: string | null;
         };
         /**
-         * PreviewedRun
-         * @description Backtest of a rule on one run.
-         */
-        PreviewedRun: {
-            run: string;
-            is_watched: boolean;
-            began_at: string;
-            ended_at: string;
-            line: components["schemas"]["MetricLine"];
-            accuracy_seconds: number;
-            fired: components["schemas"]["FiredPeriod"][];
-        };
-        /**
          * PrioritiesUpdated
          * @description Number of updated chunks; missing and no longer sampled chunks are skipped.
          */
@@ -7806,17 +7763,6 @@ export interface components {
             reason: string;
             /** @default 0 */
             wait_seconds: number;
-        };
-        /**
-         * RulePreview
-         * @description Result of a rule backtest.
-         */
-        RulePreview: {
-            results: components["schemas"]["PreviewedRun"][];
-            next: string | null;
-            condition: string;
-            runs: number;
-            measured: number;
         };
         /**
          * RunActivity
@@ -9691,75 +9637,6 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    alert_rules_preview: {
-        parameters: {
-            query: {
-                comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
-                /** @description Filter of runs, if `run` is absent. */
-                filter?: string;
-                /** @description Duration of a breach before the alert fires. Default: 0. */
-                for_seconds?: number;
-                /** @description 1 to 720, default 24. */
-                hours?: number;
-                metric: string;
-                /** @description Name of the only run. */
-                run?: string;
-                /** @description Omit for `not_finite` and `no_data`. */
-                threshold?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RulePreview"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
                 headers: {
                     [name: string]: unknown;
                 };

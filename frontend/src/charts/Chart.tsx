@@ -54,7 +54,6 @@ export function Chart(chart: ChartProps) {
     hasPoints,
     onZoom: chart.onZoom,
     onPick: chart.onPick,
-    onValue: chart.onValue,
   });
   const hasLegend = chart.hasLegend ?? new Set(chart.lines.map(entryOf)).size > 1;
   const isHidden = shown.length < chart.lines.length && x.length > 0;
@@ -75,12 +74,7 @@ export function Chart(chart: ChartProps) {
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div
-      className="chart-box"
-      data-pickable={chart.onPick ? true : undefined}
-      data-levels={chart.onValue ? true : undefined}
-      data-target={chart.target ? undefined : target}
-    >
+    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-target={chart.target ? undefined : target}>
       <div className="chart-plot">
         <div
           ref={place}

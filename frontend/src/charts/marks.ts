@@ -11,7 +11,6 @@ const VERSIONS_AT_MOST = 24;
 const FLAG_WIDTH = 9;
 const FLAG_HEIGHT = 7;
 const NEAR_PX = 6;
-const SHADE = 0.16;
 
 function drawFlag(ctx: CanvasRenderingContext2D, x: number, top: number, ratio: number): void {
   ctx.beginPath();
@@ -54,21 +53,14 @@ export function drawMarks(u: uPlot, marks: readonly Mark[], ratio: number): void
   ctx.restore();
 }
 
-/** Shade ranges and draw the threshold. */
-export function drawThreshold(u: uPlot, { threshold, breaches = [] }: Marked, ratio: number): void {
+/** Draw the threshold. */
+export function drawThreshold(u: uPlot, { threshold }: Marked, ratio: number): void {
   const { ctx } = u;
   const { left, top, width, height } = u.bbox;
   ctx.save();
   ctx.beginPath();
   ctx.rect(left, top, width, height);
   ctx.clip();
-  ctx.fillStyle = paint("--bad");
-  ctx.globalAlpha = SHADE;
-  for (const { from, to } of breaches) {
-    const begin = u.valToPos(from, "x", true);
-    ctx.fillRect(begin, top, Math.max(u.valToPos(to, "x", true) - begin, 2 * ratio), height);
-  }
-  ctx.globalAlpha = 1;
   if (threshold !== undefined) {
     const level = Math.round(u.valToPos(threshold, "y", true)) + 0.5;
     ctx.strokeStyle = paint("--bad");

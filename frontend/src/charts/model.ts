@@ -26,8 +26,6 @@ export type Marked = {
   marks?: readonly Mark[];
   /** A reference level on the y axis. */
   threshold?: number;
-  /** Ranges in which the line exceeded the threshold for too long. */
-  breaches?: readonly Range[];
 };
 
 export type Plotted = Marked & {
@@ -68,8 +66,6 @@ export type ChartProps = Omit<Plotted, "isLog"> & {
   onZoom?: (range: Range | null) => void;
   /** A point was chosen, by index into `x`, with a click or the keyboard. */
   onPick?: (index: number) => void;
-  /** A y value was chosen with a click, in the unit of the y axis. */
-  onValue?: (value: number) => void;
   /** Its place in links, if an element around it has that place; the name by default. */
   target?: string;
   /** Further actions of the chart's menu. */

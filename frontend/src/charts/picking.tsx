@@ -23,17 +23,6 @@ export function onClickedPoint(plot: uPlot, choose: (index: number) => void): vo
   });
 }
 
-/** Call `choose` with the clicked y value, in the unit of the axis; drags are ignored. */
-export function onClickedValue(plot: uPlot, choose: (value: number) => void): void {
-  let pressedAt = 0;
-  plot.over.addEventListener("mousedown", (event) => {
-    pressedAt = event.clientX;
-  });
-  plot.over.addEventListener("click", (event) => {
-    if (Math.abs(event.clientX - pressedAt) <= SLIP_PX) choose(plot.posToVal(event.clientY - plot.over.getBoundingClientRect().top, "y"));
-  });
-}
-
 type Props = {
   name: string;
   points: number;

@@ -5,7 +5,7 @@ import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import { marksAt, marksIn } from "@/charts/marks";
 import { HEIGHT, MANY_LINES, type Plotted, type Range } from "@/charts/model";
-import { onClickedPoint, onClickedValue } from "@/charts/picking";
+import { onClickedPoint } from "@/charts/picking";
 import { columnsOf, optionsOf } from "@/charts/plot";
 import { isShown } from "@/charts/sheet";
 import type { Tip } from "@/charts/TipBox";
@@ -27,7 +27,6 @@ type PlotOptions = {
   hasPoints: boolean;
   onZoom?: (range: Range | null) => void;
   onPick?: (index: number) => void;
-  onValue?: (value: number) => void;
 };
 
 function useWidth(): [RefObject<HTMLDivElement | null>, number] {
@@ -44,9 +43,9 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 
 /** The properties whose change requires a new plot. */
 function shapeOf({ plotted, hidden }: PlotOptions): string {
-  const { isTime, isDuration, steps, band, isLog, lines, marks, threshold, breaches } = plotted;
+  const { isTime, isDuration, steps, band, isLog, lines, marks, threshold } = plotted;
   const looks = lines.map((line) => [line.label, line.role, line.dash, line.dashed, line.marker, line.thin, isShown(line, hidden)]);
-  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold, breaches]);
+  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, looks, marks, threshold]);
 }
 
 /** With many lines only the hovered or focused chart lists values; the others show the cursor only. */
@@ -63,8 +62,6 @@ export function usePlot(asked: PlotOptions): PlotState {
   zoom.current = asked.onZoom;
   const pick = useRef(asked.onPick);
   pick.current = asked.onPick;
-  const value = useRef(asked.onValue);
-  value.current = asked.onValue;
   const [tip, setTip] = useState<Tip | null>(null);
   const [nearest, setNearest] = useState<number | null>(null);
   const [zoomed, setZoomed] = useState(false);
@@ -100,7 +97,6 @@ export function usePlot(asked: PlotOptions): PlotState {
       zoom.current?.(null);
     });
     onClickedPoint(built, (index) => pick.current?.(index));
-    onClickedValue(built, (level) => value.current?.(level));
     plot.current = built;
     return () => {
       built.destroy();

@@ -170,8 +170,6 @@ ROLLDECK_ALERT_WEBHOOK_SECRET = env.text("ROLLDECK_ALERT_WEBHOOK_SECRET")
 ROLLDECK_ALERT_WEBHOOK_LEVEL = env.choice(
     "ROLLDECK_ALERT_WEBHOOK_LEVEL", "warning", of=("warning", "error")
 )
-# Whether webhooks may address this machine or its private network, which often trust local calls.
-ROLLDECK_ALERT_PRIVATE_WEBHOOKS = env.flag("ROLLDECK_ALERT_PRIVATE_WEBHOOKS", default=False)
 # Mail recipients, the minimum severity, and the mail server.
 ROLLDECK_ALERT_EMAILS = mail_addresses(env.word_list("ROLLDECK_ALERT_EMAILS"))
 ROLLDECK_ALERT_EMAIL_LEVEL = env.choice(

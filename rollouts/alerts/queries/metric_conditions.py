@@ -1,20 +1,19 @@
-"""Evaluation of custom alert rules, and backtests of drafts."""
+"""Evaluation of custom alert rules."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 
-from django.db.models import F, Max
+from django.db.models import Max
 
-from rollouts.alerts.rules.breaches import Breach, breaches
-from rollouts.alerts.schemas import FiredPeriod, PreviewedRun, RulePreview
+from rollouts.alerts.rules.breaches import breach_start
 from rollouts.metrics.models import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
-from rollouts.metrics.queries.series import SeriesRange, blocks_of_series, line_of
-from rollouts.metrics.rules.series import X_AT_MOST, Blocks, condensed, written
+from rollouts.metrics.queries.series import SeriesRange, blocks_of_series
+from rollouts.metrics.rules.series import condensed, written
 from runs.alerts.models.alert_rules import AlertRule
-from runs.alerts.queries.alert_rules import EVALUATED_STATES, enabled_rules, runs_of, watched_runs
+from runs.alerts.queries.alert_rules import enabled_rules, watched_runs
 from runs.alerts.rules.alert_rules import Limit
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
 
@@ -23,8 +22,6 @@ RUNS_AT_MOST: Final = 1_000
 READ_AT_ONCE: Final = 50
 """Number of series whose history is read together."""
 FINENESS: Final = 2_000
-RUNS_PREVIEWED: Final = 8
-POINTS_PREVIEWED: Final = 400
 
 
 class _Watched(NamedTuple):
@@ -98,11 +95,10 @@ def _since(series_ids: Sequence[int], limit: Limit, *, now: datetime) -> dict[in
             axis="time", first=_read_from(some, limit, now=now), at_most=FINENESS
         )
         for series_id, blocks in blocks_of_series(some, chart_range).items():
-            lasting = breaches(
-                condensed(blocks, at_most=FINENESS).blocks, limit, until=_micros(now)
-            )
-            if lasting and lasting[-1].ended is None:
-                found[series_id] = datetime_of(lasting[-1].began)
+            coarse = condensed(blocks, at_most=FINENESS).blocks
+            began = breach_start(coarse, limit, until=_micros(now))
+            if began is not None:
+                found[series_id] = datetime_of(began)
     return found
 
 
@@ -130,80 +126,6 @@ def _condition(rule: AlertRule, one: _Watched, *, since: datetime) -> Condition:
             "step": one.newest.step,
             "since": since.isoformat(),
         },
-    )
-
-
-class Draft(NamedTuple):
-    """An alert rule that is not saved yet."""
-
-    metric: str
-    limit: Limit
-    run_id: int | None
-    run_filter: str
-
-
-def preview(draft: Draft, *, hours: int, now: datetime) -> RulePreview:
-    """Return the alerts that a rule would have fired in the last hours, by run.
-
-    Covers the newest runs that have the metric. For ended runs, the hours before their last sample
-    are used.
-    """
-    runs = runs_of(run_id=draft.run_id, run_filter=draft.run_filter, now=now)
-    series = MetricSeries.objects.filter(name=draft.metric, run_id__in=runs.values("pk"))
-    shown = series.annotate(state=F("run__status")).order_by("-run_id")
-    rows = list(shown.values_list("pk", "run__name", "state")[:RUNS_PREVIEWED])
-    newest = newest_samples([pk for pk, _, _ in rows])
-    return RulePreview(
-        condition=draft.limit.condition,
-        runs=runs.count(),
-        measured=series.count(),
-        results=[
-            _previewed(draft, row, newest[row[0]], hours=hours, now=now)
-            for row in rows
-            if row[0] in newest
-        ],
-        next=None,
-    )
-
-
-def _previewed(
-    draft: Draft, row: tuple[int, str, str], newest: Sample, *, hours: int, now: datetime
-) -> PreviewedRun:
-    series_id, run, state = row
-    is_watched = state in EVALUATED_STATES
-    end = now if is_watched else newest.at
-    begin = end - timedelta(hours=hours)
-    first = max(_micros(begin - timedelta(seconds=draft.limit.for_seconds)), 0)
-    chart_range = SeriesRange(axis="time", first=first, last=X_AT_MOST, at_most=FINENESS)
-    blocks = condensed(blocks_of_series([series_id], chart_range)[series_id], at_most=FINENESS)
-    fired = breaches(blocks.blocks, draft.limit, until=_micros(end))
-    lasted = draft.limit.for_seconds
-    line = line_of(run, draft.metric, blocks.blocks, chart_range._replace(at_most=POINTS_PREVIEWED))
-    return PreviewedRun(
-        run=run,
-        is_watched=is_watched,
-        began_at=begin,
-        ended_at=end,
-        line=line,
-        accuracy_seconds=_widest(blocks.blocks) / 1e6,
-        fired=[
-            _fired(spell, lasted=lasted)
-            for spell in fired
-            if spell.ended is None or spell.ended >= _micros(begin)
-        ],
-    )
-
-
-def _widest(blocks: Blocks) -> int:
-    return int((blocks["x_last"] - blocks["x_first"]).max(initial=0))
-
-
-def _fired(spell: Breach, *, lasted: int) -> FiredPeriod:
-    began = datetime_of(spell.began)
-    return FiredPeriod(
-        began_at=began,
-        raised_at=began + timedelta(seconds=lasted),
-        ended_at=None if spell.ended is None else datetime_of(spell.ended),
     )
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import ipaddress
 from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
@@ -15,13 +14,6 @@ _FACTOR: Final = 3
 _LONGEST_HOST, _LONGEST_LABEL = 253, 63
 TEST_INTERVAL: Final = timedelta(seconds=10)
 """Minimum interval between two samples of one webhook."""
-# Networks whose addresses embed another address, which determines the destination.
-_CARRIERS: Final = (
-    ipaddress.ip_network("64:ff9b::/96"),
-    ipaddress.ip_network("64:ff9b:1::/48"),
-    ipaddress.ip_network("2002::/16"),
-    ipaddress.ip_network("2001::/32"),
-)
 
 
 class InvalidWebhook(ValueError):
@@ -63,26 +55,6 @@ def label(url: str) -> str:
 def fingerprint(url: str) -> str:
     """Return a hash that distinguishes URLs without revealing them."""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
-
-
-def is_public(address: str) -> bool:
-    """Return whether an IP address belongs to the public internet.
-
-    Loopback, private, link-local, shared, reserved and multicast addresses do not, nor do addresses
-    that embed one of these.
-    """
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if any(found in carrier for carrier in _CARRIERS):
-            return False
-        if found.is_site_local:
-            return False
-    return found.is_global and not (found.is_multicast or found.is_reserved)
 
 
 def signature(secret: str, body: bytes, *, at_seconds: int) -> str:

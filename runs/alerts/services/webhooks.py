@@ -22,8 +22,7 @@ from runs.alerts.queries.silences import silences, until_of
 from runs.alerts.rules import webhooks as rules
 from runs.alerts.rules.alerts import AlertState
 from runs.alerts.schemas.alerts import AlertMessage, AlertRow
-from runs.alerts.services import mailing, posting
-from runs.alerts.services.alert_mail import email_message
+from runs.alerts.services import sending
 from runs.events.services import record_event
 from web.rules.errors import NotFound, TooManyRequests
 
@@ -205,9 +204,7 @@ def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetim
             _mail(delivery, channel)
         else:
             status = _post(delivery, channel, now=now)
-    except posting.AddressNotPublic as error:
-        return _settle(delivery, "given up", error=str(error), now=clock())
-    except posting.NotDelivered as error:
+    except sending.NotDelivered as error:
         return _postpone(delivery, error=str(error), begun_at=now, now=clock())
     if status is None or 200 <= status < 300:
         return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
@@ -219,19 +216,19 @@ def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
     signature = rules.signature(
         settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
     )
-    return posting.post(
+    return sending.post(
         channel.address,
         body,
         headers={"X-Rolldeck-Delivery": str(delivery.pk), "X-Rolldeck-Signature": signature},
-        may_be_private=settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS,
     )
 
 
 def _mail(delivery: AlertDelivery, channel: Channel) -> None:
-    message = msgspec.json.decode(delivery.body, type=AlertMessage)
-    mailing.mail(
+    sending.mail(
         channel.address.removeprefix(MAIL),
-        email_message(message, delivery=delivery.pk, place=settings.ROLLDECK_DEPLOYMENT),
+        msgspec.json.decode(delivery.body, type=AlertMessage),
+        delivery=delivery.pk,
+        place=settings.ROLLDECK_DEPLOYMENT,
     )
 
 

@@ -98,7 +98,6 @@ def test_the_cluster_page_names_the_stopped_jobs(client: Client) -> None:
 def test_a_web_process_raises_delivers_and_resolves_the_alert(settings: Settings) -> None:
     # Nothing listens there: the attempt proves the delivery.
     settings.ROLLDECK_ALERT_WEBHOOKS = ["http://127.0.0.1:9/alert"]
-    settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS = True
     heartbeats(worker=75.0)
 
     server_watch.watch()

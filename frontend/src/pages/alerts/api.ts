@@ -1,13 +1,12 @@
-/** API queries and mutations for alert rules, rule previews and silences. */
+/** API queries and mutations for alert rules and silences. */
 
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type AlertRule = Schemas["AlertRuleRow"];
 export type SetAlertRule = Schemas["SetAlertRuleRequest"];
-export type PreviewedRun = Schemas["PreviewedRun"];
 export type Silence = Schemas["SilenceRow"];
 type NewSilence = Schemas["NewSilenceRequest"];
 export type Comparator = AlertRule["comparator"];
@@ -26,7 +25,6 @@ export const COMPARATORS: Record<Comparator, string> = {
 export const isCompared = (comparator: Comparator): boolean => comparator !== "not_finite" && comparator !== "no_data";
 
 const REREAD_MS = 5_000;
-const FRESH_MS = 3_000;
 
 export const rulesQuery = queryOptions({
   queryKey: ["alert-rules"],
@@ -49,27 +47,6 @@ export type Draft = {
   run: string | null;
   filter: string;
 };
-
-/** When the draft would have fired in the last hours. */
-export function previewQuery(draft: Draft, hours: number, isReady: boolean) {
-  const query = {
-    metric: draft.metric,
-    comparator: draft.comparator,
-    threshold: draft.threshold ?? undefined,
-    for_seconds: draft.for_seconds,
-    run: draft.run ?? undefined,
-    filter: draft.filter || undefined,
-    hours,
-  };
-  return queryOptions({
-    queryKey: ["alert-rule-preview", query],
-    queryFn: () => body(api.GET("/api/v1/alert-rules/preview", { params: { query } })),
-    enabled: isReady,
-    placeholderData: keepPreviousData,
-    staleTime: FRESH_MS,
-    retry: false,
-  });
-}
 
 function useAlertsChanged() {
   const queries = useQueryClient();

@@ -1,4 +1,4 @@
-"""Create, change, delete and preview alert rules through the API."""
+"""Create, change and delete alert rules through the API."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,8 +11,7 @@ from runs.alerts.models.alert_rules import AlertRule, AlertSilence
 from runs.alerts.rules.alert_rules import RULES_AT_MOST
 from runs.alerts.services import conditions
 from runs.events.models import RunEvent
-from runs.lifecycle.rules.lifecycle import RunStatus
-from tests.factories import NOON, make_run, make_user
+from tests.factories import make_run, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -112,94 +111,6 @@ def test_the_number_of_rules_is_limited(olga: Client) -> None:
 def _copies(rule: AlertRule, number: int) -> list[AlertRule]:
     fields = {field.attname: getattr(rule, field.attname) for field in AlertRule._meta.fields}
     return [AlertRule(**{**fields, "id": None}) for _ in range(number)]
-
-
-def test_a_preview_shows_when_a_rule_would_have_fired_and_stores_nothing(olga: Client) -> None:
-    now = datetime.now(UTC)
-    runs = [make_run(name=name, tags=["ablation"]) for name in ("one", "two", "bare")]
-    values = [(600, 1.0), (500, 6.0), (380, 7.0), (300, 1.0), (200, 9.0), (190, 1.0)]
-    for seconds, value in values:
-        at = now - timedelta(seconds=seconds)
-        store_figures(run_id=runs[0].pk, figures=[Figure("train/loss", 1, value)], now=at)
-    store_figures(run_id=runs[1].pk, figures=[Figure("train/loss", 1, 9.0)], now=now)
-    query = {name: RULE[name] for name in ("metric", "comparator", "threshold", "for_seconds")}
-
-    answer = olga.get(
-        "/api/v1/alert-rules/preview", {**query, "filter": "tag:ablation", "hours": 1}
-    )
-
-    assert answer.status_code == 200, answer.content
-    preview = answer.json()
-    assert (preview["condition"], preview["runs"], preview["measured"]) == (
-        "above 5 for 1 min",
-        3,
-        2,
-    )
-    two, one = preview["results"]
-    assert (two["run"], two["fired"], two["is_watched"]) == ("two", [], True)
-    (fired,) = one["fired"]
-    spell = [
-        (now - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
-        for seconds in (500, 440, 300)
-    ]
-    assert [fired["began_at"], fired["raised_at"], fired["ended_at"]] == spell
-    assert (len(one["line"]["x"]), one["accuracy_seconds"]) == (6, 0)
-    assert not AlertRule.objects.exists()
-
-
-def test_a_preview_shows_gaps_of_a_metric(olga: Client) -> None:
-    now = datetime.now(UTC)
-    run = make_run(name="pole")
-    for seconds in (900, 880, 500, 480):
-        at = now - timedelta(seconds=seconds)
-        store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 2.0)], now=at)
-
-    query = {"metric": "train/loss", "comparator": "no_data", "for_seconds": 300, "run": "pole"}
-    preview = olga.get("/api/v1/alert-rules/preview", query).json()
-
-    assert preview["condition"] == "without data for 5 min"
-    past, lasting = preview["results"][0]["fired"]
-    assert (past["ended_at"] is None, lasting["ended_at"]) == (False, None)
-    raised = [datetime.fromisoformat(each["raised_at"]) for each in (past, lasting)]
-    expected = [now - timedelta(seconds=seconds) for seconds in (880 - 300, 480 - 300)]
-    assert raised == expected
-
-
-def test_a_preview_of_an_ended_run_shows_its_last_hours(olga: Client) -> None:
-    run = make_run(name="past", status=RunStatus.COMPLETED)
-    for minute, value in enumerate([1.0, 9.0, 9.0, 1.0]):
-        at = NOON + timedelta(minutes=minute)
-        store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, value)], now=at)
-
-    query = {"metric": "train/loss", "comparator": "above", "threshold": 5, "run": "past"}
-    (shown,) = olga.get("/api/v1/alert-rules/preview", query).json()["results"]
-
-    assert (shown["is_watched"], len(shown["fired"])) == (False, 1)
-    assert shown["ended_at"] == "2026-03-01T12:03:00Z"
-
-
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ({"metric": ""}, "metric"),
-        ({"comparator": "near"}, "comparator"),
-        ({"threshold": "nan"}, "threshold"),
-        ({"threshold": ""}, "threshold"),
-        ({"for_seconds": "1e3"}, "for_seconds"),
-        ({"hours": "0"}, "hours"),
-        ({"run": "nope"}, "run"),
-        ({"filter": "state:nowhere"}, "filter"),
-        ({"metric": "a\x00"}, "metric"),
-    ],
-)
-def test_an_invalid_preview_is_refused_with_its_field(
-    olga: Client, query: dict[str, Any], field: str
-) -> None:
-    given = {"metric": "loss", "comparator": "above", "threshold": "5", **query}
-    answer = olga.get("/api/v1/alert-rules/preview", given)
-
-    assert answer.status_code == 400
-    assert [each["field"] for each in answer.json()["errors"]] == [field]
 
 
 def test_a_silenced_rule_fires_without_being_counted_by_the_bell(

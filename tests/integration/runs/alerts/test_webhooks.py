@@ -14,7 +14,7 @@ from runs.alerts.models.alerts import AlertDelivery
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.rules.webhooks import fingerprint
 from runs.alerts.schemas.alerts import AlertMessage
-from runs.alerts.services import alerts, posting, webhooks
+from runs.alerts.services import alerts, sending, webhooks
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run
 from tests.webhook_receiver import Receiver, receiver
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def private(settings: Settings) -> Settings:
-    settings.ROLLDECK_ALERT_PRIVATE_WEBHOOKS = True
+def signing(settings: Settings) -> Settings:
     settings.ROLLDECK_ALERT_WEBHOOK_SECRET = "between us"
     return settings
 
@@ -44,9 +43,9 @@ def send_test(there: Receiver, *, at: datetime = NOON) -> AlertDelivery:
     )
 
 
-def test_a_webhook_that_fails_twice_is_called_a_third_time(private: Settings) -> None:
+def test_a_webhook_that_fails_twice_is_called_a_third_time(signing: Settings) -> None:
     with receiver(500, 503, 200) as there:
-        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        signing.ROLLDECK_ALERT_WEBHOOKS = [there.url]
         raise_one()
 
         assert [send(), send()] == [0, 0]  # the second pass finds nothing due
@@ -61,17 +60,17 @@ def test_a_webhook_that_fails_twice_is_called_a_third_time(private: Settings) ->
     assert "a-secret-path" not in delivery.target
 
 
-def test_webhook_messages_are_signed_and_complete(private: Settings) -> None:
+def test_webhook_messages_are_signed_and_complete(signing: Settings) -> None:
     run = make_run(name="pole")
     with receiver() as there:
-        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        signing.ROLLDECK_ALERT_WEBHOOKS = [there.url]
         alert = raise_one(kind=AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came")
         send()
 
     (headers, body), *_ = there.requests
     message = msgspec.json.decode(body, type=AlertMessage)
     assert (message.change, message.at, message.alert.run) == ("raised", NOON, "pole")
-    assert message.url == f"{private.ROLLDECK_PUBLIC_URL}/alerts?alert={alert}"
+    assert message.url == f"{signing.ROLLDECK_PUBLIC_URL}/alerts?alert={alert}"
     assert "warning raised: nothing came" in message.text
     when, _, signed = headers["X-Rolldeck-Signature"].partition(",v1=")
     expected = hmac.new(b"between us", f"{when[2:]}.".encode() + body, hashlib.sha256).hexdigest()
@@ -79,9 +78,9 @@ def test_webhook_messages_are_signed_and_complete(private: Settings) -> None:
     assert headers["X-Rolldeck-Delivery"] == str(AlertDelivery.objects.get().pk)
 
 
-def test_each_change_is_sent_to_each_webhook_once(private: Settings) -> None:
+def test_each_change_is_sent_to_each_webhook_once(signing: Settings) -> None:
     with receiver() as one, receiver() as other:
-        private.ROLLDECK_ALERT_WEBHOOKS = [one.url, other.url]
+        signing.ROLLDECK_ALERT_WEBHOOKS = [one.url, other.url]
         alert = raise_one()
         raise_one()
         for _ in range(2):
@@ -95,9 +94,9 @@ def test_each_change_is_sent_to_each_webhook_once(private: Settings) -> None:
     assert [body for _, body in one.requests] == [body for _, body in other.requests]
 
 
-def test_warnings_are_not_sent_to_webhooks_for_errors(private: Settings) -> None:
-    private.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
-    private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"
+def test_warnings_are_not_sent_to_webhooks_for_errors(signing: Settings) -> None:
+    signing.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
+    signing.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"
     raise_one(kind=AlertKind.LEASE_LAPSED)
     assert not AlertDelivery.objects.exists()
 
@@ -105,21 +104,9 @@ def test_warnings_are_not_sent_to_webhooks_for_errors(private: Settings) -> None
     assert AlertDelivery.objects.get().target == "https://hooks.example.org"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
-def test_a_private_address_receives_nothing(settings: Settings, host: str) -> None:
-    with receiver() as there:
-        settings.ROLLDECK_ALERT_WEBHOOKS = [there.url.replace("127.0.0.1", host)]
-        raise_one()
-        assert send() == 0
-
-    delivery = AlertDelivery.objects.get()
-    assert (delivery.state, there.requests) == ("given up", [])
-    assert "ROLLDECK_ALERT_PRIVATE_WEBHOOKS" in delivery.last_error
-
-
-def test_a_redirect_is_not_followed(private: Settings) -> None:
+def test_a_redirect_is_not_followed(signing: Settings) -> None:
     with receiver(302) as there:
-        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        signing.ROLLDECK_ALERT_WEBHOOKS = [there.url]
         raise_one()
         send()
 
@@ -127,10 +114,10 @@ def test_a_redirect_is_not_followed(private: Settings) -> None:
     assert (delivery.state, delivery.last_status, len(there.requests)) == ("waiting", 302, 1)
 
 
-def test_a_webhook_without_an_answer_is_abandoned(private: Settings) -> None:
+def test_a_webhook_without_an_answer_is_abandoned(signing: Settings) -> None:
     with receiver() as there:
         url = there.url  # the receiver has stopped
-    private.ROLLDECK_ALERT_WEBHOOKS = [url]
+    signing.ROLLDECK_ALERT_WEBHOOKS = [url]
     raise_one()
 
     for hour in range(12):
@@ -141,18 +128,18 @@ def test_a_webhook_without_an_answer_is_abandoned(private: Settings) -> None:
     assert delivery.last_error
 
 
-def test_a_webhook_that_was_removed_from_the_settings_is_not_called(private: Settings) -> None:
-    private.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
+def test_a_webhook_that_was_removed_from_the_settings_is_not_called(signing: Settings) -> None:
+    signing.ROLLDECK_ALERT_WEBHOOKS = ["https://hooks.example.org/"]
     raise_one()
-    private.ROLLDECK_ALERT_WEBHOOKS = []
+    signing.ROLLDECK_ALERT_WEBHOOKS = []
     send()
 
     assert AlertDelivery.objects.get().state == "given up"
 
 
 @pytest.mark.parametrize("host", ["hooks..example.org", f"{'a' * 64}.example.org"])
-def test_a_host_name_that_does_not_resolve_is_abandoned(private: Settings, host: str) -> None:
-    private.ROLLDECK_ALERT_WEBHOOKS = [f"http://{host}/"]
+def test_a_host_name_that_does_not_resolve_is_abandoned(signing: Settings, host: str) -> None:
+    signing.ROLLDECK_ALERT_WEBHOOKS = [f"http://{host}/"]
     raise_one()
     for hour in range(12):
         send(at=NOON + timedelta(hours=2 * hour))
@@ -161,17 +148,17 @@ def test_a_host_name_that_does_not_resolve_is_abandoned(private: Settings, host:
 
 
 def test_a_silent_webhook_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        with pytest.raises(posting.NotDelivered):
-            posting.post(url, b"{}", may_be_private=True)
+        with pytest.raises(sending.NotDelivered):
+            sending.post(url, b"{}")
 
 
-def test_a_webhook_test_is_delivered_like_an_alert_and_audited(private: Settings) -> None:
+def test_a_webhook_test_is_delivered_like_an_alert_and_audited(signing: Settings) -> None:
     with receiver() as there, receiver() as other:
-        private.ROLLDECK_ALERT_WEBHOOKS = [other.url, there.url]
-        private.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # tests ignore the level
+        signing.ROLLDECK_ALERT_WEBHOOKS = [other.url, there.url]
+        signing.ROLLDECK_ALERT_WEBHOOK_LEVEL = "error"  # tests ignore the level
         sample = send_test(there)
         assert sample.state == "waiting"
         ticks = iter([NOON, NOON, NOON + timedelta(milliseconds=412), NOON + timedelta(days=1)])
@@ -184,7 +171,7 @@ def test_a_webhook_test_is_delivered_like_an_alert_and_audited(private: Settings
     message = msgspec.json.decode(body, type=AlertMessage)
     assert (message.change, message.alert.id, message.alert.state) == ("test", 0, "resolved")
     assert "test notification" in message.text
-    assert message.url == f"{private.ROLLDECK_PUBLIC_URL}/settings"
+    assert message.url == f"{signing.ROLLDECK_PUBLIC_URL}/settings"
     signed = f"{int(NOON.timestamp())}.".encode() + body
     expected = hmac.new(b"between us", signed, hashlib.sha256).hexdigest()
     assert headers["X-Rolldeck-Signature"].endswith(f",v1={expected}")
@@ -196,10 +183,10 @@ def test_a_webhook_test_is_delivered_like_an_alert_and_audited(private: Settings
 
 @pytest.mark.parametrize(("status", "expected"), [(500, "status 500"), (302, "status 302")])
 def test_a_webhook_test_is_tried_once_and_reports_the_answer(
-    private: Settings, status: int, expected: str
+    signing: Settings, status: int, expected: str
 ) -> None:
     with receiver(status) as there:
-        private.ROLLDECK_ALERT_WEBHOOKS = [there.url]
+        signing.ROLLDECK_ALERT_WEBHOOKS = [there.url]
         sample = send_test(there)
         assert [send(), send(at=NOON + timedelta(hours=3))] == [0, 0]
 
@@ -208,20 +195,9 @@ def test_a_webhook_test_is_tried_once_and_reports_the_answer(
     assert (sample.last_status, sample.last_error) == (status, expected)
 
 
-def test_a_webhook_test_reaches_public_addresses_only(settings: Settings) -> None:
-    with receiver() as there:
-        settings.ROLLDECK_ALERT_WEBHOOKS = [there.url]
-        sample = send_test(there)
-        send()
-
-    sample.refresh_from_db()
-    assert (sample.state, sample.last_status, there.requests) == ("given up", None, [])
-    assert "not public" in sample.last_error
-
-
-def test_a_webhook_gets_one_test_in_ten_seconds_from_all_callers(private: Settings) -> None:
+def test_a_webhook_gets_one_test_in_ten_seconds_from_all_callers(signing: Settings) -> None:
     with receiver() as there, receiver() as other:
-        private.ROLLDECK_ALERT_WEBHOOKS = [there.url, other.url]
+        signing.ROLLDECK_ALERT_WEBHOOKS = [there.url, other.url]
         send_test(there)
         with pytest.raises(webhooks.TestSentRecently):
             send_test(there, at=NOON + timedelta(seconds=9))
@@ -231,6 +207,6 @@ def test_a_webhook_gets_one_test_in_ten_seconds_from_all_callers(private: Settin
     assert AlertDelivery.objects.filter(change="test").count() == 3
 
 
-def test_only_configured_webhooks_can_be_tested(private: Settings) -> None:
+def test_only_configured_webhooks_can_be_tested(signing: Settings) -> None:
     with receiver() as there, pytest.raises(webhooks.WebhookNotFound):
         send_test(there)

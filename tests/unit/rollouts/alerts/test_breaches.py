@@ -1,14 +1,13 @@
-"""A breach begins with the first sample beyond a limit and ends with the first one within it."""
+"""The present breach of a limit begins with its first sample beyond the limit."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.alerts.rules.breaches import MICROS, Breach, breaches
+from rollouts.alerts.rules.breaches import MICROS, breach_start
 from rollouts.metrics.rules.series import blocks_of, condensed
 from runs.alerts.rules.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
 
@@ -33,47 +32,35 @@ def placed(samples: Samples) -> tuple[list[int], list[float]]:
     return np.cumsum(waits).tolist(), list(values)
 
 
-def breach_periods(
+def start(
     times: list[int], values: list[float], limit: Limit, *, until: int, at_most: int = 1000
-) -> list[Breach]:
+) -> int | None:
     x = np.array(times, np.int64) * MICROS
     blocks = condensed(blocks_of(x, np.array(values, np.float64)), at_most=at_most).blocks
-    periods = breaches(blocks, limit, until=until * MICROS)
-    return [
-        Breach(period.began // MICROS, None if period.ended is None else period.ended // MICROS)
-        for period in periods
-    ]
+    began = breach_start(blocks, limit, until=until * MICROS)
+    return None if began is None else began // MICROS
 
 
-def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -> list[Breach]:
-    """Find breaches sample by sample, as a reference implementation."""
-    spans: list[Breach] = []
+def walked(times: list[int], values: list[float], limit: Limit, *, until: int) -> int | None:
+    """Find the present breach sample by sample, as a reference implementation."""
     began: int | None = None
     for at, value in zip(times, values, strict=True):
-        if limit.is_broken_by(value):
-            began = at if began is None else began
-        elif began is not None:
-            spans.append(Breach(began, at))
+        if not limit.is_broken_by(value):
             began = None
-    if began is not None:
-        spans.append(Breach(began, None))
-    wait = limit.for_seconds
-    return [
-        span for span in spans if (until if span.ended is None else span.ended) - span.began >= wait
-    ]
+        elif began is None:
+            began = at
+    return began if began is not None and until - began >= limit.for_seconds else None
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(samples=SAMPLES, limit=LIMITS, later=st.integers(0, 40))
-def test_breaches_match_a_sample_by_sample_evaluation(
+def test_a_breach_matches_a_sample_by_sample_evaluation(
     samples: Samples, limit: Limit, later: int
 ) -> None:
     times, values = placed(samples)
     until = times[-1] + later
 
-    assert breach_periods(times, values, limit, until=until) == walked(
-        times, values, limit, until=until
-    )
+    assert start(times, values, limit, until=until) == walked(times, values, limit, until=until)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -82,53 +69,25 @@ def test_blocks_of_many_samples_have_no_false_breach(samples: Samples, limit: Li
     times, values = placed(samples)
     exact = walked(times, values, limit, until=times[-1])
 
-    coarse = breach_periods(times, values, limit, until=times[-1], at_most=5)
+    coarse = start(times, values, limit, until=times[-1], at_most=5)
 
-    if limit.for_seconds:
-        for bucket in coarse:
-            ends = [math.inf if each.ended is None else each.ended for each in exact]
-            assert any(
-                each.began <= bucket.began < end for each, end in zip(exact, ends, strict=True)
-            )
-    else:
-        assert bool(coarse) == bool(exact)
+    assert coarse is None or (exact is not None and exact <= coarse)
 
 
 def test_a_number_holds_until_the_next_one() -> None:
     limit = Limit(comparator=Comparator.ABOVE, threshold=5, for_seconds=10)
 
-    assert breach_periods([0, 30], [6, 1], limit, until=40) == [Breach(0, 30)]
-    assert breach_periods([0], [6], limit, until=9) == []
-    assert breach_periods([0], [6], limit, until=10) == [Breach(0, None)]
+    assert start([0, 30], [6, 1], limit, until=40) is None
+    assert start([0], [6], limit, until=9) is None
+    assert start([0], [6], limit, until=10) == 0
 
 
 def test_values_that_are_not_finite_breach_only_their_rule() -> None:
     below = Limit(comparator=Comparator.BELOW, threshold=5)
     broken = Limit(comparator=Comparator.NOT_FINITE)
 
-    assert breach_periods([0, 1, 2], [9, math.nan, -math.inf], below, until=3) == []
-    assert breach_periods([0, 1, 2, 3], [9, math.nan, -math.inf, 9], broken, until=3) == [
-        Breach(1, 3)
-    ]
-
-
-def test_a_silence_lasts_from_one_sample_to_the_next() -> None:
-    silent = Limit(comparator=Comparator.NO_DATA, for_seconds=10)
-    times, values = [0, 5, 20, 25, 34], [1.0, math.nan, 2.0, 3.0, 4.0]
-
-    assert breach_periods(times, values, silent, until=43) == [Breach(5, 20)]
-    assert breach_periods(times, values, silent, until=44) == [Breach(5, 20), Breach(34, None)]
-    assert not any(silent.is_broken_by(value) for value in values)
-
-
-@given(waits=st.lists(st.integers(1, 40), min_size=1, max_size=60), wait=st.integers(10, 30))
-def test_blocks_of_many_samples_have_no_false_silence(waits: list[int], wait: int) -> None:
-    silent = Limit(comparator=Comparator.NO_DATA, for_seconds=wait)
-    times, values = placed([(each, 1.0) for each in waits])
-    gaps = [Breach(a, b) for a, b in pairwise(times) if b - a >= wait]
-
-    assert breach_periods(times, values, silent, until=times[-1]) == gaps
-    assert set(breach_periods(times, values, silent, until=times[-1], at_most=5)) <= set(gaps)
+    assert start([0, 1, 2], [9, math.nan, -math.inf], below, until=3) is None
+    assert start([0, 1, 2], [9, math.nan, -math.inf], broken, until=3) == 1
 
 
 @pytest.mark.parametrize(

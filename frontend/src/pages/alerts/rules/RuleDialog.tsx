@@ -1,5 +1,4 @@
 import { Button, Group, Textarea } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -7,12 +6,8 @@ import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { type AlertRule, useSetRule } from "@/pages/alerts/api";
-import { draftOf, emptyForm, formOf, levelText, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
-import { Preview } from "./Preview";
+import { emptyForm, formOf, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { type FieldErrors, RuleFields } from "./RuleFields";
-import css from "./rules.module.css";
-
-const TYPING_MS = 300;
 
 /** The server's errors by field, and whether any error belongs to no field. */
 function splitErrors(error: Error | null): { fieldErrors: FieldErrors; rest: Error | null } {
@@ -22,7 +17,7 @@ function splitErrors(error: Error | null): { fieldErrors: FieldErrors; rest: Err
 
 type Props = { rule?: AlertRule; start?: RuleStart; onClose: () => void; onDone?: (rule: AlertRule) => void };
 
-/** Create or edit a rule, with a preview on recorded data. */
+/** Create or edit a rule. */
 export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props) {
   const mayOperate = useMayOperate();
   const [form, setForm] = useState<RuleForm>(() => (rule ? formOf(rule) : emptyForm(start)));
@@ -30,9 +25,6 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
   const [isTried, setTried] = useState(false);
   const set = useSetRule(rule?.id ?? null);
   const problems = problemsOf(form);
-  const { name: _name, ...ofWhat } = problems;
-  const [settled] = useDebouncedValue(form, TYPING_MS);
-  const isReady = Object.keys(ofWhat).length === 0;
   const { fieldErrors, rest } = splitErrors(set.error);
   const change = (more: Partial<RuleForm>) => {
     set.reset();
@@ -49,7 +41,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
     });
   };
   return (
-    <Dialog onClose={onClose} size="62rem" title={rule ? `Edit rule ${rule.name}` : "New alert rule"}>
+    <Dialog onClose={onClose} size="32rem" title={rule ? `Edit rule ${rule.name}` : "New alert rule"}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -57,14 +49,7 @@ export default function RuleDialog({ rule, start = {}, onClose, onDone }: Props)
           save();
         }}
       >
-        <div className={css.dialog}>
-          <RuleFields form={form} fieldErrors={isTried ? { ...problems, ...fieldErrors } : fieldErrors} change={change} />
-          <Preview
-            draft={draftOf(isReady ? (Object.keys(problemsOf(settled)).length === 0 ? settled : form) : form)}
-            isReady={isReady}
-            onLevel={(level) => change({ threshold: levelText(level) })}
-          />
-        </div>
+        <RuleFields form={form} fieldErrors={isTried ? { ...problems, ...fieldErrors } : fieldErrors} change={change} />
         <Textarea
           mt="md"
           label="Reason"

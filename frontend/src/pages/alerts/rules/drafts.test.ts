@@ -70,6 +70,6 @@ it("requires a duration but no threshold for missing data", () => {
   expect(problemsOf({ ...silent, wait: "9", unit: "s" })).toHaveProperty("for_seconds");
 });
 
-it("rounds a clicked level", () => {
+it("rounds a level", () => {
   expect([5.0371, 0.00012345, -1234.5].map(levelText)).toEqual(["5.04", "0.000123", "-1230"]);
 });

@@ -106,5 +106,5 @@ export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
   return { ...draftOf(form), name: name.trim(), severity, runbook, is_enabled: isEnabled, reason };
 }
 
-/** A clicked y value, rounded to the axis resolution. */
+/** A y value of a chart, rounded to the axis resolution. */
 export const levelText = (value: number): string => String(Number(value.toPrecision(3)));
