@@ -15,18 +15,16 @@ class RolloutsConfig(AppConfig):
 
 
 def _register_conditions() -> None:
-    from rollouts.alerts.queries import buffer_conditions, fleet_conditions, metric_conditions
+    from rollouts.diagnosis.queries import conditions as seen
+    from rollouts.diagnosis.queries.rule_conditions import rule_breaches
     from runs.alerts.rules.alerts import AlertKind
     from runs.alerts.services import conditions
 
-    of_flows = {AlertKind.RUN_STALLED, AlertKind.TRAINING_STALLED, AlertKind.QUEUE_FULL}
-    conditions.register(of_flows, buffer_conditions.flows)
-    conditions.register({AlertKind.STALE_DROPS}, buffer_conditions.stale_drops)
-    conditions.register({AlertKind.BATCH_QUARANTINED}, buffer_conditions.quarantined_batches)
-    conditions.register({AlertKind.LEASE_LAPSED}, buffer_conditions.expired_leases)
-    conditions.register({AlertKind.DISK_LOW}, buffer_conditions.low_disk)
-    conditions.register({AlertKind.FLEET_SILENT}, fleet_conditions.silent_fleets)
-    conditions.register({AlertKind.WORKERS_DOWN}, fleet_conditions.fleets_short_of_workers)
-    conditions.register({AlertKind.LESSON_STALLED}, fleet_conditions.stalled_lessons)
-    conditions.register({AlertKind.LESSON_REGRESSED}, fleet_conditions.regressed_lessons)
-    conditions.register({AlertKind.RULE}, metric_conditions.rule_breaches)
+    conditions.register(seen.DIAGNOSED, seen.diagnosed)
+    conditions.register({AlertKind.QUEUE_FULL}, seen.full_queues)
+    conditions.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
+    conditions.register({AlertKind.LEASE_LAPSED}, seen.expired_leases)
+    conditions.register({AlertKind.DISK_LOW}, seen.low_disk)
+    conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
+    conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
+    conditions.register({AlertKind.RULE}, rule_breaches)

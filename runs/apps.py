@@ -17,7 +17,6 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         """Register the app's alert conditions."""
         from runs.alerts.queries import conditions as seen
-        from runs.alerts.queries.refused_pushes import refusing_runs
         from runs.alerts.rules.alerts import AlertKind
         from runs.alerts.services import conditions
         from runs.deployment import queries as deployment
@@ -27,10 +26,8 @@ class RunsConfig(AppConfig):
             _revoke_tokens, sender=settings.AUTH_USER_MODEL, dispatch_uid="runs.revoke_tokens"
         )
         conditions.register({AlertKind.RUN_FAILED}, seen.failed_runs)
-        conditions.register({AlertKind.RUN_NOT_STARTING}, seen.runs_not_starting)
         conditions.register({AlertKind.REGISTRATION_DIFFERS}, seen.differing_registrations)
         conditions.register({AlertKind.LEDGER_UNBALANCED}, seen.unbalanced_ledgers)
-        conditions.register({AlertKind.PUSHES_REFUSED}, refusing_runs)
         conditions.register({AlertKind.JOBS_DOWN}, deployment.stopped_jobs)
         conditions.register({AlertKind.PART_EXITED}, deployment.exited_parts)
 

@@ -1,6 +1,6 @@
 """Factories of database rows for tests: plain functions with keyword arguments."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import Group, User
@@ -35,6 +35,11 @@ def make_run(
         **fields,
     )
     return Run.objects.get(pk=run.pk)
+
+
+def make_settled_run(**fields: Any) -> Run:
+    """Create a run whose status changed an hour ago, so that its last minute is measured."""
+    return make_run(status_changed_at=NOON - timedelta(hours=1), **fields)
 
 
 def make_outside_run(

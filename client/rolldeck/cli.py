@@ -224,8 +224,13 @@ def _why(connection: Connection, args: argparse.Namespace) -> object:
 
 
 def _diagnosis(found: Row) -> str:
-    lines = [found["summary"], *(f"  {each}" for each in found["evidence"])]
-    return "\n".join([*lines, *([f"What to do: {found['change']}"] if found["change"] else [])])
+    """Return the most harmful cause, then the further ones."""
+    return "\n\n".join(_cause(cause) for cause in (found, *found.get("further", ())))
+
+
+def _cause(cause: Row) -> str:
+    lines = [cause["summary"], *(f"  {each}" for each in cause["evidence"])]
+    return "\n".join([*lines, *([f"What to do: {cause['change']}"] if cause["change"] else [])])
 
 
 def _steer(connection: Connection, args: argparse.Namespace) -> object:

@@ -6,11 +6,15 @@ from runs.lifecycle.models.runs import Run
 
 
 class RunDiagnosis(models.Model):
-    """Kind of a run's diagnosis at its last evaluation; the next one starts from it."""
+    """Causes of a run and its due alerts at the last evaluation; the next one starts from them."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="recorded_diagnosis")
-    kind = models.CharField(max_length=40)
-    since = models.DateTimeField(help_text="Time from which the kind has been the same.")
+    kind = models.CharField(max_length=40, help_text="Kind of the most harmful cause.")
+    since = models.DateTimeField(help_text="Time from which this cause has been named.")
+    causes = models.JSONField(
+        default=dict, help_text="Time from which each cause has been named, by its key."
+    )
+    alerts = models.JSONField(default=list, help_text="Alerts that are due.")
 
     def __str__(self) -> str:
         return f"diagnosis of run {self.run_id}"

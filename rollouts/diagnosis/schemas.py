@@ -32,19 +32,26 @@ class PipelineStage(Struct, frozen=True, kw_only=True):
     """Time that an item, or a batch, spends in the stage; for the queue by Little's law."""
 
 
-class PipelineDiagnosis(Struct, frozen=True, kw_only=True):
-    """The bottleneck of a run."""
+class Cause(Struct, frozen=True, kw_only=True):
+    """One cause of what is wrong with a run, or limits it."""
 
     kind: Kind
-    """Kind of the diagnosis; its thresholds have hysteresis."""
+    """Kind of the cause; its thresholds have hysteresis."""
     summary: str
     stage: StageName | None
-    """Stage of the bottleneck; null if there is none or it is unknown."""
+    """Affected stage; null if there is none or it is unknown."""
     evidence: list[str]
     change: str
     """Action to take; empty if there is none."""
     since: datetime | None
-    """Time from which the run has had a diagnosis of this kind; null if it is not recorded yet."""
+    """Time from which the run has had this cause; null if it is not recorded yet."""
+
+
+class PipelineDiagnosis(Cause, frozen=True, kw_only=True):
+    """The most harmful cause of what is wrong with a run, or limits it, and the further ones."""
+
+    further: list[Cause]
+    """Further causes, the most harmful first."""
     run_status: str
     """Status of the run at that time. A page that shows another status shows no diagnosis."""
 

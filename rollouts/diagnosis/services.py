@@ -1,39 +1,48 @@
-"""Periodic evaluation of diagnoses.
+"""Periodic record of diagnoses, for their hysteresis and for alerts.
 
-The kind of each diagnosis is recorded, so that the next evaluation applies its hysteresis on every
-page and in every process alike.
+Pages compute a diagnosis when they show it. The record has the causes of the last evaluation, so
+that every page and process applies the same hysteresis, and the alerts that are due.
 """
 
 import logging
 from datetime import datetime
-from typing import Final
 
 from rollouts.diagnosis.models import RunDiagnosis
-from rollouts.diagnosis.queries.pipelines import diagnosis_of
+from rollouts.diagnosis.queries.pipelines import judge
 from runs.lifecycle.models.runs import Run
+from runs.lifecycle.rules.lifecycle import ACTIVE
 
 logger = logging.getLogger(__name__)
-
-ACTIVE: Final = ("queued", "starting", "running", "paused", "draining")
 
 
 def record_diagnoses(*, now: datetime) -> int:
     """Record the diagnosis of each active run; return their number."""
-    runs = Run.objects.filter(status__in=ACTIVE, archived_at=None).values_list("pk", flat=True)
-    return sum(_is_recorded(run_id, now=now) for run_id in runs)
+    runs = Run.objects.filter(status__in=ACTIVE, archived_at=None)
+    return sum(_is_recorded(run, now=now) for run in runs)
 
 
-def _is_recorded(run_id: int, *, now: datetime) -> bool:
+def _is_recorded(run: Run, *, now: datetime) -> bool:
     try:
-        record_diagnosis(run_id=run_id, now=now)
+        record_diagnosis(run, now=now)
     except Exception:
-        logger.exception("run %d not diagnosed", run_id)
+        logger.exception("run %d not diagnosed", run.pk)
         return False
     return True
 
 
-def record_diagnosis(*, run_id: int, now: datetime) -> None:
-    """Record the kind of a run's diagnosis, and the time of its last change."""
-    kind = diagnosis_of(run_id, now=now).kind
-    if not RunDiagnosis.objects.filter(run_id=run_id, kind=kind).exists():
-        RunDiagnosis.objects.update_or_create(run_id=run_id, defaults={"kind": kind, "since": now})
+def record_diagnosis(run: Run, *, now: datetime) -> None:
+    """Record the causes of a run with the times from which they have been named, and its alerts."""
+    causes, recorded = judge(run, now=now)
+    known = recorded.causes if recorded else {}
+    since = {cause.key: known.get(cause.key, now.isoformat()) for cause in causes}
+    fields = {
+        "kind": causes[0].kind,
+        "causes": since,
+        "alerts": [
+            {"kind": cause.kind, **alert._asdict()} for cause in causes for alert in cause.alerts
+        ],
+    }
+    if recorded and all(getattr(recorded, name) == value for name, value in fields.items()):
+        return
+    first = datetime.fromisoformat(since[causes[0].key])
+    RunDiagnosis.objects.update_or_create(run=run, defaults={**fields, "since": first})

@@ -24,7 +24,6 @@ ELSEWHERE = (
 )
 # Errors of these modules never leave the code that calls them.
 CAUGHT_INSIDE = {
-    "AddressNotPublic",
     "BrokenFragment",
     "ClusterUnreachable",
     "EpisodeFailed",

@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SERVER = ("client", "runs", "buffer", "rollouts", "frontend", "platform", "examples")
-JUDGES = {f"rollouts/diagnosis/rules/{name}.py" for name in ("idle_diagnosis", "pace", "stalls")}
+JUDGES = {
+    f"rollouts/diagnosis/rules/{name}.py" for name in ("missing", "pace", "problems", "states")
+}
 # Phrases of a diagnosis of throughput.
 JUDGING = re.compile(r"the bottleneck|-bound:|trainer is too slow", re.IGNORECASE)
 

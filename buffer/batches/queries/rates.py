@@ -77,17 +77,24 @@ class _Lease(NamedTuple):
     trainer: int | None
 
 
-def rates_of(run: Run, *, now: datetime) -> Rates:
-    """Return the recent data rates of a run."""
+def rates_of(run: Run, *, since: datetime | None = None, now: datetime) -> Rates:
+    """Return the recent data rates of a run.
+
+    Args:
+        run: The run.
+        since: Earliest time of a measurement, for instance the last change of the run's status.
+        now: Present time.
+    """
+    longest = timedelta.max if since is None else max(now - since, timedelta(seconds=1))
     newest = Batch.objects.filter(run=run).order_by("-ordinal")
     columns = ("leased_at", "delivered_at", "settled_at", "state", "sequences", "trainer")
     leases = [_Lease(*row) for row in newest.values_list(*columns)[:BATCHES_AT_MOST]]
     starts = ((lease.trainer, lease.leased_at.timestamp()) for lease in leases)
-    window = timedelta(seconds=window_seconds(starts, now=now.timestamp()))
+    window = min(longest, timedelta(seconds=window_seconds(starts, now=now.timestamp())))
     found = [lease for lease in leases if lease.leased_at > now - window]
     seconds = _seconds(found, window, now=now)
     return Rates(
-        **_arrivals(run, now=now),
+        **_arrivals(run, longest=longest, now=now),
         handed_out=sum(lease.sequences for lease in found) / seconds if found else None,
         batches=len(found) / seconds if found else None,
         delivery_seconds=[
@@ -134,20 +141,20 @@ def _settled(leases: Sequence[_Lease]) -> dict[int | None, list[_Lease]]:
     return found
 
 
-def _arrivals(run: Run, *, now: datetime) -> dict[str, Any]:
+def _arrivals(run: Run, *, longest: timedelta, now: datetime) -> dict[str, Any]:
     """Return the arrivals per second, the time of the newest, and the share of stale ones."""
     parameters: dict[str, Any] = {
         "run": run.pk,
         "rows": ITEMS_AT_MOST,
-        "since": now - RATES_WINDOW,
-        "stale_since": now - STALE_WINDOW,
+        "since": now - min(longest, RATES_WINDOW),
+        "stale_since": now - min(longest, STALE_WINDOW),
         "stale": [str(reason) for reason in STALE_REASONS],
     }
     with connection.cursor() as cursor:
         query = _OF_GROUPS if run.takes_groups else _OF_FRAGMENTS
         cursor.execute(query, parameters)
         items, units, first_at, last_at, stale, left = cursor.fetchone()
-    window = RATES_WINDOW if items < ITEMS_AT_MOST else now - first_at
+    window = min(longest, RATES_WINDOW) if items < ITEMS_AT_MOST else now - first_at
     return {
         "arriving": float(units) / max(0.001, window.total_seconds()) if units else None,
         "arrived_at": last_at,

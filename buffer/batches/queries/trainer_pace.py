@@ -41,21 +41,29 @@ class TrainerPace:
     """Mean number of policy versions by which items were behind the run when leased."""
 
 
-def trainer_pace(run_id: int, *, now: datetime) -> TrainerPace | None:
+def trainer_pace(
+    run_id: int, *, since: datetime | None = None, now: datetime
+) -> TrainerPace | None:
     """Return the trainer statistics of a run; None without batches within the window.
 
     A trainer holds a batch from delivery until acknowledgement. If the trainer does not
     acknowledge it, its next request does.
+
+    Args:
+        run_id: The run.
+        since: Earliest time of the window, for instance the last change of the run's status.
+        now: Present time.
     """
     of_run = Batch.objects.filter(run_id=run_id).only(*_COLUMNS)
     newest = list(of_run.order_by("-ordinal")[:BATCHES_AT_MOST])
     starts = ((batch.trainer_id, batch.leased_at.timestamp()) for batch in newest)
-    since = now - timedelta(seconds=window_seconds(starts, now=now.timestamp()))
-    found = [batch for batch in newest if (batch.settled_at or now) > since]
+    begin = now - timedelta(seconds=window_seconds(starts, now=now.timestamp()))
+    begin = begin if since is None else max(begin, since)
+    found = [batch for batch in newest if (batch.settled_at or now) > begin]
     held = _held(found, now=now)
     if not held:
         return None
-    first = max(since.timestamp(), min(began for spans in held.values() for began, _ in spans))
+    first = max(begin.timestamp(), min(began for spans in held.values() for began, _ in spans))
     shares = [
         share
         for spans in held.values()

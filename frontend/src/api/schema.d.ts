@@ -4015,7 +4015,7 @@ export interface components {
         AlertDetail: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -4042,11 +4042,12 @@ export interface components {
         };
         /**
          * AlertGroup
-         * @description The open alerts of a run, or one alert of the deployment.
+         * @description The open alerts of one kind, or of one rule.
          */
         AlertGroup: {
             alert: components["schemas"]["AlertRow"];
             count: number;
+            runs: string[];
         };
         /**
          * AlertKindList
@@ -4062,7 +4063,7 @@ export interface components {
          */
         AlertKindRow: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -4084,7 +4085,7 @@ export interface components {
         AlertRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
             title: string;
             advice: string;
             /** @enum {unknown} */
@@ -4611,6 +4612,19 @@ export interface components {
         Captures: {
             results: components["schemas"]["CaptureRow"][];
             next: string | null;
+        };
+        /**
+         * Cause
+         * @description One cause of what is wrong with a run, or limits it.
+         */
+        Cause: {
+            /** @enum {unknown} */
+            kind: "delivery_slow" | "environments_fail" | "fleet_silent" | "jobs_down" | "no_bottleneck" | "no_gradient" | "not_running" | "producers_slow" | "pushes_refused" | "run_not_starting" | "run_stalled" | "stale_drops" | "staleness_limit" | "trainer_slow" | "training_stalled" | "weights_late" | "workers_down";
+            summary: string;
+            stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
+            evidence: string[];
+            change: string;
+            since: string | null;
         };
         /**
          * ChartEvent
@@ -6771,7 +6785,7 @@ export interface components {
          */
         NewSilenceRequest: {
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
             /** @default null */
             rule: number | null;
             /** @default null */
@@ -7042,16 +7056,17 @@ export interface components {
         };
         /**
          * PipelineDiagnosis
-         * @description The bottleneck of a run.
+         * @description The most harmful cause of what is wrong with a run, or limits it, and the further ones.
          */
         PipelineDiagnosis: {
             /** @enum {unknown} */
-            kind: "batch_filling" | "batches_unformed" | "data_dropped" | "data_stale" | "delivery" | "draining" | "environments" | "environments_fail" | "environments_idle" | "equal_rewards" | "exchange" | "fleet_starting" | "fleet_unknown" | "inference" | "inference_failed" | "jobs_down" | "no_activity" | "no_batch_size" | "no_environments" | "no_gradient" | "no_trainer" | "no_weights" | "no_workers" | "not_running" | "not_served" | "outside_environments" | "paused" | "pushes_refused" | "queue_full" | "sending" | "slow_worker" | "staleness_limit" | "trainer" | "trainer_stuck" | "weights_behind" | "weights_slow" | "weights_unpublished" | "workers_blocked" | "workers_crash";
+            kind: "delivery_slow" | "environments_fail" | "fleet_silent" | "jobs_down" | "no_bottleneck" | "no_gradient" | "not_running" | "producers_slow" | "pushes_refused" | "run_not_starting" | "run_stalled" | "stale_drops" | "staleness_limit" | "trainer_slow" | "training_stalled" | "weights_late" | "workers_down";
             summary: string;
             stage: ("batch" | "exchange" | "infer" | "push" | "queue" | "step" | "train") | null;
             evidence: string[];
             change: string;
             since: string | null;
+            further: components["schemas"]["Cause"][];
             run_status: string;
         };
         /**
@@ -8394,7 +8409,7 @@ export interface components {
         SilenceRow: {
             id: number;
             /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
             rule: number | null;
             rule_name: string;
             run: string | null;
@@ -9901,7 +9916,7 @@ export interface operations {
             query?: {
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
-                kind?: "batch_quarantined" | "disk_low" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "workers_down";
+                kind?: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
                 /** @description Full name of the run. */

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, Final
 
+from django.conf import settings
 from django.db.models import F, Max, QuerySet, Sum
 
 from buffer.batches.queries.queues import queue_depth
@@ -14,25 +15,35 @@ from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from buffer.inspect.queries.gradients import groups_without_gradient
 from buffer.items.queries.arrival_drops import arrival_drops
 from rolldeck.wire import StageTiming
+from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
 from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.queries.fleets import last_reports
-from rollouts.control.rules.last_reports import UNKNOWN_AFTER
+from rollouts.control.rules.last_reports import UNKNOWN_AFTER, LastReports
 from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
-from rollouts.diagnosis.rules import bottleneck, environment_failures, flow
-from rollouts.diagnosis.rules.stalls import CRASH_MINUTES
-from rollouts.diagnosis.schemas import BatchTimes, Pipeline, PipelineDiagnosis, PipelineStage
+from rollouts.diagnosis.rules import flow
+from rollouts.diagnosis.rules.causes import diagnose
+from rollouts.diagnosis.rules.diagnosis import LATE_SECONDS, LONG_SECONDS, Diagnosis
+from rollouts.diagnosis.rules.problems import CRASH_MINUTES, causes
+from rollouts.diagnosis.schemas import (
+    BatchTimes,
+    Cause,
+    Pipeline,
+    PipelineDiagnosis,
+    PipelineStage,
+)
 from rollouts.fleet.process.spans import mean_shares, timing_of
-from runs.alerts.queries.refused_pushes import RECENT, refused_environments
+from runs.alerts.queries.refused_pushes import refused_environments
 from runs.deployment.queries import jobs_health
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from runs.lifecycle.rules.lifecycle import RunStatus
 from runs.lifecycle.rules.registration import SILENT_AFTER
 from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.waiting_environments import waiting_environments
 from runs.weights.queries import acting_step, newest_command
-from web.rules.amounts import duration
+from web.rules.amounts import duration, percent
 
 MINUTE: Final = timedelta(minutes=1)
 _LOST_SLOTS: Final = ("slot_restarted", "slot_failed")
@@ -41,9 +52,11 @@ ENVIRONMENTS_AT_MOST: Final = 5
 VERSIONS_AT_MOST: Final = 1000
 """Maximum number of versions counted; larger differences look the same."""
 EVENT_MINUTES: Final = 2
-"""Minutes for which a failed generation or a rejected push counts. A run that fails once in a
-longer time changes its diagnosis at most once a minute.
+"""Minutes for which a failed generation counts. A run that fails once in a longer time changes its
+diagnosis at most once a minute.
 """
+FIRST_REPORT_SECONDS: Final = 90.0
+"""Seconds from a manager's launch within which it must report."""
 FAILURES_AT_MOST: Final = 100
 """Maximum number of crashes, and of failed generations, that are counted."""
 _COMING: Final = frozenset({"starting", "respawning"})
@@ -54,14 +67,12 @@ _CRASHES: Final = ("worker_respawned", "worker_failed")
 
 def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
     """Return the data flow of the last minute, from a bounded number of rows."""
-    rates = rates_of(run, now=now)
-    pace = trainer_pace(run.pk, now=now)
-    facts = _facts(run, rates=rates, pace=pace, now=now)
+    rates, pace, facts = _measure(run, now=now)
     return Pipeline(
         unit="sequences" if run.takes_groups else "fragments",
         workers=facts.workers,
         stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
-        diagnosis=_diagnosed(run, facts),
+        diagnosis=_shown(run, *_judge(run, facts)),
         batches=BatchTimes(
             in_transit=_timing(rates.delivery_seconds), with_trainer=_timing(rates.train_seconds)
         ),
@@ -79,34 +90,50 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
 def diagnosis_of(run_id: int, *, now: datetime) -> PipelineDiagnosis:
     """Return the diagnosis of a run, equal to that of its pipeline."""
     run = Run.objects.get(pk=run_id)
-    return _diagnosed(run, facts_of(run, now=now))
+    return _shown(run, *judge(run, now=now))
 
 
 def diagnoses(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineDiagnosis]:
     """Return the diagnoses of several runs; deleted runs are omitted."""
     runs = Run.objects.filter(pk__in=run_ids)
-    return {run.pk: _diagnosed(run, facts_of(run, now=now)) for run in runs}
+    return {run.pk: _shown(run, *judge(run, now=now)) for run in runs}
+
+
+def judge(run: Run, *, now: datetime) -> tuple[list[Diagnosis], RunDiagnosis | None]:
+    """Return the causes of what is wrong with a run, and its last record."""
+    return _judge(run, facts_of(run, now=now))
 
 
 def facts_of(run: Run, *, now: datetime) -> flow.Facts:
     """Return the measurements of a run's last minute."""
-    return _facts(
-        run,
-        rates=rates_of(run, now=now),
-        pace=trainer_pace(run.pk, now=now),
-        now=now,
-    )
+    return _measure(run, now=now)[2]
 
 
-def _diagnosed(run: Run, facts: flow.Facts) -> PipelineDiagnosis:
+def _judge(run: Run, facts: flow.Facts) -> tuple[list[Diagnosis], RunDiagnosis | None]:
     recorded = RunDiagnosis.objects.filter(run=run).first()
-    found = bottleneck.diagnose(facts, previous=recorded.kind if recorded else "")
-    is_same = recorded is not None and recorded.kind == found.kind
+    return diagnose(facts, previous=recorded.causes if recorded else ()), recorded
+
+
+def _shown(
+    run: Run, found: Sequence[Diagnosis], recorded: RunDiagnosis | None
+) -> PipelineDiagnosis:
+    since = recorded.causes if recorded else {}
+    first, *further = [
+        {name: getattr(cause, name) for name in ("kind", "summary", "stage", "evidence", "change")}
+        | {"since": datetime.fromisoformat(since[cause.key]) if cause.key in since else None}
+        for cause in found
+    ]
     return PipelineDiagnosis(
-        **asdict(found),
-        since=recorded.since if recorded is not None and is_same else None,
-        run_status=run.status,
+        **first, further=[Cause(**fields) for fields in further], run_status=run.status
     )
+
+
+def _measure(run: Run, *, now: datetime) -> tuple[Rates, TrainerPace | None, flow.Facts]:
+    """Return the measurements since the last change of the run's status, at most a minute."""
+    since = run.status_changed_at
+    rates = rates_of(run, since=since, now=now)
+    pace = trainer_pace(run.pk, since=since, now=now)
+    return rates, pace, _facts(run, rates=rates, pace=pace, now=now)
 
 
 def _facts(
@@ -118,15 +145,21 @@ def _facts(
 ) -> flow.Facts:
     depth = queue_depth(run.pk)
     jobs = jobs_health(now=now)
+    status_seconds = (now - run.status_changed_at).total_seconds()
     return flow.Facts(
         kind=run.kind,  # type: ignore[arg-type]
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
+        status_seconds=status_seconds,
+        data_seconds=_least(status_seconds, _seconds_since(rates.arrived_at, now=now)),
+        lease_seconds=_least(status_seconds, rates.since_lease_seconds),
+        stalled_seconds=settings.ROLLDECK_STALLED_SECONDS,
+        refused_weights=_refused_weights(run),
         jobs_problem=jobs.problem,
         jobs_evidence=jobs.evidence if jobs.problem else (),
         unit="sequences" if run.takes_groups else "fragments",
         run=run.name,
-        **_refused(run, arrived_at=rates.arrived_at, now=now),
+        **_refused(run, now=now),
         **_dropped_on_arrival(run, now=now),
         **_without_gradient(run, now=now),
         waiting_environments=waiting_environments(run, now=now),
@@ -201,14 +234,9 @@ def _without_gradient(run: Run, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:
-    """Return the facts about environments whose pushes are refused.
-
-    If other data arrives, only the newest rejections count.
-    """
-    arrives = arrived_at is not None and now - arrived_at < RECENT
-    within = timedelta(minutes=EVENT_MINUTES) if arrives else RECENT
-    found = refused_environments(now=now, run_id=run.pk, within=within)
+def _refused(run: Run, *, now: datetime) -> dict[str, Any]:
+    """Return the facts about environments whose pushes are refused."""
+    found = refused_environments(now=now, run_id=run.pk)
     unit = "group" if run.takes_groups else "fragment"
     shown = found[:ENVIRONMENTS_AT_MOST]
     return {
@@ -219,7 +247,23 @@ def _refused(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[st
         ],
         "refused_groups": sum(one.groups for one in found),
         "refusal_advice": list(dict.fromkeys(one.advice for one in shown)),
+        "refusal_alerts": [
+            flow.AlertText(
+                f"{run.name} refuses pushes of {one.environment}: {one.message}. {one.advice}",
+                one.environment,
+                {"groups": one.groups, "pushes": one.pushes, "reason": one.reason},
+            )
+            for one in found
+        ],
     }
+
+
+def _refused_weights(run: Run) -> str:
+    """Return why weights of a run that starts were refused; empty if none were."""
+    if run.status not in {RunStatus.QUEUED, RunStatus.STARTING}:
+        return ""
+    events = RunEvent.objects.filter(run=run, kind="weights_refused", at__gte=run.status_changed_at)
+    return events.order_by("-id").values_list("message", flat=True).first() or ""
 
 
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
@@ -237,10 +281,12 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
         "fleet": reports.state(now=now),
         "fleet_reason": reports.doubt(now=now) or fleet.reason,
         "silent_seconds": _seconds_since(reports.confirmed_at, now=now),
+        "is_silence_due": reports.has_manager and _is_silence_due(reports, now=now),
         "workers": len(running),
         "workers_wanted": run.num_workers or 0,
         "workers_coming": sum(row[0] in _COMING for row in rows),
         "workers_down": sum(row[0] == "failed" for row in rows),
+        "down_workers": _down_workers(fleet, [(row[6], row[0]) for row in rows], now=now),
         "workers_blocked": len(blocked),
         "block_reason": blocked[0] if blocked else "",
         "slowest_worker": _slowest_worker([(row[3], row[6]) for row in running]),
@@ -251,6 +297,39 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
         "workers_without_weights": sum(row[5] <= NO_POLICY_STEP for row in running),
         **_of_weights(run, oldest=min((row[5] for row in running), default=None), now=now),
     }
+
+
+def _is_silence_due(reports: LastReports, *, now: datetime) -> bool:
+    if reports.reported_at is not None:
+        return now - reports.reported_at > timedelta(seconds=LATE_SECONDS)
+    launched = _seconds_since(reports.launched_at, now=now)
+    return launched is not None and launched > FIRST_REPORT_SECONDS
+
+
+def _down_workers(fleet: Fleet, states: Sequence[tuple[int, str]], *, now: datetime) -> list[str]:
+    """Return the workers that failed, or did not restart within :data:`LONG_SECONDS`.
+
+    Args:
+        fleet: The fleet.
+        states: Index and state of each worker.
+        now: Present time.
+    """
+    restarting = [index for index, state in states if state == "respawning"]
+    recent = (
+        WorkerAttempt.objects.filter(
+            fleet=fleet,
+            worker__in=restarting,
+            ended_at__gt=now - timedelta(seconds=LONG_SECONDS),
+        ).values_list("worker", flat=True)
+        if restarting
+        else ()
+    )
+    words = {"failed": "has failed", "respawning": "does not restart"}
+    return [
+        f"worker {index} {words[state]}"
+        for index, state in sorted(states)
+        if state in words and index not in set(recent)
+    ]
 
 
 def _slowest_worker(rates: Sequence[tuple[float, int]]) -> flow.SlowestWorker | None:
@@ -302,7 +381,7 @@ def _lost_slots(run: Run, *, now: datetime) -> dict[str, Any]:
         "env_slots": EnvSlot.objects.filter(worker__fleet__run=run).count(),
         "slots_lost": sum(slots for _, _, slots in lost),
         "slots_given_up": sum(slots for kind, _, slots in lost if kind == "slot_failed"),
-        "env_errors": environment_failures.causes(
+        "env_errors": causes(
             ((message, slots) for _, message, slots in lost),
             environment=environment.get("spec", ""),
         ),
@@ -324,12 +403,19 @@ def _equal_rewards(run: Run) -> dict[str, Any]:
     most_first = lessons.filter(zero_variance_groups__gt=0).order_by("-zero_variance_groups")
     return totals | {
         "equal_lessons": [
-            environment_failures.success_of(name, equal=equal, groups=groups, success=success)
+            _success_of(name, equal=equal, groups=groups, success=success)
             for name, equal, groups, success in most_first.values_list(*columns)[
                 :ENVIRONMENTS_AT_MOST
             ]
         ]
     }
+
+
+def _success_of(name: str, *, equal: int, groups: int, success: float) -> str:
+    return (
+        f"lesson {name}: {equal:,} of {groups:,} groups with equal rewards, "
+        f"success {percent(success)}"
+    )
 
 
 def _messages(run: Run, kinds: Sequence[str], *, since: datetime) -> list[str]:
@@ -388,6 +474,10 @@ def _load_seconds(run: Run, *, now: datetime) -> float | None:
 
 def _seconds_since(at: datetime | None, *, now: datetime) -> float | None:
     return None if at is None else max(0.0, (now - at).total_seconds())
+
+
+def _least(*seconds: float | None) -> float:
+    return min(each for each in seconds if each is not None)
 
 
 def _mean(seconds: Sequence[float]) -> float | None:

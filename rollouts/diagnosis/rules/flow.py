@@ -3,9 +3,9 @@
 The data of a fleet passes all stages; of an outside run only those from the push on are visible.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Stage = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
 STAGES: Final[tuple[Stage, ...]] = (
@@ -38,12 +38,25 @@ class SlowestWorker:
     median_of_others: float
 
 
+SLACK: Final = 0.1
+"""Share by which numbers must pass a threshold before a named cause is no longer named."""
+
+
+class AlertText(NamedTuple):
+    """An alert that a cause raises; the message has no ages and rates, which change."""
+
+    message: str
+    subject: str = ""
+    """Affected part of the run; empty for the run itself."""
+    details: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Measurements of a run's last minute. Shares are fractions of the time, 0 to 1.
+    """Measurements of a run's last minute, or since its last change of state if that is shorter.
 
-    Those of batches cover two cycles of a trainer whose cycle is longer than half a minute. None:
-    not measured, or nothing happened.
+    Shares are fractions of the time, 0 to 1. Those of batches cover two cycles of a trainer whose
+    cycle is longer than half a minute. None: not measured, or nothing happened.
     """
 
     kind: Literal["fleet", "language", "outside"]
@@ -52,8 +65,20 @@ class Facts:
     """Unit of batches: ``fragments`` or ``sequences``; all rates are in these per second."""
     run: str = "RUN"
     """Name of the run."""
+    previous: Collection[str] = ()
+    """Keys of the causes that were recorded last; their thresholds are relaxed."""
     reason: str = ""
     """Reason of the run's status, as given by an operator."""
+    status_seconds: float | None = None
+    """Seconds since the last change of the status."""
+    data_seconds: float = 0.0
+    """Seconds since the newest arrival, or the last change of the status if that is later."""
+    lease_seconds: float = 0.0
+    """Seconds since the newest lease, or the last change of the status if that is later."""
+    stalled_seconds: float = 0.0
+    """Seconds without data, or without a lease, after which an alert is raised; 0: never."""
+    refused_weights: str = ""
+    """Why weights were refused since the last change of the status; empty if none were."""
     jobs_problem: str = ""
     """Why the server's background jobs do not run; empty if they run."""
     jobs_evidence: Sequence[str] = ()
@@ -64,12 +89,16 @@ class Facts:
     """Reason of the fleet's state, from its manager or the platform."""
     silent_seconds: float | None = None
     """Seconds since the fleet's last report."""
+    is_silence_due: bool = False
+    """Whether the present manager is silent for so long that an alert is due."""
     workers: int = 0
     """Running workers that have reported."""
     workers_wanted: int = 0
     workers_coming: int = 0
     """Workers that are starting or restarting."""
     workers_down: int = 0
+    down_workers: Sequence[str] = ()
+    """Workers that failed, or did not restart within a minute, each with that in words."""
     crashes: int = 0
     """Worker crashes of the last five minutes."""
     crash_reason: str = ""
@@ -147,6 +176,8 @@ class Facts:
     """Newest groups that were dropped on arrival, with the reason in words; empty if few."""
     arrival_remedy: str = ""
     """Change that prevents these drops."""
+    refusal_alerts: Sequence[AlertText] = ()
+    """Alert of each environment whose pushes are refused."""
     groups_without_gradient: int = 0
     """Newest groups, if all advantages in all of them are 0; otherwise 0."""
     gradient_evidence: Sequence[str] = ()
@@ -178,6 +209,15 @@ class Facts:
     """Mean seconds from a batch's lease to its last byte."""
     age_seconds: float | None = None
     """Mean seconds between an item's arrival and its batch."""
+
+    def slack(self, kind: str, stage: str) -> float:
+        """Return the share by which the thresholds of a cause are relaxed, if it was named."""
+        return SLACK if f"{kind}:{stage}" in self.previous else 0.0
+
+    @property
+    def is_stalled_for_data(self) -> bool:
+        """Whether no data has arrived for so long that an alert is due."""
+        return 0 < self.stalled_seconds < self.data_seconds and self.holding_seconds is None
 
     @property
     def held_back(self) -> float:

@@ -1,24 +1,17 @@
 """Diagnosis of runs in which every part works: the slowest part sets the pace.
 
-Each rule takes a slack, by which its thresholds are relaxed: with it, a diagnosis that was made
-remains until its numbers are clearly different.
+A part below a share of 20 % is never named.
 """
 
 import math
 from collections.abc import Mapping
 from typing import Final
 
-from rollouts.diagnosis.rules import phrases
-from rollouts.diagnosis.rules.diagnosis import Diagnosis, Kind
+from rollouts.diagnosis.rules import diagnosis as common
+from rollouts.diagnosis.rules.diagnosis import MOSTLY, NEVER, NOTABLY, SELDOM, Diagnosis
 from rollouts.diagnosis.rules.flow import Facts, Stage, share_of, stages
 from web.rules.amounts import duration, percent
 
-SELDOM: Final = 0.2
-"""Share up to which waiting is ignored: at or below it, a waiting trainer is still the bottleneck,
-and a limit does not count as slowing workers.
-"""
-NEVER: Final = 0.05
-"""Share up to which a trainer counts as never waiting."""
 SEND_IS_BUSY: Final = 0.9
 """Share from which sending slows the loop. Below it, sending runs concurrently at no cost."""
 FULL_BATCHES: Final = 2.0
@@ -40,25 +33,9 @@ def gain_of_a_worker(facts: Facts) -> float | None:
     return min(1 + 1 / facts.workers, most) - 1
 
 
-def data_stale(facts: Facts, slack: float) -> Diagnosis | None:
-    """Diagnose a trainer that waits while arriving data is dropped as stale."""
-    waits, stale = facts.trainer_waits or 0.0, facts.stale_share or 0.0
-    if min(waits, stale) <= SELDOM - slack:
-        return None
-    limits = [("max_staleness", facts.max_staleness), ("max_age_seconds", facts.max_age_seconds)]
-    limit = " and ".join(f"{name} {value:,g}" for name, value in limits if value is not None)
-    return Diagnosis(
-        kind="data_stale",
-        stage="queue",
-        summary=f"{percent(stale)} of the newest data was dropped as stale, while the trainer "
-        f"waits {percent(waits)} of its time.",
-        evidence=[f"the limit is {limit or 'the epoch'}", phrases.arriving(facts)],
-        change="Sample with newer weights, sample shorter episodes, or raise the limit.",
-    )
-
-
-def slow_weights(facts: Facts, slack: float) -> Diagnosis | None:
+def slow_weights(facts: Facts) -> Diagnosis | None:
     """Diagnose workers that wait for each new version, while the trainer waits for data."""
+    slack = facts.slack("weights_late", "infer")
     waits, loads = facts.trainer_waits or 0.0, facts.shares.get("waiting_weights", 0.0)
     if facts.kind == "outside" or min(waits, loads) <= SELDOM - slack:
         return None
@@ -71,7 +48,7 @@ def slow_weights(facts: Facts, slack: float) -> Diagnosis | None:
         interval = duration(facts.version_interval_seconds)
         evidence.append(f"the two newest versions were published {interval} apart")
     return Diagnosis(
-        kind="weights_slow",
+        kind="weights_late",
         stage="infer",
         summary=f"Workers wait for new weights {percent(loads)} of their time.",
         evidence=evidence,
@@ -80,8 +57,9 @@ def slow_weights(facts: Facts, slack: float) -> Diagnosis | None:
     )
 
 
-def staleness_limit(facts: Facts, slack: float) -> Diagnosis | None:
+def staleness_limit(facts: Facts) -> Diagnosis | None:
     """Diagnose a trainer and workers that take turns."""
+    slack = facts.slack("staleness_limit", "queue")
     waits = facts.trainer_waits or 0.0
     if min(waits, facts.held_back) <= SELDOM - slack:
         return None
@@ -91,48 +69,50 @@ def staleness_limit(facts: Facts, slack: float) -> Diagnosis | None:
         summary="Trainer and workers take turns: each waits while the other is busy.",
         evidence=[
             f"the trainer waits {percent(waits)} of its time for data",
-            phrases.held_back(facts),
+            common.held_back(facts),
         ],
-        change=f"Raise {phrases.setting(facts)} by 1 to let workers run further ahead, if your "
-        "algorithm tolerates data that is 1 version older.",
+        change=f"Raise {common.limit_setting(facts)} by 1 to let workers run further ahead, if "
+        "your algorithm tolerates data that is 1 version older.",
     )
 
 
-def trainer(facts: Facts, slack: float) -> Diagnosis | None:
+def trainer(facts: Facts) -> Diagnosis | None:
     """Diagnose a trainer that is slower than the producers."""
+    slack = facts.slack("trainer_slow", "train")
     waits = facts.trainer_waits
     if waits is None or waits > SELDOM + slack:
         return None
     evidence = [f"the trainer waits {percent(waits)} of its time for data"]
     if facts.train_seconds is not None:
         evidence.append(f"it holds a batch for {facts.train_seconds:.3g} s")
-    evidence += phrases.waiting_batches(facts)
+    evidence += common.waiting_batches(facts)
     change = "Make train steps faster; more data would only stay queued longer."
-    if facts.held_back >= phrases.NOTABLY and facts.workers > 1:
-        evidence.append(phrases.held_back(facts))
+    if facts.held_back >= NOTABLY and facts.workers > 1:
+        evidence.append(common.held_back(facts))
         enough = max(1, math.ceil(facts.workers * (1 - facts.held_back)))
         if enough < facts.workers and waits <= NEVER:
             change += f" {enough} of the {facts.workers} workers would suffice for this trainer."
     return Diagnosis(
-        kind="trainer",
+        kind="trainer_slow",
         stage="train",
         summary=f"The trainer is the bottleneck: it is busy {percent(1 - waits)} of the time."
-        f"{phrases.pause(facts, is_held=facts.held_back >= phrases.NOTABLY)}",
+        f"{common.pause(facts, is_held=facts.held_back >= NOTABLY)}",
         evidence=evidence,
         change=change,
     )
 
 
-def queue_full(facts: Facts, slack: float) -> Diagnosis | None:
+def queue_full(facts: Facts) -> Diagnosis | None:
     """Diagnose an outside run whose queue pauses its environments."""
-    is_full = facts.is_full or (slack > 0 and facts.queue_share >= phrases.MOSTLY)
+    slack = facts.slack("trainer_slow", "train")
+    is_full = facts.is_full or (slack > 0 and facts.queue_share >= MOSTLY)
     if facts.kind != "outside" or not is_full or facts.batches_waiting < 1:
         return None
     limit = (
         "" if facts.pause_above is None else f", environments pause above {facts.pause_above:,g}"
     )
     return Diagnosis(
-        kind="queue_full",
+        kind="trainer_slow",
         stage="train",
         summary="Environments are paused: they push faster than the trainer consumes.",
         evidence=[f"{facts.queued:,} {facts.unit} are queued{limit}"],
@@ -141,13 +121,14 @@ def queue_full(facts: Facts, slack: float) -> Diagnosis | None:
     )
 
 
-def delivery(facts: Facts, slack: float) -> Diagnosis | None:
+def delivery(facts: Facts) -> Diagnosis | None:
     """Diagnose batches that are long in transit."""
+    slack = facts.slack("delivery_slow", "batch")
     waits, share = facts.trainer_waits or 0.0, facts.delivery_share or 0.0
-    if share < phrases.NOTABLY - slack or share < waits / 2 - slack:
+    if share < NOTABLY - slack or share < waits / 2 - slack:
         return None
     return Diagnosis(
-        kind="delivery",
+        kind="delivery_slow",
         stage="batch",
         summary=f"Batches are in transit to the trainer {percent(share)} of the time.",
         evidence=[
@@ -159,14 +140,15 @@ def delivery(facts: Facts, slack: float) -> Diagnosis | None:
     )
 
 
-def batches_unformed(facts: Facts, slack: float) -> Diagnosis | None:
+def batches_unformed(facts: Facts) -> Diagnosis | None:
     """Diagnose a trainer that waits although complete batches are queued."""
+    slack = facts.slack("delivery_slow", "batch")
     waits = facts.trainer_waits or 0.0
     least = FULL_BATCHES / 2 if slack else FULL_BATCHES
-    if waits < phrases.NOTABLY - slack or facts.batches_waiting < least:
+    if waits < NOTABLY - slack or facts.batches_waiting < least:
         return None
     return Diagnosis(
-        kind="batches_unformed",
+        kind="delivery_slow",
         stage="batch",
         summary="The trainer waits although complete batches are queued.",
         evidence=[
@@ -178,8 +160,10 @@ def batches_unformed(facts: Facts, slack: float) -> Diagnosis | None:
     )
 
 
-def slow_worker(facts: Facts, slack: float) -> Diagnosis | None:
+def slow_worker(facts: Facts) -> Diagnosis | None:
     """Diagnose a trainer that waits while one worker is much slower than the others."""
+    stage: Stage = "infer" if facts.kind == "language" else "step"
+    slack = facts.slack("producers_slow", stage)
     waits, slowest = facts.trainer_waits or 0.0, facts.slowest_worker
     if slowest is None or waits <= SELDOM - slack:
         return None
@@ -187,39 +171,34 @@ def slow_worker(facts: Facts, slack: float) -> Diagnosis | None:
         return None
     unit = "episodes" if facts.kind == "language" else "env steps"
     return Diagnosis(
-        kind="slow_worker",
-        stage="infer" if facts.kind == "language" else "step",
+        kind="producers_slow",
+        stage=stage,
         summary=f"Worker {slowest.index} is slow: {slowest.rate:.3g} {unit} per second, the other "
         f"workers make {slowest.median_of_others:.3g}.",
-        evidence=[f"the trainer waits {percent(waits)} of its time", phrases.arriving(facts)],
+        evidence=[f"the trainer waits {percent(waits)} of its time", common.arriving(facts)],
         change="Check the machine of the worker on Fleet: another program may use its processor. "
         "A cordon moves the worker.",
     )
 
 
-_PRODUCING: Final[dict[Kind, tuple[Stage, str, str]]] = {
-    "environments": (
-        "step",
+_PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
+    "step": (
         "Stepping environments",
         "Use cheaper environments, or more processes to step them (a lower envs_per_process).",
     ),
     "exchange": (
-        "exchange",
         "Exchanging observations and actions with environments",
         "Raise envs_per_process or inference_batch_size, or use envs_in_worker.",
     ),
-    "inference": (
-        "infer",
+    "infer": (
         "The policy's inference",
         "Give the workers a GPU, or raise inference_batch_size.",
     ),
-    "sending": (
-        "push",
+    "push": (
         "Cutting and sending fragments",
         "Use a faster network to the server, or smaller observations (uint8 instead of float32).",
     ),
 }
-PRODUCER_KINDS: Final[tuple[Kind, ...]] = tuple(_PRODUCING)
 
 
 def slow_producers(facts: Facts) -> Diagnosis:
@@ -227,32 +206,19 @@ def slow_producers(facts: Facts) -> Diagnosis:
     waits = facts.trainer_waits or 0.0
     if facts.kind == "outside" or not facts.shares:
         return _slow_outside_environments(facts, waits)
-    loads = _loads(facts)
-    return _slow_stage(facts, max(loads, key=lambda kind: loads[kind]))
-
-
-def still_slow(kind: Kind, facts: Facts, slack: float) -> Diagnosis | None:
-    """Diagnose the same stage of the workers as before, unless another is clearly slower.
-
-    Workers that wait for a notable part of their time are not the slowest part.
-    """
-    waits = facts.held_back + facts.shares.get("waiting_weights", 0.0)
-    if (facts.trainer_waits or 0.0) <= SELDOM - slack or waits > SELDOM + slack:
-        return None
-    loads = _loads(facts) if facts.shares and facts.kind != "outside" else {}
-    if kind not in loads or loads[kind] < max(loads.values()) - slack:
-        return None
-    return _slow_stage(facts, kind)
-
-
-def _loads(facts: Facts) -> dict[Kind, float]:
-    """Return the share of the workers' time in which each visible stage keeps them busy."""
     visible = {stage.name for stage in stages(facts)}
-    return {
-        kind: _load(stage, facts.shares)
-        for kind, (stage, *_) in _PRODUCING.items()
-        if stage in visible
-    }
+    loads = {stage: _load(stage, facts.shares) for stage in _PRODUCING if stage in visible}
+    # The stage that was named remains unless another is clearly slower.
+    slowest = max(loads, key=lambda stage: loads[stage] + facts.slack("producers_slow", stage))
+    if (share_of(slowest, facts.shares) or 0.0) >= SELDOM:
+        return _slow_stage(facts, slowest)
+    return Diagnosis(
+        kind="no_bottleneck",
+        summary=f"The trainer waits {percent(waits)} of its time, and no part of the workers is "
+        f"busy for {percent(SELDOM)} of theirs.",
+        evidence=[common.arriving(facts), *_breakdown(facts)],
+        change=_one_more(facts),
+    )
 
 
 def _load(stage: Stage, shares: Mapping[str, float]) -> float:
@@ -262,28 +228,28 @@ def _load(stage: Stage, shares: Mapping[str, float]) -> float:
     return share_of(stage, {name: share for name, share in shares.items() if name != "send"}) or 0.0
 
 
-def _slow_stage(facts: Facts, kind: Kind) -> Diagnosis:
-    stage, what, remedy = _PRODUCING[kind]
+def _slow_stage(facts: Facts, stage: Stage) -> Diagnosis:
+    what, remedy = _PRODUCING[stage]
     waits = facts.trainer_waits or 0.0
-    role = "is the bottleneck" if waits >= phrases.MOSTLY else "is the slowest part"
+    role = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
     return Diagnosis(
-        kind=kind,
+        kind="producers_slow",
         stage=stage,
         summary=f"{what} {role}: {percent(share_of(stage, facts.shares) or 0.0)} of the workers' "
         f"time, while the trainer waits {percent(waits)} of its time.",
-        evidence=[phrases.arriving(facts), _demand(facts, waits), *_breakdown(facts)],
+        evidence=[common.arriving(facts), _demand(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), remedy])),
     )
 
 
 def _slow_outside_environments(facts: Facts, waits: float) -> Diagnosis:
     who = "The environments" if facts.kind == "outside" else "The workers"
-    role = "are the bottleneck" if waits >= phrases.MOSTLY else "nearly keep pace"
+    role = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
     return Diagnosis(
-        kind="outside_environments",
+        kind="producers_slow",
         stage="push",
         summary=f"{who} {role}: the trainer waits {percent(waits)} of its time for data.",
-        evidence=[phrases.arriving(facts), _demand(facts, waits)],
+        evidence=[common.arriving(facts), _demand(facts, waits)],
         change="Run more environments, or let each sample more in parallel. Their internal "
         "timings are not visible to the server."
         if facts.kind == "outside"
@@ -298,7 +264,7 @@ def _demand(facts: Facts, waits: float) -> str:
 
 
 def _breakdown(facts: Facts) -> list[str]:
-    shares = [(share_of(stage, facts.shares) or 0.0, stage) for stage, *_ in _PRODUCING.values()]
+    shares = [(share_of(stage, facts.shares) or 0.0, stage) for stage in _PRODUCING]
     parts = [f"{stage} {percent(share)}" for share, stage in shares if share >= 0.005]
     return [f"workers' time: {', '.join(parts)}"] if parts else []
 

@@ -130,7 +130,7 @@ def time_use(shares: Mapping[str, float]) -> str:
     """Return one sentence that names the largest part of a worker's time; empty if none is large.
 
     The bottleneck of the run depends on both sides of the queue; only
-    :func:`rollouts.diagnosis.rules.bottleneck.diagnose` diagnoses it.
+    :func:`rollouts.diagnosis.rules.causes.diagnose` diagnoses it.
 
     Args:
         shares: Parts of the time by stage or wait, as returned by :meth:`PipelineMonitor.shares`;

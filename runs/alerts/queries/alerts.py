@@ -1,6 +1,5 @@
 """Read alerts and their deliveries."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -32,9 +31,8 @@ from web.rules.pages import PageRequest
 
 ALERTS_AT_MOST: Final = 200
 NEWEST: Final = 8
-GROUPS_AT_MOST: Final = 20
 GROUPED_AT_MOST: Final = 1_000
-"""Maximum number of alerts that are grouped by run."""
+"""Maximum number of alerts that are grouped by kind."""
 DELIVERIES_AT_MOST: Final = 100
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
 _DERIVED: Final = frozenset({"title", "advice", "metric", "silenced_until"})
@@ -119,20 +117,22 @@ def alert_summary(*, now: datetime) -> AlertSummary:
 
 
 def _groups(opened: QuerySet[Alert], *, now: datetime) -> list[AlertGroup]:
-    """Return the first alert of each run with their number; those of the deployment by one."""
-    counts: Counter[tuple[int | None, int | None]] = Counter()
-    first: dict[tuple[int | None, int | None], int] = {}
-    for alert_id, run_id in opened.values_list("pk", "run_id")[:GROUPED_AT_MOST]:
-        key = (run_id, alert_id if run_id is None else None)
-        counts[key] += 1
-        first.setdefault(key, alert_id)
-    shown = dict(list(first.items())[:GROUPS_AT_MOST])
-    alerts = opened.filter(pk__in=shown.values()).select_related("run")
-    rows = {row.id: row for row in _rows(list(alerts), now=now)}
+    """Return the first alert of each kind, with the number of its alerts and their runs."""
+    grouped: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    columns = opened.values_list("kind", "subject", "pk", "run__name")
+    for kind, subject, alert_id, run in columns[:GROUPED_AT_MOST]:
+        key = (kind, subject if kind == AlertKind.RULE else "")
+        grouped.setdefault(key, []).append((alert_id, run))
+    first = opened.filter(pk__in=[alerts[0][0] for alerts in grouped.values()])
+    rows = {row.id: row for row in _rows(list(first.select_related("run")), now=now)}
     return [
-        AlertGroup(alert=rows[alert_id], count=counts[key])
-        for key, alert_id in shown.items()
-        if alert_id in rows
+        AlertGroup(
+            alert=rows[alerts[0][0]],
+            count=len(alerts),
+            runs=list(dict.fromkeys(run for _, run in alerts if run is not None)),
+        )
+        for alerts in grouped.values()
+        if alerts[0][0] in rows
     ]
 
 

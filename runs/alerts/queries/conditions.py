@@ -1,17 +1,13 @@
-"""Alert conditions of runs: failed, not starting, differing trainers, unbalanced ledger."""
+"""Alert conditions of runs: failed, differing trainers, unbalanced ledger."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
-from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run, Trainer
 from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
 from runs.lifecycle.rules.registration import describe_differences
-from runs.lifecycle.services.waiting_environments import waiting_environments
 
-STARTS_WITHIN: Final = timedelta(minutes=3)
-_MINUTES: Final = int(STARTS_WITHIN.total_seconds() // 60)
 _COLUMNS: Final = ("pk", "name", "status", "status_reason")
 
 
@@ -26,41 +22,6 @@ def failed_runs(_now: datetime) -> list[Condition]:
         )
         for run_id, name, _, reason in failed.values_list(*_COLUMNS)[:SEEN_AT_MOST]
     ]
-
-
-def runs_not_starting(now: datetime) -> list[Condition]:
-    """Return the runs whose fleet or trainer does not start within :data:`STARTS_WITHIN`."""
-    waiting = Run.objects.current().filter(
-        status__in=[RunStatus.QUEUED, RunStatus.STARTING],
-        status_changed_at__lt=now - STARTS_WITHIN,
-    )
-    return [
-        Condition(
-            kind=AlertKind.RUN_NOT_STARTING,
-            run_id=run.pk,
-            message=_of_outside_run(run, now=now) if not run.has_fleet else _of_fleet(run),
-        )
-        for run in waiting.order_by("-pk")[:SEEN_AT_MOST]
-    ]
-
-
-def _of_outside_run(run: Run, *, now: datetime) -> str:
-    names = ", ".join(waiting_environments(run, now=now))
-    return f"{run.name} has waited for its trainer for more than {_MINUTES} min" + (
-        f"; waiting environments: {names}" if names else ""
-    )
-
-
-def _of_fleet(run: Run) -> str:
-    """Return the state of a run, and why: its own reason, or that its weights were refused."""
-    refusals = RunEvent.objects.filter(
-        run=run, kind="weights_refused", at__gte=run.status_changed_at
-    )
-    newest = refusals.order_by("-id").values_list("message", flat=True).first()
-    return _with_reason(
-        f"{run.name} has been {run.status} for more than {_MINUTES} min",
-        run.status_reason or newest or "",
-    )
 
 
 def differing_registrations(_now: datetime) -> list[Condition]:

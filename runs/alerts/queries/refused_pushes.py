@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
+from runs.alerts.rules.alerts import SEEN_AT_MOST
 from runs.alerts.rules.refusal_advice import advice_for
 from runs.lifecycle.models.runs import Environment, Run, RunKind
 from runs.lifecycle.rules.lifecycle import ACTIVE
@@ -108,17 +108,3 @@ def _recent(
                 reason=reason,
                 message=lost[reason].message,
             )
-
-
-def refusing_runs(now: datetime) -> list[Condition]:
-    """Return the environments of active runs whose pushes were refused recently."""
-    return [
-        Condition(
-            kind=AlertKind.PUSHES_REFUSED,
-            run_id=one.run_id,
-            subject=one.environment,
-            message=f"{one.run} refuses pushes of {one.environment}: {one.message}. {one.advice}",
-            details={"groups": one.groups, "pushes": one.pushes, "reason": one.reason},
-        )
-        for one in refused_environments(now=now)
-    ]

@@ -45,6 +45,9 @@ class AlertKind(StrEnum):
     STALE_DROPS = "stale_drops"
     FLEET_SILENT = "fleet_silent"
     WORKERS_DOWN = "workers_down"
+    ENVIRONMENTS_FAIL = "environments_fail"
+    WEIGHTS_LATE = "weights_late"
+    NO_GRADIENT = "no_gradient"
     LESSON_STALLED = "lesson_stalled"
     LESSON_REGRESSED = "lesson_regressed"
     LEASE_LAPSED = "lease_lapsed"
@@ -113,6 +116,21 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
         title="Workers are down",
         severity=Severity.WARNING,
         advice="They restart automatically; the fleet page shows why they exited.",
+    ),
+    AlertKind.ENVIRONMENTS_FAIL: KindNote(
+        title="Environments fail",
+        severity=Severity.WARNING,
+        advice="Its page and `rolldeck why` name the errors; fix the environment.",
+    ),
+    AlertKind.WEIGHTS_LATE: KindNote(
+        title="Weights do not arrive",
+        severity=Severity.WARNING,
+        advice="Publish weights after each train step; Weights shows which worker lacks a version.",
+    ),
+    AlertKind.NO_GRADIENT: KindNote(
+        title="Groups have no gradient",
+        severity=Severity.WARNING,
+        advice="Choose problems of which some answers succeed, or use a finer reward.",
     ),
     AlertKind.LESSON_STALLED: KindNote(
         title="A lesson does not improve",

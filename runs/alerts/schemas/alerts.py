@@ -16,6 +16,9 @@ Kind = Literal[
     "stale_drops",
     "fleet_silent",
     "workers_down",
+    "environments_fail",
+    "weights_late",
+    "no_gradient",
     "lesson_stalled",
     "lesson_regressed",
     "lease_lapsed",
@@ -84,12 +87,14 @@ class AlertKindList(Page[AlertKindRow], frozen=True, kw_only=True):
 
 
 class AlertGroup(Struct, frozen=True, kw_only=True):
-    """The open alerts of a run, or one alert of the deployment."""
+    """The open alerts of one kind, or of one rule."""
 
     alert: AlertRow
     """The newest of the most severe ones."""
     count: int
     """Number of these alerts."""
+    runs: list[str]
+    """Their runs, newest alert first."""
 
 
 class AlertSummary(Struct, frozen=True, kw_only=True):
@@ -104,7 +109,7 @@ class AlertSummary(Struct, frozen=True, kw_only=True):
     """Silenced open alerts of either severity."""
     newest: list[AlertRow]
     groups: list[AlertGroup]
-    """Open, unsilenced alerts by run, errors first: at most 20 groups of 1,000 alerts."""
+    """Open, unsilenced alerts by kind, errors first: of the first 1,000 alerts."""
 
 
 class AlertList(Page[AlertRow], frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ def test_a_started_run_names_the_stopped_jobs(
     run = make_run(name="waits", num_workers=2)
     move(run_id=run.pk, target=RunStatus.QUEUED, actor="user:ada", now=NOON)
     heartbeats()
-    assert diagnosis(client, "waits")["kind"] == "fleet_starting"
+    assert diagnosis(client, "waits")["kind"] == "run_not_starting"
     heartbeats(**ages)
 
     found = diagnosis(client, "waits")

@@ -38,22 +38,22 @@ function AlertLine({ alert, isFurther = false, children }: LineProps) {
   );
 }
 
-/** The other open alerts of a run. */
-function Further({ run, besides }: { run: string; besides: number }) {
-  const { data, error, isPending } = useInfiniteQuery(alertsQuery({ run, state: "open" }));
+/** The other open alerts of a kind, or of a rule. */
+function Further({ alert }: { alert: AlertRow }) {
+  const { data, error, isPending } = useInfiniteQuery(alertsQuery({ kind: alert.kind, state: "open" }));
   if (error) return <ErrorState title="Alerts unavailable" error={error} />;
-  const rows = data?.pages[0]?.results.filter(({ id, silenced_until }) => id !== besides && !silenced_until) ?? [];
+  const isOther = (row: AlertRow) => row.id !== alert.id && !row.silenced_until && (alert.kind !== "rule" || row.subject === alert.subject);
   return (
     <>
       {isPending && <li className={`faint small ${css.item}`}>Loading…</li>}
-      {rows.map((alert) => (
-        <AlertLine key={alert.id} alert={alert} isFurther />
+      {data?.pages[0]?.results.filter(isOther).map((row) => (
+        <AlertLine key={row.id} alert={row} isFurther />
       ))}
     </>
   );
 }
 
-/** The most severe alert of a run, and on request the others. */
+/** The newest alert of a kind, and on request the others. */
 function GroupLines({ alert, count }: AlertGroup) {
   const [isOpen, setOpen] = useState(false);
   const others = count - 1;
@@ -64,12 +64,12 @@ function GroupLines({ alert, count }: AlertGroup) {
           <>
             {" "}
             <button type="button" className="link-button small nowrap" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-              {isOpen ? "Hide the others" : `${counted(others, "more alert")} of ${alert.run}`}
+              {isOpen ? "Hide the others" : `${counted(others, "more alert")} of this kind`}
             </button>
           </>
         )}
       </AlertLine>
-      {isOpen && alert.run && <Further run={alert.run} besides={alert.id} />}
+      {isOpen && <Further alert={alert} />}
     </>
   );
 }
@@ -91,7 +91,7 @@ function ConcernLine({ run, why }: Concern) {
 
 type Props = { summary: AlertSummary | undefined; concerns: Concern[] };
 
-/** Open alerts by run, errors first, then silent runs and runs paused for long. */
+/** Open alerts by kind, errors first, then silent runs and runs paused for long. */
 export function Attention({ summary, concerns }: Props) {
   const open = summary ? summary.errors + summary.warnings : 0;
   const groups = summary?.groups ?? [];
@@ -120,7 +120,7 @@ export function Attention({ summary, concerns }: Props) {
       </div>
       <ul className={css.items}>
         {groups.map((group) => (
-          <GroupLines key={group.alert.run ?? group.alert.id} {...group} />
+          <GroupLines key={`${group.alert.kind} ${group.alert.kind === "rule" ? group.alert.subject : ""}`} {...group} />
         ))}
         {concerns.slice(0, CONCERNS_AT_MOST).map((concern) => (
           <ConcernLine key={concern.run.id} {...concern} />

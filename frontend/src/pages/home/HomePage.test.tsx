@@ -4,10 +4,10 @@ import { alertOf, summaryOf } from "@/testing/alerts";
 import { here, load, serverFor } from "@/testing/page";
 import { listOf, runOf } from "@/testing/runs";
 
-it("groups the alerts of a run behind the most severe one", async () => {
+it("groups the alerts of a kind behind the newest one", async () => {
   const severe = alertOf(1, "bytes of alerted are corrupt", { run: "alerted", severity: "error" });
   const others = [0, 1, 2].map((part) => alertOf(part + 2, `part ${part} of alerted is corrupt`, { run: "alerted" }));
-  const summary = summaryOf({ errors: 1, warnings: 3, newest: [severe], groups: [{ alert: severe, count: 4 }] });
+  const summary = summaryOf({ errors: 1, warnings: 3, newest: [severe], groups: [{ alert: severe, count: 4, runs: ["alerted"] }] });
   serverFor()
     .on("GET", "/api/v1/runs", ({ query }) => listOf(query.get("q") ? [] : [runOf("alerted")]))
     .on("GET", "/api/v1/alerts", { results: [severe, ...others], next: null, summary })
@@ -18,7 +18,7 @@ it("groups the alerts of a run behind the most severe one", async () => {
   const shown = () => screen.queryAllByText(/part \d of alerted is corrupt/);
   expect(shown()).toHaveLength(0);
 
-  await user.click(attention.getByRole("button", { name: "3 more alerts of alerted" }));
+  await user.click(attention.getByRole("button", { name: "3 more alerts of this kind" }));
   await waitFor(() => expect(shown()).toHaveLength(3));
   await user.keyboard("{Enter}");
   await waitFor(() => expect(shown()).toHaveLength(0));

@@ -63,16 +63,7 @@ export function HomePage() {
       {!isKnown && !error && <Skeletons heights={[60, 220, 180]} />}
       {isKnown && (
         <div className={css.page}>
-          {!hasNone && (
-            <Attention
-              summary={summary}
-              concerns={concerns(
-                runs,
-                (summary?.groups ?? []).map(({ alert }) => alert),
-                now,
-              )}
-            />
-          )}
+          {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.groups ?? [], now)} />}
           {hasNone && <Start />}
           {runs.length > 0 && (
             <RunCards

@@ -30,7 +30,7 @@ it("lists silent and long-paused runs with reasons", () => {
 });
 
 it("omits runs with an open alert", () => {
-  expect(concerns([run({ name: "silent", observed_at: ago(40) })], [{ run: "silent" }], NOW)).toEqual([]);
+  expect(concerns([run({ name: "silent", observed_at: ago(40) })], [{ runs: ["silent"] }], NOW)).toEqual([]);
 });
 
 it("lists the user's own runs first", () => {

@@ -1,6 +1,6 @@
 /** Select the runs that need attention beside the open alerts. Pure. */
 
-import type { AlertRow } from "@/api/alerts";
+import type { AlertGroup } from "@/api/alerts";
 import { ageSeconds, duration } from "@/format";
 import type { ShownRun } from "@/pages/runs/rows";
 import { honest, RUN_PROOF_SECONDS } from "@/theme/chips";
@@ -11,8 +11,8 @@ const PAUSED_LONG_SECONDS = 30 * 60;
 export type Concern = { run: ShownRun; why: string };
 
 /** Runs without an open alert that are unknown or paused for long; the longest first. */
-export function concerns(runs: ShownRun[], alerts: Pick<AlertRow, "run">[], nowMs: number): Concern[] {
-  const alerted = new Set(alerts.map(({ run }) => run));
+export function concerns(runs: ShownRun[], alerts: Pick<AlertGroup, "runs">[], nowMs: number): Concern[] {
+  const alerted = new Set(alerts.flatMap((group) => group.runs));
   return runs
     .filter(({ name }) => !alerted.has(name))
     .flatMap((run) => {

@@ -14,13 +14,13 @@ from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
 from runs.alerts.models.alerts import Alert
 from runs.alerts.queries.refused_pushes import RECENT, UNREGISTERED
-from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Environment, Run
 from runs.lifecycle.services.refused_pushes import (
     FURTHER,
     REASONS_KEPT,
     flush_refused_pushes,
 )
+from tests.alert_evaluation import evaluate_alerts
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import body, group
 from tests.factories import make_token
@@ -156,7 +156,7 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
         push(group(env_id=0) | {"scores": [1.0]}, 422)
     refused(outside)
     now = datetime.now(UTC)
-    conditions.watch(now=now)
+    evaluate_alerts(now=now)
 
     alert = Alert.objects.get(kind="pushes_refused")
     name = Environment.objects.get(env_id=0).wandb_name
@@ -178,7 +178,7 @@ def test_a_run_that_refuses_pushes_reports_it_in_its_diagnosis_and_by_an_alert(
     )
     assert state["change"] == remedy
 
-    conditions.watch(now=now + RECENT + timedelta(seconds=1))
+    evaluate_alerts(now=now + RECENT + timedelta(seconds=1))
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
 
 
@@ -213,12 +213,12 @@ def test_a_run_without_environments_reports_refused_pushes_instead_of_missing_on
 ) -> None:
     Environment.objects.all().delete()
     Run.objects.update(status="running")
-    assert diagnosis(outside)["kind"] == "no_environments"
+    assert diagnosis(outside)["kind"] == "run_stalled"
     for _ in range(3):
         push(group(env_id=0), 422)
     flush_refused_pushes()
     now = datetime.now(UTC)
-    conditions.watch(now=now)
+    evaluate_alerts(now=now)
 
     alert = Alert.objects.get(kind="pushes_refused")
     problem = "body.env_id: this run has no environment 0"
@@ -231,7 +231,7 @@ def test_a_run_without_environments_reports_refused_pushes_instead_of_missing_on
         f"{counted}, most recently because of {problem} (unknown_environment)"
     ]
 
-    conditions.watch(now=now + RECENT + timedelta(seconds=1))
+    evaluate_alerts(now=now + RECENT + timedelta(seconds=1))
     assert not Alert.objects.filter(cleared_at=None, kind="pushes_refused").exists()
 
 
@@ -240,7 +240,7 @@ def test_a_full_queue_raises_a_separate_alert(outside: OutsideRun, settings: Any
     settings.ROLLDECK_MAX_QUEUED_GROUPS = 0
     push(group(env_id=0), 503)
     refused(outside)
-    conditions.watch(now=datetime.now(UTC))
+    evaluate_alerts(now=datetime.now(UTC))
 
     assert not Alert.objects.filter(kind="pushes_refused").exists()
 

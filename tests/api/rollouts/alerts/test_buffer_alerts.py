@@ -7,10 +7,9 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from buffer.items.models.items import Tally
 from runs.alerts.models.alerts import Alert
-from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
+from tests.alert_evaluation import evaluate_alerts
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from web.disk_space import free_disk_bytes
 
@@ -24,7 +23,7 @@ def outside() -> OutsideRun:
 
 def watched(*, at: datetime | None = None) -> dict[str, str]:
     """Look once, and return the message of every alert that holds, by kind."""
-    conditions.watch(now=at or datetime.now(UTC))
+    evaluate_alerts(now=at or datetime.now(UTC))
     return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
 
 
@@ -84,7 +83,7 @@ def test_corrupt_bytes_are_reported_once_for_each_read(outside: OutsideRun) -> N
 
     alert = Alert.objects.get()
     assert (alert.kind, alert.run_id, alert.times_seen) == ("items_corrupt", outside.run.pk, 1)
-    conditions.watch(now=datetime.now(UTC))
+    evaluate_alerts(now=datetime.now(UTC))
     alert.refresh_from_db()
     assert alert.state == "open"
 
@@ -118,42 +117,6 @@ def test_a_stall_raises_an_alert_for_running_runs_only_and_where_configured(
     settings.ROLLDECK_STALLED_SECONDS = 600
     Run.objects.filter(pk=outside.run.pk).update(status="paused")
     assert watched(at=at) == {}
-
-
-def count(run: Run, state: str, items: int, *, reason: str = "", epoch: int = 1) -> None:
-    """Set the counts of groups by state."""
-    Tally.objects.create(
-        run=run,
-        kind="groups",
-        state=state,
-        reason=reason,
-        epoch=epoch,
-        env_id=0,
-        size=0,
-        shard=Tally.objects.count(),
-        items=items,
-        sequences=8 * items,
-    )
-
-
-def test_stale_data_raises_an_alert_while_its_share_is_high(
-    outside: OutsideRun,
-) -> None:
-    Run.objects.filter(pk=outside.run.pk).update(epoch=1)
-    # Of an earlier trainer, and of other reasons: none of it counts.
-    count(outside.run, "dropped", 500, reason="stale_version", epoch=0)
-    count(outside.run, "dropped", 60, reason="zero_variance")
-    count(outside.run, "accepted", 99)
-    count(outside.run, "dropped", 21, reason="stale_version")
-    assert "stale_drops" not in watched()
-
-    count(outside.run, "accepted", 6)
-    count(outside.run, "dropped", 1, reason="stale_age")
-    message = "words has dropped more than 20 % of its items as stale"
-    assert watched()["stale_drops"] == message
-
-    count(outside.run, "accepted", 5)
-    assert "stale_drops" not in watched()
 
 
 GOOD, DROPPED = {"scores": [0.0, 1.0]}, {"scores": [1.0, 1.0]}
@@ -204,7 +167,7 @@ def test_groups_that_are_dropped_on_arrival_are_named_by_an_alert_and_the_diagno
     alert = watched(at=now).get("stale_drops", "")
     diagnosis = outside.get("pipeline")["diagnosis"]
     assert (f"{bad} of the newest {good + bad} groups were dropped" in alert) is bool(reason)
-    assert (diagnosis["kind"] == "data_dropped") is bool(reason)
+    assert (diagnosis["kind"] == "stale_drops") is bool(reason)
     if reason:
         assert f"as `{reason}`: " in alert
         assert f"as `{reason}`: " in diagnosis["summary"]

@@ -65,23 +65,25 @@ def test_unresolved_alerts_are_listed_newest_first_in_pages(olga: Client) -> Non
     assert kinds({"results": first["summary"]["newest"]}) == ["disk_low", "run_stalled"]
 
 
-def test_the_summary_groups_alerts_by_run_with_the_most_severe_first(olga: Client) -> None:
-    pole, reach = make_run(name="pole"), make_run(name="reach")
-    raise_one(AlertKind.RUN_STALLED, run_id=reach.pk)
-    raise_one(AlertKind.LEASE_LAPSED, run_id=pole.pk)
-    raise_one(AlertKind.ITEMS_CORRUPT, run_id=pole.pk)
-    raise_one(AlertKind.STALE_DROPS, run_id=pole.pk)
-    raise_one(AlertKind.DISK_LOW)
-    over = raise_one(AlertKind.RUN_STALLED, run_id=pole.pk)
+def test_the_summary_groups_alerts_by_kind_with_the_most_severe_first(olga: Client) -> None:
+    runs = [make_run(name=f"run-{number}") for number in range(60)]
+    for run in runs:
+        raise_one(AlertKind.RUN_STALLED, run_id=run.pk)
+    for rule in ("1", "2"):
+        raise_one(AlertKind.RULE, run_id=runs[0].pk, subject=rule)
+    raise_one(AlertKind.ITEMS_CORRUPT, run_id=runs[1].pk)
+    over = raise_one(AlertKind.LEASE_LAPSED, run_id=runs[1].pk)
     alerts.clear([over], now=NOON)
 
     groups = list_alerts(olga)["summary"]["groups"]
-    found = [(one["alert"]["run"], one["alert"]["kind"], one["count"]) for one in groups]
+    found = [(one["alert"]["kind"], one["count"], one["runs"][:2]) for one in groups]
     assert found == [
-        (None, "disk_low", 1),
-        ("pole", "items_corrupt", 3),
-        ("reach", "run_stalled", 1),
+        ("items_corrupt", 1, ["run-1"]),
+        ("rule", 1, ["run-0"]),
+        ("rule", 1, ["run-0"]),
+        ("run_stalled", 60, ["run-59", "run-58"]),
     ]
+    assert groups[3]["alert"]["run"] == "run-59"
 
 
 def test_alerts_are_filtered_by_their_fields(olga: Client) -> None:

@@ -8,9 +8,9 @@ from rollouts.control.models.attempts import WorkerAttempt
 from rollouts.control.models.fleets import FleetWorker
 from rollouts.curriculum.models import Evaluation, Lesson
 from runs.alerts.models.alerts import Alert
-from runs.alerts.services import conditions
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunVerb
+from tests.alert_evaluation import evaluate_alerts
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (
     accept,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 def watched(at: datetime) -> dict[str, str]:
-    conditions.watch(now=at)
+    evaluate_alerts(now=at)
     return dict(Alert.objects.filter(cleared_at=None).values_list("kind", "message"))
 
 

@@ -18,11 +18,11 @@ from rollouts.diagnosis.queries.run_activity import fleet_activity
 from rollouts.episodes.queries import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
 from runs.alerts.models.alerts import Alert
-from runs.alerts.services import conditions
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.run_settings import change_settings
+from tests.alert_evaluation import evaluate_alerts
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (
     NOON,
@@ -342,7 +342,7 @@ def test_refused_fragments_of_a_fleet_are_counted_once_diagnosed_and_raise_an_al
     sent = report(run, worker(), sequence=1, events=events)
     for _ in range(2):  # a repeated report is stored once
         accept(run, sent)
-    conditions.watch(now=NOON)
+    evaluate_alerts(now=NOON)
 
     assert ledger_part(run.pk).refused == 971
     alert = Alert.objects.get(kind="pushes_refused")

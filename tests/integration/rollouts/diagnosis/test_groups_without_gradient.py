@@ -1,5 +1,6 @@
 """The diagnosis of a run whose groups all have advantages of 0."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def push(run: Run, *groups: dict[str, Any], seconds: float = -5) -> None:
 
 @pytest.fixture
 def run() -> Run:
-    return make_outside_run(name="flat", batch_size=8)
+    return make_outside_run(name="flat", batch_size=8, status_changed_at=NOON - timedelta(hours=1))
 
 
 @pytest.mark.parametrize(

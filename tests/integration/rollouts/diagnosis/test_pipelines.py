@@ -16,7 +16,7 @@ from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, facts_
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
 from rollouts.diagnosis.services import record_diagnoses
 from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
-from tests.factories import make_run
+from tests.factories import make_settled_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SHARES = {"env_step": 0.7, "infer": 0.2}
@@ -114,7 +114,7 @@ def seen(run: Run) -> tuple[Pipeline, dict[str, PipelineStage]]:
 
 
 def test_the_bottleneck_of_a_fleet_with_a_waiting_trainer_is_its_slowest_stage() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=2)
     arrive(run, count=6, since=-3, interval_seconds=0.5)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
@@ -133,7 +133,7 @@ def test_the_bottleneck_of_a_fleet_with_a_waiting_trainer_is_its_slowest_stage()
 
 
 def test_without_a_delivery_time_a_batch_is_held_since_its_lease() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     lend(run, (-50, -45.5))
     Batch.objects.update(delivered_at=None)
 
@@ -144,7 +144,7 @@ def test_without_a_delivery_time_a_batch_is_held_since_its_lease() -> None:
 
 
 def test_workers_without_heartbeats_are_left_out() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=2, heartbeat_seconds=-30)
 
     pipeline, stages = seen(run)
@@ -157,7 +157,7 @@ def test_workers_without_heartbeats_are_left_out() -> None:
 
 
 def test_late_weights_of_a_worker_are_named() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=2, active_step=1)
     for step, published in ((1, -50), (2, -40), (3, -1)):
         publish(run, step=step, published=published)
@@ -179,11 +179,16 @@ def test_late_weights_of_a_worker_are_named() -> None:
 
 
 def test_a_version_that_was_loaded_late_remains_the_diagnosis_for_a_minute() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=2, active_step=3)
     publish(run, step=3, published=-45)
     lend(run, (-50, -45.5), (-5, -1))
-    RunDiagnosis.objects.create(run=run, kind="weights_behind", since=at(-90))
+    RunDiagnosis.objects.create(
+        run=run,
+        kind="weights_late",
+        since=at(-90),
+        causes={"weights_late:infer": at(-90).isoformat()},
+    )
     delivery = WeightsDelivery.objects.create(
         fleet=Fleet.objects.get(run=run),
         epoch=run.epoch,
@@ -199,7 +204,7 @@ def test_a_version_that_was_loaded_late_remains_the_diagnosis_for_a_minute() -> 
     soon, _ = seen(run)
 
     assert late.diagnosis.summary == "The slowest worker loads new weights in 38 s."
-    assert soon.diagnosis.kind != "weights_behind"
+    assert soon.diagnosis.kind != "weights_late"
 
 
 def publish(run: Run, *, step: int, published: float) -> None:
@@ -216,7 +221,7 @@ def publish(run: Run, *, step: int, published: float) -> None:
 
 
 def test_batches_have_transfer_and_training_times() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
 
     pipeline, _ = seen(run)
@@ -229,7 +234,7 @@ def test_batches_have_transfer_and_training_times() -> None:
 
 @pytest.mark.parametrize("situation", ["at work", "silent", "untaken", "paused", "outside"])
 def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
-    run = make_run(batch_size=8, kind="outside" if situation == "outside" else "fleet")
+    run = make_settled_run(batch_size=8, kind="outside" if situation == "outside" else "fleet")
     if situation != "outside":
         work(run, workers=2, heartbeat_seconds=-30 if situation == "silent" else 0)
     arrive(run, count=20, since=-30, interval_seconds=1)
@@ -248,7 +253,7 @@ def test_every_route_and_page_reads_the_same_diagnosis(situation: str) -> None:
 
 
 def test_the_pipeline_of_an_outside_run_starts_at_the_server() -> None:
-    run = make_run(name="mix", kind="outside", batch_size=8)
+    run = make_settled_run(name="mix", kind="outside", batch_size=8)
 
     pipeline, stages = seen(run)
 
@@ -257,7 +262,7 @@ def test_the_pipeline_of_an_outside_run_starts_at_the_server() -> None:
 
 
 def test_only_items_of_the_last_minute_count() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=1)
     arrive(run, count=10, since=-120, interval_seconds=1)
     lend(run, (-100, -70))
@@ -269,7 +274,7 @@ def test_only_items_of_the_last_minute_count() -> None:
 
 
 def test_the_queries_of_a_pipeline_do_not_depend_on_its_rows() -> None:
-    few, many = make_run(name="few"), make_run(name="many")
+    few, many = make_settled_run(name="few"), make_settled_run(name="many")
     costs = []
     for run, amount in ((few, 1), (many, 40)):
         work(run, workers=amount)
@@ -283,7 +288,7 @@ def test_the_queries_of_a_pipeline_do_not_depend_on_its_rows() -> None:
 
 
 def test_recorded_kind_keeps_a_diagnosis_near_its_threshold_on_every_page() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=2)
     lend(run, (-50, -45.5), (-30, -25.5), (-10, -5.5))
     assert record_diagnoses(now=NOON) == 1
@@ -294,13 +299,13 @@ def test_recorded_kind_keeps_a_diagnosis_near_its_threshold_on_every_page() -> N
     RunDiagnosis.objects.all().delete()
     unrecorded = diagnosis_of(run.pk, now=NOON)
 
-    assert (page.diagnosis.kind, page.diagnosis.since) == ("environments", NOON)
+    assert (page.diagnosis.stage, page.diagnosis.since) == ("step", NOON)
     assert live == page.diagnosis
-    assert (unrecorded.kind, unrecorded.since) == ("inference", None)
+    assert (unrecorded.stage, unrecorded.since) == ("infer", None)
 
 
 def test_time_of_a_recorded_diagnosis_is_that_of_its_last_change() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=1)
     record_diagnoses(now=NOON)
     record_diagnoses(now=at(2))
@@ -311,14 +316,14 @@ def test_time_of_a_recorded_diagnosis_is_that_of_its_last_change() -> None:
     Run.objects.update(status="completed")
 
     assert first.since == NOON
-    assert (second.kind, second.since) == ("paused", at(3))
+    assert (second.kind, second.since) == ("not_running", at(3))
     assert record_diagnoses(now=at(4)) == 0
 
 
 def test_a_run_that_cannot_be_diagnosed_does_not_prevent_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken, intact = make_run(name="broken"), make_run(name="intact")
+    broken, intact = make_settled_run(name="broken"), make_settled_run(name="intact")
 
     def facts(run: Run, **kwargs: Any) -> Any:
         if run.pk == broken.pk:
@@ -337,7 +342,7 @@ def test_a_run_that_cannot_be_diagnosed_does_not_prevent_others(
 def test_share_of_stale_data_is_that_of_the_newest_items_that_left_the_queue(
     served: int, stale: int, share: float | None
 ) -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     arrive(run, count=served + stale + 40, since=-100, interval_seconds=0)
     chunks = FragmentChunk.objects.filter(run=run)
     # Items that still wait, and those before the window, do not count.

@@ -9,7 +9,7 @@ from rollouts.curriculum.models import Lesson
 from rollouts.lessons.rules.lessons import LessonStatus
 from runs.events.models import RunEvent
 from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
-from tests.factories import make_run
+from tests.factories import make_settled_run
 from tests.integration.rollouts.diagnosis.test_pipelines import at, seen, work
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ def lose(run: Run, kind: str, message: str, *, at_seconds: float, **details: Any
 
 
 def test_lost_env_slots_of_the_last_two_minutes_are_counted_by_cause() -> None:
-    run = make_run(batch_size=8)
+    run = make_settled_run(batch_size=8)
     work(run, workers=1)
     EnvSlot.objects.bulk_create(
         EnvSlot(worker=FleetWorker.objects.get(), slot=slot, state="failed") for slot in range(8)
@@ -46,18 +46,18 @@ def test_lost_env_slots_of_the_last_two_minutes_are_counted_by_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind"),
+    ("settings", "is_named"),
     [
-        ({}, "equal_rewards"),
-        ({"keeps_zero_variance": True}, "batch_filling"),
-        ({"keeps_zero_variance": True, "drop_zero_variance": True}, "equal_rewards"),
+        ({}, True),
+        ({"keeps_zero_variance": True}, False),
+        ({"keeps_zero_variance": True, "drop_zero_variance": True}, True),
     ],
 )
 def test_groups_of_equal_rewards_are_named_if_the_run_drops_them(
-    settings: dict[str, bool], kind: str
+    settings: dict[str, bool], is_named: bool
 ) -> None:
     language = {"keeps_zero_variance": settings.get("keeps_zero_variance", False)}
-    run = make_run(batch_size=16)
+    run = make_settled_run(batch_size=16)
     run.kind, run.config["language"] = RunKind.LANGUAGE, language
     run.drop_zero_variance = settings.get("drop_zero_variance", False)
     run.save()
@@ -70,28 +70,33 @@ def test_groups_of_equal_rewards_are_named_if_the_run_drops_them(
 
     diagnosis = seen(run)[0].diagnosis
 
-    assert diagnosis.kind == kind
-    if kind == "equal_rewards":
+    assert (diagnosis.kind == "no_gradient") is is_named
+    if is_named:
         assert diagnosis.summary.startswith("All 3,872 answers had equal rewards")
         assert diagnosis.evidence[0] == (
             "lesson math: 968 of 968 groups with equal rewards, success 0 %"
         )
 
 
+ASKS, SILENT = (
+    "Environments ask for their status, but push nothing.",
+    "No activity in the last minute.",
+)
+NONE = "The trainer asks for batches, and no environment pushes data."
 IDLE: dict[str, tuple[dict[str, Any], str]] = {
-    "asks and pushes nothing": ({}, "environments_idle"),
-    "registered a moment ago": ({"registered_at": at(-20)}, "no_activity"),
-    "is held back": ({"held_at": at(-30)}, "no_activity"),
-    "is silent": ({"last_seen_at": at(-130)}, "no_activity"),
-    "has been disconnected": ({"connected": False}, "no_activity"),
+    "asks and pushes nothing": ({}, ASKS),
+    "registered a moment ago": ({"registered_at": at(-20)}, SILENT),
+    "is held back": ({"held_at": at(-30)}, SILENT),
+    "is silent": ({"last_seen_at": at(-130)}, SILENT),
+    "has been disconnected": ({"connected": False}, SILENT),
 }
 
 
 @pytest.mark.parametrize("name", IDLE)
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_an_environment_that_pushes_nothing_is_named(name: str, is_asked: bool) -> None:
-    fields, kind = IDLE[name]
-    run = make_run(
+    fields, summary = IDLE[name]
+    run = make_settled_run(
         kind=RunKind.OUTSIDE, batch_size=8, trainer_started_at=at(-70) if is_asked else None
     )
     values = {"registered_at": at(-75), "last_seen_at": at(-6)} | fields
@@ -105,8 +110,9 @@ def test_an_environment_that_pushes_nothing_is_named(name: str, is_asked: bool) 
     diagnosis = seen(run)[0].diagnosis
 
     is_gone = name in {"is silent", "has been disconnected"}
-    assert diagnosis.kind == ("no_environments" if is_asked and is_gone else kind)
-    if kind == "environments_idle":
+    assert diagnosis.kind == "run_stalled"
+    assert diagnosis.summary == (NONE if is_asked and is_gone else summary)
+    if summary == ASKS:
         assert diagnosis.evidence == [
             "traj_0 asks for its status, but has pushed nothing for 75 s",
             *(["the trainer asks for batches, the queue is empty"] if is_asked else []),

@@ -12,7 +12,7 @@ from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from rollouts.diagnosis.services import record_diagnosis
 from rollouts.fleet.process.spans import PipelineMonitor
 from runs.lifecycle.models.runs import Trainer
-from tests.factories import make_run
+from tests.factories import make_settled_run
 from tests.integration.rollouts.diagnosis.test_pipelines import NOON, arrive, at, publish, work
 
 EVALUATED_EVERY_SECONDS = 10
@@ -41,7 +41,7 @@ class SteadyRun:
     ) -> None:
         self.cycle_seconds, self.trains = cycle_seconds, trains
         self.spans, self.waits_for = spans, waits_for
-        self.run = make_run(batch_size=BATCH)
+        self.run = make_settled_run(batch_size=BATCH)
         work(self.run, workers=2)
         arrive(self.run, count=queued, since=-1, interval_seconds=0)
         self.trainer = Trainer.objects.create(
@@ -104,17 +104,18 @@ class SteadyRun:
         self.advance(2 * self.cycle_seconds + 60)
         for _ in range(60 * MINUTES // EVALUATED_EVERY_SECONDS):
             now = at(self.second)
-            record_diagnosis(run_id=self.run.pk, now=now)
-            yield diagnosis_of(self.run.pk, now=now).kind
+            record_diagnosis(self.run, now=now)
+            diagnosis = diagnosis_of(self.run.pk, now=now)
+            yield f"{diagnosis.kind}:{diagnosis.stage}"
             self.advance(EVALUATED_EVERY_SECONDS)
 
 
 STATES: dict[str, dict[str, Any]] = {
-    "trainer": {"trains": 0.97, "spans": {"env_step": 0.4}, "queued": 20},
-    "environments": {"trains": 0.2, "spans": {"env_step": 0.8, "infer": 0.2}},
-    "inference": {"trains": 0.2, "spans": {"infer": 0.55, "env_step": 0.45}},
-    "staleness_limit": {"trains": 0.5, "spans": {"env_step": 0.5}},
-    "weights_slow": {"trains": 0.5, "spans": {"env_step": 0.5}, "waits_for": "weights"},
+    "trainer_slow:train": {"trains": 0.97, "spans": {"env_step": 0.4}, "queued": 20},
+    "producers_slow:step": {"trains": 0.2, "spans": {"env_step": 0.8, "infer": 0.2}},
+    "producers_slow:infer": {"trains": 0.2, "spans": {"infer": 0.55, "env_step": 0.45}},
+    "staleness_limit:queue": {"trains": 0.5, "spans": {"env_step": 0.5}},
+    "weights_late:infer": {"trains": 0.5, "spans": {"env_step": 0.5}, "waits_for": "weights"},
 }
 
 

@@ -10,7 +10,7 @@ from buffer.batches.queries.trainer_pace import trainer_pace
 from buffer.items.models.items import Batch, BatchUse, FragmentChunk
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from runs.lifecycle.models.runs import Run, Trainer
-from tests.factories import make_run
+from tests.factories import make_settled_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ def at(seconds: float) -> datetime:
 
 @pytest.fixture
 def run() -> Run:
-    return make_run()
+    return make_settled_run()
 
 
 @pytest.fixture

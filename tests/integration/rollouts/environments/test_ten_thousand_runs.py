@@ -124,8 +124,7 @@ def test_an_evaluation_of_alerts_costs_few_queries_and_little_time(many_runs: No
         assert conditions.watch(now=now) == 0
 
     assert not Alert.objects.exists()
-    of_flows = [query for query in queries if "buffer_fragmentchunk" in query["sql"]]
-    assert len(of_flows) == 1, "what flows in the active runs is looked at once for all kinds"
+    assert not any("buffer_fragmentchunk" in query["sql"] for query in queries)
     assert quickest(lambda: conditions.watch(now=now)) < POLL_SECONDS
 
 

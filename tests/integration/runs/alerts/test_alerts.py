@@ -17,6 +17,7 @@ from runs.lifecycle.models.runs import Run
 from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from runs.lifecycle.services.waiting_environments import record_waiting_environment
+from tests.alert_evaluation import evaluate_alerts
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db
@@ -152,9 +153,9 @@ def test_manually_resolved_alerts_notify_again_only_when_they_return() -> None:
 def test_a_run_that_does_not_start_has_a_reason() -> None:
     make_run(status=RunStatus.STARTING, status_reason="the cluster has no GPU")
 
-    conditions.watch(now=NOON + later(170))
+    evaluate_alerts(now=NOON + later(170))
     assert not Alert.objects.exists()
-    conditions.watch(now=NOON + later(190))
+    evaluate_alerts(now=NOON + later(190))
     assert Alert.objects.get().message.endswith("3 min: the cluster has no GPU")
 
 
@@ -163,11 +164,11 @@ def test_an_outside_run_that_does_not_start_waits_for_its_trainer() -> None:
     for name in ("math", "code"):
         record_waiting_environment(run_id=run.pk, name=name, now=NOON + later(180))
 
-    conditions.watch(now=NOON + later(190))
+    evaluate_alerts(now=NOON + later(190))
     assert Alert.objects.get().message == (
         "alpha has waited for its trainer for more than 3 min; waiting environments: code, math"
     )
-    conditions.watch(now=NOON + later(900))
+    evaluate_alerts(now=NOON + later(900))
     assert Alert.objects.get().message == "alpha has waited for its trainer for more than 3 min"
 
 
@@ -176,7 +177,7 @@ def test_a_run_that_does_not_start_because_its_weights_are_refused_names_them() 
     problem = "The weights of version 0 do not fit: body.0.weight is missing"
     record_event(run_id=run.pk, kind="weights_refused", message=problem, actor="fleet", now=NOON)
 
-    conditions.watch(now=NOON + later(190))
+    evaluate_alerts(now=NOON + later(190))
 
     assert Alert.objects.get().message == (
         f"alpha has been starting for more than 3 min: {problem}"

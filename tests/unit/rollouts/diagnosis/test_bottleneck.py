@@ -1,16 +1,16 @@
 """The diagnosis names the bottleneck stage, with the numbers that prove it."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.diagnosis.rules.bottleneck import diagnose
-from rollouts.diagnosis.rules.diagnosis import Diagnosis
+from rollouts.diagnosis.rules.causes import diagnose as causes_of
+from rollouts.diagnosis.rules.diagnosis import LONG_SECONDS, SELDOM, Diagnosis
 from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages, stay
-from rollouts.diagnosis.rules.pace import SELDOM, gain_of_a_worker
-from rollouts.diagnosis.rules.stalls import LONG_SECONDS
+from rollouts.diagnosis.rules.pace import gain_of_a_worker
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
 # A CartPole run with two workers: means over a minute.
@@ -49,6 +49,11 @@ def facts(**known: Any) -> Facts:
         "workers_wanted": 4,
     }
     return Facts(**values | known)
+
+
+def diagnose(of: Facts, *, previous: Collection[str] = ()) -> Diagnosis:
+    """Return the most harmful cause."""
+    return causes_of(of, previous=previous)[0]
 
 
 def outside(**known: Any) -> Facts:
@@ -299,14 +304,20 @@ def test_every_diagnosis_has_one_sentence_and_valid_shares(
 
 @pytest.mark.parametrize("wait", ["waiting_room", "waiting_weights"])
 def test_stage_of_the_workers_is_not_the_bottleneck_while_they_wait(wait: str) -> None:
-    diagnosis = diagnose(facts(shares={wait: 0.95, "env_step": 0.03}), previous="environments")
+    diagnosis = diagnose(
+        facts(shares={wait: 0.95, "env_step": 0.03}), previous={"producers_slow:step"}
+    )
 
-    assert diagnosis.kind == {"waiting_room": "staleness_limit"}.get(wait, "weights_slow")
+    assert diagnosis.kind == {"waiting_room": "staleness_limit"}.get(wait, "weights_late")
 
 
 @pytest.mark.parametrize(
     ("held", "train_seconds", "kind"),
-    [(70.0, None, "trainer_stuck"), (70.0, 65.0, "trainer"), (140.0, 65.0, "trainer_stuck")],
+    [
+        (70.0, None, "training_stalled"),
+        (70.0, 65.0, "trainer_slow"),
+        (140.0, 65.0, "training_stalled"),
+    ],
 )
 def test_trainer_is_stuck_after_twice_its_usual_step(
     held: float, train_seconds: float | None, kind: str
@@ -319,7 +330,7 @@ def test_trainer_is_stuck_after_twice_its_usual_step(
 def test_trainer_is_not_stuck_while_another_leases_batches() -> None:
     known = facts(trainer_waits=0.1, holding_seconds=500.0, since_lease_seconds=1.0)
 
-    assert diagnose(known).kind == "trainer"
+    assert diagnose(known).kind == "trainer_slow"
 
 
 def test_weights_are_overdue_after_twice_the_last_interval() -> None:
@@ -331,8 +342,8 @@ def test_weights_are_overdue_after_twice_the_last_interval() -> None:
         "holding_seconds": None,
     }
 
-    assert diagnose(facts(**held)).kind == "weights_unpublished"
-    assert diagnose(facts(version_interval_seconds=60.0, **held)).kind == "trainer"
+    assert diagnose(facts(**held)).kind == "weights_late"
+    assert diagnose(facts(version_interval_seconds=60.0, **held)).kind == "trainer_slow"
 
 
 def test_stale_data_names_the_limits_that_are_set() -> None:
@@ -346,11 +357,11 @@ def test_crashing_workers_are_the_diagnosis_although_others_work() -> None:
     diagnosis = diagnose(facts(crashes=3, crash_reason=reason, workers=3))
 
     assert (diagnosis.kind, diagnosis.summary) == (
-        "workers_crash",
+        "workers_down",
         "Workers crashed 3 times in 5 min.",
     )
     assert diagnosis.evidence == [reason, "1 of 4 workers are not running"]
-    assert diagnose(facts(crashes=2)).kind == "environments"
+    assert diagnose(facts(crashes=2)).kind == "producers_slow"
 
 
 def test_one_slow_worker_is_named_with_the_rate_of_the_others() -> None:
@@ -360,14 +371,14 @@ def test_one_slow_worker_is_named_with_the_rate_of_the_others() -> None:
     assert diagnosis.summary == (
         "Worker 2 is slow: 12.5 env steps per second, the other workers make 60."
     )
-    assert diagnose(facts(slowest_worker=slowest, trainer_waits=0.1)).kind == "trainer"
+    assert diagnose(facts(slowest_worker=slowest, trainer_waits=0.1)).kind == "trainer_slow"
 
 
 def test_inference_server_that_does_not_answer_precedes_the_crashes_it_causes() -> None:
     known = {"crashes": 5, "inference_failures": 7, "inference_error": "POST /v1: refused"}
     diagnosis = diagnose(facts(kind="language", unit="sequences", workers=0, **known))
 
-    assert (diagnosis.kind, diagnosis.stage) == ("inference_failed", "infer")
+    assert (diagnosis.kind, diagnosis.stage) == ("workers_down", "infer")
     assert diagnosis.summary == "Generation failed 7 times in the last 2 min."
     assert diagnosis.evidence == ["POST /v1: refused"]
 
@@ -375,5 +386,5 @@ def test_inference_server_that_does_not_answer_precedes_the_crashes_it_causes() 
 def test_running_workers_that_cannot_sample_are_named_with_their_reason() -> None:
     diagnosis = diagnose(facts(workers_blocked=1, block_reason="weights do not fit"))
 
-    assert (diagnosis.kind, diagnosis.evidence) == ("workers_blocked", ["weights do not fit"])
+    assert (diagnosis.kind, diagnosis.evidence) == ("workers_down", ["weights do not fit"])
     assert diagnosis.summary == "1 of 4 workers cannot sample."

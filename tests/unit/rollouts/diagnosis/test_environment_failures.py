@@ -2,9 +2,9 @@
 
 import pytest
 
-from rollouts.diagnosis.rules.bottleneck import diagnose
-from rollouts.diagnosis.rules.environment_failures import causes
+from rollouts.diagnosis.rules.causes import diagnose
 from rollouts.diagnosis.rules.flow import Facts
+from rollouts.diagnosis.rules.problems import causes
 
 CAUSES: dict[str, tuple[list[tuple[str, int]], list[str]]] = {
     "an exception": (
@@ -53,7 +53,7 @@ def test_causes_are_counted_without_slots_and_processes(name: str) -> None:
 
 
 def test_workers_that_gave_up_every_slot_show_the_error_of_the_slots() -> None:
-    diagnosis = diagnose(
+    diagnosis, *_ = diagnose(
         Facts(
             kind="fleet",
             status="starting",
@@ -65,7 +65,7 @@ def test_workers_that_gave_up_every_slot_show_the_error_of_the_slots() -> None:
         )
     )
 
-    assert diagnosis.kind == "workers_crash"
+    assert diagnosis.kind == "workers_down"
     assert diagnosis.evidence[:2] == [
         "Worker 0 is lost: every environment slot was given up",
         "module:lab:Maze: KeyError: '0' (92 times)",

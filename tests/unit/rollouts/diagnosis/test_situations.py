@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.diagnosis.rules.bottleneck import diagnose
+from rollouts.diagnosis.rules.causes import diagnose
+from rollouts.diagnosis.rules.diagnosis import LATE_SECONDS, LONG_SECONDS, SELDOM, Diagnosis
 from rollouts.diagnosis.rules.flow import STAGES, Facts
-from rollouts.diagnosis.rules.pace import SELDOM
-from rollouts.diagnosis.rules.stalls import LATE_SECONDS, LONG_SECONDS
 
 BUSY = {"env_step": 0.6, "infer": 0.3}
 HELD = {"waiting_room": 0.9, "env_step": 0.05}
@@ -249,7 +248,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_situation_is_named_with_its_remedy(name: str) -> None:
     known, summary, change = SITUATIONS[name]
 
-    diagnosis = diagnose(Facts(**known))
+    diagnosis = diagnose(Facts(**known))[0]
 
     assert diagnosis.summary == summary
     assert change in diagnosis.change
@@ -257,11 +256,120 @@ def test_a_situation_is_named_with_its_remedy(name: str) -> None:
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_no_situation_has_alarm_words_or_missing_numbers(name: str) -> None:
-    diagnosis = diagnose(Facts(**SITUATIONS[name][0]))
+    for diagnosis in diagnose(Facts(**SITUATIONS[name][0])):
+        check_words(diagnosis)
 
+
+def check_words(diagnosis: Diagnosis) -> None:
     assert not {"!", "ERROR", "WARNING"} & set(diagnosis.summary.split())
     assert "!" not in diagnosis.summary + diagnosis.change
     assert "None" not in " ".join([diagnosis.summary, diagnosis.change, *diagnosis.evidence])
+
+
+QUIET = {"stalled_seconds": 600.0, "data_seconds": 601.0, "lease_seconds": 601.0, "arriving": None}
+WAITS = {"shares": {"waiting_weights": 0.97}, "version": None}
+
+ALERTS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "all is well": (FLEET, []),
+    "nothing arrives": (
+        OUTSIDE | UNTAKEN | QUIET | {"queued": 0},
+        [("run_stalled", "RUN has received no items for more than 10 min")],
+    ),
+    "nothing arrives for less than the limit": (
+        OUTSIDE | UNTAKEN | QUIET | {"queued": 0, "data_seconds": 599.0},
+        [],
+    ),
+    "nothing arrives, and alerts of stalls are off": (
+        OUTSIDE | UNTAKEN | QUIET | {"queued": 0, "stalled_seconds": 0.0},
+        [],
+    ),
+    "nothing arrives while a trainer has a batch": (
+        OUTSIDE | UNTAKEN | QUIET | {"queued": 0, "holding_seconds": 700.0},
+        [],
+    ),
+    "no trainer": (
+        OUTSIDE | UNTAKEN | QUIET | {"queued": 9},
+        [
+            (
+                "training_stalled",
+                "RUN has a queued batch, but no trainer has leased one for more than 10 min",
+            )
+        ],
+    ),
+    "no weights": (
+        FLEET | UNTAKEN | QUIET | WAITS,
+        [("training_stalled", "workers of RUN have no weights: no items for more than 10 min")],
+    ),
+    "newer weights are not published": (
+        FLEET | UNTAKEN | QUIET | {"shares": HELD, "queued": 2, "version_age_seconds": 700.0},
+        [
+            (
+                "weights_late",
+                "workers of RUN wait for newer weights, and no trainer publishes any",
+            )
+        ],
+    ),
+    "a worker failed": (
+        FLEET | {"down_workers": ["worker 3 has failed"]},
+        [("workers_down", "one worker of RUN is down: worker 3 has failed")],
+    ),
+    "workers crash": (
+        FLEET | {"crashes": 3},
+        [("workers_down", "workers of RUN crash again and again")],
+    ),
+    "environments fail": (
+        FLEET | LOST,
+        [("environments_fail", "environments of lab fail again and again")],
+    ),
+    "groups without a gradient": (
+        LANGUAGE | {"groups_without_gradient": 64},
+        [("no_gradient", "the newest groups of RUN have no gradient")],
+    ),
+    "stale data": (
+        FLEET | {"stale_share": 0.21},
+        [("stale_drops", "RUN drops more than 20 % of its items as stale")],
+    ),
+    "little stale data": (FLEET | {"stale_share": 0.2}, []),
+    "a silent fleet of a paused run": (
+        FLEET | {"status": "paused", "fleet": "unknown", "is_silence_due": True},
+        [("fleet_silent", "the fleet of RUN has not reported for more than 30 s")],
+    ),
+    "two minutes of a start": (
+        FLEET | GONE | {"status": "starting", "fleet": "starting", "status_seconds": 120.0},
+        [],
+    ),
+    "a start with refused weights": (
+        FLEET
+        | GONE
+        | {
+            "status": "starting",
+            "fleet": "starting",
+            "status_seconds": 190.0,
+            "refused_weights": "they do not fit",
+        },
+        [
+            (
+                "run_not_starting",
+                "RUN has been starting for more than 3 min: they do not fit",
+            )
+        ],
+    ),
+    "two causes": (
+        FLEET | {"stale_share": 0.5, "down_workers": ["worker 3 has failed"]},
+        [
+            ("workers_down", "one worker of RUN is down: worker 3 has failed"),
+            ("stale_drops", "RUN drops more than 20 % of its items as stale"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_causes_raise_alerts(name: str) -> None:
+    known, expected = ALERTS[name]
+    causes = diagnose(Facts(**known))
+
+    assert [(cause.kind, alert.message) for cause in causes for alert in cause.alerts] == expected
 
 
 part = st.none() | st.floats(0, 1)
@@ -315,7 +423,6 @@ facts = st.builds(
 @given(facts)
 def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
     """Each claim in a summary is consistent with its facts."""
-    diagnosis = diagnose(of)
     waits = of.trainer_waits
     claims = {
         "No trainer leases": waits is None and of.queued >= (of.batch_size or 0),
@@ -342,19 +449,24 @@ def test_statements_of_a_diagnosis_match_the_facts(of: Facts) -> None:
         "had equal rewards": of.equal_groups > 0,
         "workers": of.kind != "outside",
     }
+    causes = diagnose(of)
     untrue = [
-        claim for claim, is_true in claims.items() if claim in diagnosis.summary and not is_true
+        claim
+        for cause in causes
+        for claim, is_true in claims.items()
+        if claim in cause.summary and not is_true
     ]
 
     assert untrue == []
-    assert diagnosis.stage is None or diagnosis.stage in STAGES
-    assert diagnose(of) == diagnosis
+    assert {cause.stage for cause in causes} <= {None, *STAGES}
+    assert len({cause.kind for cause in causes}) == len(causes)
+    assert diagnose(of) == causes
 
 
 @given(facts)
 def test_a_run_that_does_not_move_has_no_bottleneck(of: Facts) -> None:
     if of.status in {"draft", "paused", "stopped", "failed"}:
-        diagnosis = diagnose(of)
+        diagnosis = diagnose(of)[0]
 
         assert diagnosis.stage is None
         assert "bottleneck" not in diagnosis.summary

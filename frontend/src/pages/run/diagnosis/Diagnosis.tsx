@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Diagnosis as RunDiagnosis } from "@/api/pipeline";
 import { Age } from "@/components/Age";
-import { visible } from "@/format";
+import { counted, visible } from "@/format";
 import styles from "@/pages/run/diagnosis/diagnosis.module.css";
 
 function Evidence({ evidence }: Pick<RunDiagnosis, "evidence">) {
@@ -15,7 +15,7 @@ function Evidence({ evidence }: Pick<RunDiagnosis, "evidence">) {
   );
 }
 
-/** The diagnosis in one sentence, its evidence, and the recommended action. */
+/** The most harmful cause in one sentence, its evidence and the recommended action, and further causes. */
 export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
   return (
     <section className={`panel ${styles.diagnosis}`} aria-label="Diagnosis" data-stage={diagnosis.stage ?? "none"}>
@@ -31,6 +31,16 @@ export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
           <b>Recommended action</b> {visible(diagnosis.change)}
         </p>
       )}
+      {diagnosis.further.length > 0 && (
+        <ul className={styles.further} aria-label="Further causes">
+          {diagnosis.further.map((cause) => (
+            <li key={cause.kind}>
+              <b>{visible(cause.summary)}</b> {visible(cause.change)}
+              <Evidence evidence={cause.evidence} />
+            </li>
+          ))}
+        </ul>
+      )}
     </section>
   );
 }
@@ -45,6 +55,7 @@ export function DiagnosisLine({ run, diagnosis, className = "" }: Props) {
         <>
           <p className={styles.said}>
             <b>{visible(diagnosis.summary)}</b>{" "}
+            {diagnosis.further.length > 0 && <span className="soft">{counted(diagnosis.further.length, "further cause")} </span>}
             <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
               View pipeline
             </Link>

@@ -2,12 +2,13 @@ import { expect, it } from "vitest";
 import { currentDiagnosis } from "./current";
 
 const made = {
-  kind: "trainer" as const,
+  kind: "trainer_slow" as const,
   summary: "The trainer is the bottleneck.",
   stage: "train" as const,
   evidence: [],
   change: "",
   since: null,
+  further: [],
   run_status: "running",
 };
 

@@ -114,6 +114,6 @@ it("explains a missing rate", () => {
 });
 
 it("only a diagnosis of the pace marks its stage as the bottleneck", () => {
-  expect(["policy", "trainer", "slow_worker", "staleness_limit"].map(markOf)).toEqual(Array(4).fill("bottleneck"));
-  expect(["weights_behind", "no_trainer", "pushes_refused"].map(markOf)).toEqual(Array(3).fill("blocked here"));
+  expect(["producers_slow", "trainer_slow", "delivery_slow", "staleness_limit"].map(markOf)).toEqual(Array(4).fill("bottleneck"));
+  expect(["weights_late", "training_stalled", "pushes_refused"].map(markOf)).toEqual(Array(3).fill("blocked here"));
 });

@@ -188,25 +188,8 @@ export function slowestFirst<W extends Pick<WorkerRow, "env_steps_per_second" | 
   return [...measured].sort((a, b) => a.env_steps_per_second - b.env_steps_per_second).slice(0, WORKERS_SHOWN);
 }
 
-/** Diagnoses of data that does not move at all: the stage with the cause is not the busiest one. */
-const BLOCKED: ReadonlySet<string> = new Set([
-  "batch_filling",
-  "environments_fail",
-  "environments_idle",
-  "equal_rewards",
-  "inference_failed",
-  "no_batch_size",
-  "no_environments",
-  "no_gradient",
-  "no_trainer",
-  "no_weights",
-  "not_served",
-  "pushes_refused",
-  "trainer_stuck",
-  "weights_behind",
-  "weights_unpublished",
-  "workers_blocked",
-]);
+/** Diagnoses of the pace: every part works, and the stage is the slowest. */
+const PACE: ReadonlySet<string> = new Set(["delivery_slow", "producers_slow", "staleness_limit", "trainer_slow"]);
 
 /** The mark of the stage that a diagnosis names. */
-export const markOf = (kind: string): string => (BLOCKED.has(kind) ? "blocked here" : "bottleneck");
+export const markOf = (kind: string): string => (PACE.has(kind) ? "bottleneck" : "blocked here");

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rolldeck.wire import FleetEvent, WorkerReport
-from rollouts.diagnosis.rules.environment_failures import causes
+from rollouts.diagnosis.rules.problems import causes
 from rollouts.fleet.manager.restart_policy import RESPAWN_RULE
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.process.backoff import RestartRule

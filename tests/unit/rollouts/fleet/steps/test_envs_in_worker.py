@@ -11,7 +11,7 @@ import pytest
 from worker_bench import bench
 
 from rolldeck.wire import unpack_array
-from rollouts.diagnosis.rules.environment_failures import causes
+from rollouts.diagnosis.rules.problems import causes
 from rollouts.fleet.process.settings import WorkerSettings
 
 Eventually = Callable[..., None]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.alerts.rules.breaches import MICROS, breach_start
+from rollouts.diagnosis.rules.breaches import MICROS, breach_start
 from rollouts.metrics.rules.series import blocks_of, condensed
 from runs.alerts.rules.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
 

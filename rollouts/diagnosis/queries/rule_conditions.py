@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from django.db.models import Max
 
-from rollouts.alerts.rules.breaches import breach_start
+from rollouts.diagnosis.rules.breaches import breach_start
 from rollouts.metrics.models import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series

@@ -1,0 +1,179 @@
+"""Alert conditions of runs: their diagnosis, full queues, leases, lessons and the disk."""
+
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final, get_args
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count
+
+from buffer.items.models.items import Batch
+from buffer.items.rules.states import BatchState, ItemKind
+from rollouts.curriculum.models import Lesson
+from rollouts.diagnosis.models import RunDiagnosis
+from rollouts.diagnosis.rules.diagnosis import Kind
+from rollouts.lessons.rules.evaluation import has_stalled
+from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.performance import Counts
+from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
+from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
+from web.disk_space import free_disk_bytes
+
+# `jobs_down` concerns the server; it is also evaluated by the web processes.
+DIAGNOSED: Final = {
+    kind for kind in AlertKind if kind in get_args(Kind) and kind is not AlertKind.JOBS_DOWN
+}
+"""Kinds of alerts that the diagnosis of a run raises."""
+EVALUATIONS_TO_STALL: Final = 8
+"""Number of newest evaluations since a lesson became active; the halves are compared."""
+# The newest evaluations of each active lesson are read from one end of an index.
+_EVALUATED: Final = """
+    SELECT l.run_id, r.name, l.name, e.round, (e.figures ->> 'successes')::bigint,
+        (e.figures ->> 'problems')::bigint
+    FROM rollouts_lesson l JOIN runs_run r ON r.id = l.run_id CROSS JOIN LATERAL (
+        SELECT round, figures FROM rollouts_evaluation
+        WHERE run_id = l.run_id AND lesson = l.name AND state = 'done'
+            AND (l.changed_at IS NULL OR finished_at > l.changed_at)
+        ORDER BY round DESC LIMIT %s) e
+    WHERE l.status = %s AND r.archived_at IS NULL AND r.status = %s
+    ORDER BY l.run_id DESC, l.position, e.round LIMIT %s"""
+# Counts are sums of few rows.
+_FULL: Final = """
+    SELECT r.id, r.name, r.kind, t.items, t.bytes
+    FROM runs_run r, LATERAL (
+        SELECT SUM(items) AS items, SUM(size_bytes) AS bytes FROM buffer_tally
+        WHERE run_id = r.id AND state IN ('queued', 'waiting', 'leased', 'quarantined')) t
+    WHERE r.archived_at IS NULL AND r.status = ANY(%s)
+        AND (t.bytes >= %s OR t.items >= CASE r.kind WHEN 'fleet' THEN %s ELSE %s END)
+    ORDER BY r.id DESC LIMIT %s"""
+
+
+def diagnosed(_now: datetime) -> list[Condition]:
+    """Return the due alerts of the recorded diagnoses of active runs."""
+    recorded = RunDiagnosis.objects.filter(run__archived_at=None, run__status__in=ACTIVE)
+    rows = recorded.exclude(alerts=[]).order_by("-run_id").values_list("run_id", "alerts")
+    found = [
+        Condition(
+            kind=AlertKind(alert["kind"]),
+            run_id=run_id,
+            subject=alert["subject"],
+            message=alert["message"],
+            details=alert["details"],
+        )
+        for run_id, alerts in rows[:SEEN_AT_MOST]
+        for alert in alerts
+    ]
+    return found[:SEEN_AT_MOST]
+
+
+def full_queues(_now: datetime) -> list[Condition]:
+    """Return the active runs at their limits, which refuse pushes."""
+    most = {
+        ItemKind.GROUPS: settings.ROLLDECK_MAX_QUEUED_GROUPS,
+        ItemKind.FRAGMENTS: settings.ROLLDECK_MAX_QUEUED_FRAGMENTS,
+    }
+    limits = [settings.ROLLDECK_MAX_RUN_BYTES, most[ItemKind.FRAGMENTS], most[ItemKind.GROUPS]]
+    with connection.cursor() as cursor:
+        cursor.execute(_FULL, [sorted(ACTIVE), *limits, SEEN_AT_MOST])
+        rows = cursor.fetchall()
+    found = []
+    for run_id, name, run_kind, items, _ in rows:
+        kind = ItemKind.FRAGMENTS if run_kind == "fleet" else ItemKind.GROUPS
+        is_count = items >= most[kind]
+        held = f"{most[kind]:,} {kind}" if is_count else f"{settings.ROLLDECK_MAX_RUN_BYTES:,} B"
+        message = f"{name} is at its limit of {held}: pushes are refused"
+        found.append(Condition(kind=AlertKind.QUEUE_FULL, run_id=run_id, message=message))
+    return found
+
+
+def quarantined_batches(_now: datetime) -> list[Condition]:
+    """Return the quarantined batches of runs that are not archived."""
+    quarantined = Batch.objects.filter(state=BatchState.QUARANTINED, run__archived_at=None)
+    waiting = quarantined.order_by("-leased_at")
+    rows = waiting.values_list("pk", "run_id", "run__name", "ordinal", "items", "lease_expiries")
+    return [
+        Condition(
+            kind=AlertKind.BATCH_QUARANTINED,
+            run_id=run_id,
+            subject=str(batch),
+            message=f"batch {ordinal} of {name} is quarantined: "
+            f"its lease expired {lease_expiries} times",
+            details={"batch": str(batch), "ordinal": ordinal, "items": items},
+        )
+        for batch, run_id, name, ordinal, items, lease_expiries in rows[:SEEN_AT_MOST]
+    ]
+
+
+def expired_leases(_now: datetime) -> list[Condition]:
+    """Return the active runs with returned batches, which wait for the next trainer."""
+    returned = Batch.objects.filter(state=BatchState.RETURNED, run__status__in=ACTIVE)
+    rows: Any = returned.values_list("run_id", "run__name").annotate(Count("pk")).order_by("run_id")
+    return [
+        Condition(
+            kind=AlertKind.LEASE_LAPSED,
+            run_id=run_id,
+            message=f"{_batches(number)} of {name} returned to the queue: the lease expired",
+            details={"batches": number},
+        )
+        for run_id, name, number in rows[:SEEN_AT_MOST]
+    ]
+
+
+def _batches(number: int) -> str:
+    return "1 batch" if number == 1 else f"{number} batches"
+
+
+def low_disk(_now: datetime) -> list[Condition]:
+    """Return a condition if free disk space is below twice the minimum."""
+    least, free = settings.ROLLDECK_MIN_FREE_DISK_BYTES, free_disk_bytes()
+    if free >= 2 * least:
+        return []
+    gigabytes = f"{least / 1e9:.1f} GB"
+    if free < least:
+        message = f"less than {gigabytes} of disk free: pushes, weights and archives are refused"
+        return [Condition(kind=AlertKind.DISK_LOW, message=message)]
+    message = (
+        f"less than {2 * least / 1e9:.1f} GB of disk free; "
+        f"pushes, weights and archives are refused below {gigabytes}"
+    )
+    return [Condition(kind=AlertKind.DISK_LOW, severity=Severity.WARNING, message=message)]
+
+
+def stalled_lessons(_now: datetime) -> list[Condition]:
+    """Return the active lessons of running runs whose evaluations do not improve."""
+    most = EVALUATIONS_TO_STALL
+    with connection.cursor() as cursor:
+        states = [str(LessonStatus.ACTIVE), str(RunStatus.RUNNING)]
+        cursor.execute(_EVALUATED, [most, *states, most * SEEN_AT_MOST])
+        rows = cursor.fetchall()
+    found = []
+    for (run_id, run, lesson), results in groupby(rows, key=lambda row: row[:3]):
+        counts = [Counts(*row[3:]) for row in results]
+        if len(counts) == most and has_stalled(counts):
+            condition = Condition(
+                kind=AlertKind.LESSON_STALLED,
+                run_id=run_id,
+                subject=lesson,
+                message=f"lesson {lesson} of {run} did not improve in its last {most} evaluations",
+                details={"lesson": lesson},
+            )
+            found.append(condition)
+    return found
+
+
+def regressed_lessons(_now: datetime) -> list[Condition]:
+    """Return the graduated lessons of active runs that are significantly worse than before."""
+    worse = Lesson.objects.filter(
+        has_regressed=True, run__archived_at=None, run__status__in=ACTIVE
+    ).order_by("-run_id", "position")
+    return [
+        Condition(
+            kind=AlertKind.LESSON_REGRESSED,
+            run_id=run_id,
+            subject=lesson,
+            message=f"lesson {lesson} of {name} is worse than at graduation",
+            details={"lesson": lesson},
+        )
+        for run_id, name, lesson in worse.values_list("run_id", "run__name", "name")[:SEEN_AT_MOST]
+    ]

@@ -1,0 +1,12 @@
+"""One evaluation of alerts as by the background jobs: diagnoses are recorded, then conditions."""
+
+from datetime import datetime
+
+from rollouts.diagnosis.services import record_diagnoses
+from runs.alerts.services import conditions
+
+
+def evaluate_alerts(*, now: datetime) -> int:
+    """Evaluate all alerts once; return the number of alerts raised or cleared."""
+    record_diagnoses(now=now)
+    return conditions.watch(now=now)
