@@ -1,13 +1,11 @@
 """Every frame decodes completely as its Struct of the protocol."""
 
 import json
-from datetime import timedelta
-from io import StringIO
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from django.core.management import call_command
 
 from config.api_document import MESSAGES, TopicShape, topic_shapes
 from rollouts.control.models.fleets import Fleet
@@ -19,6 +17,7 @@ from runs.live.schemas import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
 from runs.live.services.topics import CONTROL_PREFIX, Change, topic_named
 from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 from tests.factories import NOON, make_run, make_user
+from tests.sample_runs import sample_runs
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +56,7 @@ def show_notice() -> None:
 
 
 def test_every_topic_conforms_to_the_protocol() -> None:
-    call_command("seed", "--small", "--exit", stdout=StringIO())
+    sample_runs.write(clock=lambda: datetime.now(UTC))
     runs = list(Run.objects.values_list("name", flat=True))
     reporting = make_run(name="reporting")
     Fleet.objects.create(

@@ -5,8 +5,8 @@ from typing import Final
 
 from buffer.inspect.services.marks import mark_groups, name_label
 from buffer.items.models.items import TrajectoryGroup
-from rollouts.metrics.schemas.comparisons import ComparisonView, SaveComparison
-from rollouts.metrics.services.comparisons import save_comparison
+from rollouts.metrics.schemas import ComparisonView, SaveComparison
+from rollouts.metrics.services.charts import save_comparison
 from runs.alerts.models.alerts import Alert
 from runs.alerts.rules.alerts import AlertKind, Condition
 from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
