@@ -2,7 +2,7 @@
 
 from buffer.archive import admin as archive
 from buffer.archive.models import ArchiveJob
-from buffer.batches.admin import batches, items
+from buffer.batches import admin as batches
 from buffer.capture import admin as capture
 from buffer.capture.models import CaptureSession
 from buffer.followers import admin as followers
@@ -10,11 +10,11 @@ from buffer.followers.models import Follower
 from buffer.ingest import admin as ingest
 from buffer.inspect import admin as inspect
 from buffer.items import admin as item_counts
-from buffer.items.models.items import Batch, FragmentChunk, MixingShare, Tally, TrajectoryGroup
+from buffer.items.models import Batch, FragmentChunk, MixingShare, Tally, TrajectoryGroup
 from buffer.payloads import admin as payloads
 from buffer.tensors import admin as tensors
 from buffer.tensors.models import StoredTensor
-from runs.lifecycle.admin.rows import EnvironmentAdmin, RunAdmin, TrainerAdmin
+from runs.lifecycle.admin import EnvironmentAdmin, RunAdmin, TrainerAdmin
 
 __all__ = [
     "archive",
@@ -24,7 +24,6 @@ __all__ = [
     "ingest",
     "inspect",
     "item_counts",
-    "items",
     "payloads",
     "tensors",
 ]

@@ -13,7 +13,7 @@ from buffer.batches.services.lease_expiry import (
 from buffer.capture.services import delete_old_captures
 from buffer.ingest.services.idempotency import delete_old_keys, delete_old_pushes
 from buffer.inspect.services import digests
-from buffer.items.services import audits
+from buffer.items import services
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import rotate_segment
 from buffer.tensors.services import remove_unused_objects
@@ -56,7 +56,7 @@ def rotate_segments() -> dict[str, int]:
 @shared_task(name="buffer.jobs.audit_ledgers")
 def audit_ledgers() -> int:
     """Compare the counts of changed runs with their rows; return the number of mismatches."""
-    return audits.audit_ledgers(now=timezone.now())
+    return services.audit_ledgers(now=timezone.now())
 
 
 @shared_task(name="buffer.jobs.digest_groups")

@@ -5,7 +5,7 @@ from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
 from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
-from buffer.items.models.items import (
+from buffer.items.models import (
     Batch,
     BatchUse,
     FragmentChunk,

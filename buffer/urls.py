@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from buffer.archive.api import archives, group_exports
+from buffer.archive import api
 from buffer.batches.api import batches, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
@@ -14,19 +14,19 @@ from buffer.inspect.api import (
     marks,
     prompts,
 )
-from buffer.items.api import limits
+from buffer.items import api as items_api
 from buffer.payloads import api as segments
 from buffer.replay import api as replay
 from buffer.tensors import api as tensors
 
 urlpatterns = [
-    path("limits", limits.LimitsView.as_view()),
+    path("limits", items_api.LimitsView.as_view()),
     path("prompts", prompts.PromptsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
     path("runs/<slug:run>/groups", group_lists.GroupsView.as_view()),
     path("runs/<slug:run>/groups/facets", group_lists.GroupFacetsView.as_view()),
     path("runs/<slug:run>/groups/discard", group_discards.GroupDiscardsView.as_view()),
-    path("runs/<slug:run>/groups/export", group_exports.GroupExportView.as_view()),
+    path("runs/<slug:run>/groups/export", api.GroupExportView.as_view()),
     path("runs/<slug:run>/groups/<large:group>", group_lists.GroupView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/content", group_contents.GroupContentView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/sequences", group_contents.SequencesView.as_view()),
@@ -58,10 +58,10 @@ urlpatterns = [
     path("runs/<slug:run>/queue", queues.QueueView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
     path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),
-    path("runs/<slug:run>/archives", archives.ArchivesView.as_view()),
-    path("runs/<slug:run>/archives/<small:archive>", archives.ArchiveView.as_view()),
-    path("runs/<slug:run>/archives/<small:archive>/file", archives.ArchiveFileView.as_view()),
-    path("runs/<slug:run>/restorations", archives.RestorationsView.as_view()),
+    path("runs/<slug:run>/archives", api.ArchivesView.as_view()),
+    path("runs/<slug:run>/archives/<small:archive>", api.ArchiveView.as_view()),
+    path("runs/<slug:run>/archives/<small:archive>/file", api.ArchiveFileView.as_view()),
+    path("runs/<slug:run>/restorations", api.RestorationsView.as_view()),
     path("runs/<slug:run>/followers", followers.FollowersView.as_view()),
     path("runs/<slug:run>/followers/<slug:follower>", followers.FollowerView.as_view()),
     path("runs/<slug:run>/followers/<slug:follower>/fetch", followers.FetchFollowedView.as_view()),

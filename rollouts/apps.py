@@ -17,7 +17,7 @@ class RolloutsConfig(AppConfig):
 def _register_conditions() -> None:
     from rollouts.diagnosis.queries import conditions as seen
     from rollouts.diagnosis.queries.rule_conditions import rule_breaches
-    from runs.alerts.rules.alerts import AlertKind
+    from runs.alerts.rules import AlertKind
     from runs.alerts.services import conditions
 
     conditions.register(seen.DIAGNOSED, seen.diagnosed)

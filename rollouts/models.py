@@ -1,7 +1,6 @@
 """Models of fleets and lessons."""
 
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import (
+from rollouts.control.models import (
     FLEET_STATES,
     RECORDING_STATES,
     SLOT_STATES,
@@ -11,10 +10,12 @@ from rollouts.control.models.fleets import (
     Fleet,
     FleetWorker,
     LogRequest,
+    MachineCordon,
+    MachineSample,
     Recording,
+    WeightsDelivery,
+    WorkerAttempt,
 )
-from rollouts.control.models.machines import MachineCordon, MachineSample
-from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.environments.models import DeniedEnvironment

@@ -4,7 +4,7 @@ from runs.access import admin as access
 from runs.alerts import admin as alerts
 from runs.deployment import admin as deployment
 from runs.events import admin as events
-from runs.lifecycle.admin import notes, rows
+from runs.lifecycle import admin as lifecycle
 from runs.projects import admin as projects
 from runs.saved import admin as saved
 from runs.weights import admin as weights
@@ -14,9 +14,8 @@ __all__ = [
     "alerts",
     "deployment",
     "events",
-    "notes",
+    "lifecycle",
     "projects",
-    "rows",
     "saved",
     "weights",
 ]

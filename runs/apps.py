@@ -17,7 +17,7 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         """Register the app's alert conditions."""
         from runs.alerts.queries import conditions as seen
-        from runs.alerts.rules.alerts import AlertKind
+        from runs.alerts.rules import AlertKind
         from runs.alerts.services import conditions
         from runs.deployment import queries as deployment
         from web.http import openapi  # noqa: F401 registers itself with the schema

@@ -1,8 +1,7 @@
 """Models of runs and of the requests about them."""
 
 from runs.access.models import ApiToken, LoginCount, TokenIssuer
-from runs.alerts.models.alert_rules import AlertRule, AlertSilence
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSilence
 from runs.deployment.models import (
     PART_KINDS,
     Deployment,
@@ -11,13 +10,13 @@ from runs.deployment.models import (
     ServerNotice,
 )
 from runs.events.models import RunEvent
-from runs.lifecycle.models.notes import RunNote
-from runs.lifecycle.models.runs import (
+from runs.lifecycle.models import (
     AdvantageRule,
     Environment,
     PolicyVersion,
     Run,
     RunKind,
+    RunNote,
     RunQuerySet,
     Trainer,
 )

@@ -32,7 +32,7 @@ from runs.lifecycle.api.runs import (
 from runs.lifecycle.api.steering import EnvironmentView, ResetView
 from runs.lifecycle.api.tokens import TokensView, TokenView
 from runs.lifecycle.api.trainers import TrainersView
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.rules import RunVerb
 from runs.projects.api import ProjectsView, ProjectView
 from runs.search.api import (
     FilterValuesView,

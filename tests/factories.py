@@ -7,9 +7,8 @@ from django.contrib.auth.models import Group, User
 
 from runs.access.models import ApiToken, TokenIssuer
 from runs.access.services.tokens import create_token
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import Registration, RunStatus
 from runs.lifecycle.services.lifecycle import create
 from runs.lifecycle.services.registry import register_trainer
 from runs.projects.models import Project

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from rollouts.control.rules.launch import LaunchRequest
-from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.rules import ActorState, LaunchRequest
 from rollouts.control.services.ray_cluster import ClusterUnreachable, LaunchRefused
 
 _AMOUNTS = (

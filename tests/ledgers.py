@@ -1,6 +1,6 @@
 """Comparison of a run's ledger with its rows."""
 
-from buffer.items.queries.counts import ledger, true_ledger
+from buffer.items.queries import ledger, true_ledger
 from buffer.items.rules.states import ItemKind
 
 

@@ -8,7 +8,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
 from rollouts.tasks.rules.task_specs import alphabet_of, make_task
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run
 
 

@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from django.test import Client
 
 from config.asgi import application
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.live.schemas import ControlFrame, PageFrame
 from tests.factories import bearer, make_user
 

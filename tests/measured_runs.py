@@ -10,10 +10,10 @@ import numpy as np
 from django.db import connection
 
 from rollouts.metrics.models import MetricChunk, MetricSeries
-from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.rules import CHUNK_SAMPLES
 from rollouts.metrics.services.metrics import Figure, chunk_fields, store_figures
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run
 
 SAMPLES: Final = 1_000_000

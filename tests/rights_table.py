@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from rest_framework.test import APIClient
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run, make_token, make_user
 
 PEOPLE: Final = ("viewer", "operator", "admin")

@@ -8,12 +8,11 @@ from django.db import models
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
 from buffer.followers.models import Follower
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
-from rollouts.control.models.fleets import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
+from buffer.items.models import Batch, FragmentChunk, TrajectoryGroup
+from rollouts.control.models import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
 from rollouts.metrics.models import Annotation
-from runs.lifecycle.models.notes import RunNote
-from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
+from runs.lifecycle.models import Environment, PolicyVersion, Run, RunNote, Trainer
 from runs.saved.models import SavedObject
 from tests.factories import NOON
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from buffer.archive.models import ArchiveJob
 from buffer.archive.rules import Window
 from buffer.archive.services.archive_jobs import TooManyArchives, request_archive
-from runs.lifecycle.admin.rows import RunAdmin
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.admin import RunAdmin
+from runs.lifecycle.models import Run
 from web.admin.decisions import Decision, reason_or_page
 from web.admin.read_only import RUN_FILTER, register_read_only
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 from django.db.models import Q
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 
 class ArchiveVerb(StrEnum):

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from buffer.ingest.schemas.groups import ScoredData
 from buffer.items.schemas import LedgerPart
 from rolldeck.wire import BatchHead
-from runs.lifecycle.schemas.runs import ActionReason
+from runs.lifecycle.schemas import ActionReason
 from web.rules.pages import Page
 
 

@@ -16,7 +16,7 @@ from buffer.ingest.api.refusals import CountsRefusals
 from rolldeck.captures import CallPush, CallReceipt, ScoreReceipt, ScoreSessions
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters

@@ -4,7 +4,7 @@ from typing import Final
 
 from django.db import models
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 
 class CaptureState(models.TextChoices):

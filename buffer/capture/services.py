@@ -19,12 +19,12 @@ from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
-from buffer.items.queries.counts import server_limits
+from buffer.items.queries import server_limits
 from rolldeck.advantages import RULES
 from rolldeck.captures import Answer, CallPush, ScoreReceipt
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import ACCEPTING
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import ACCEPTING
 from web.disk_space import check_disk
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 

@@ -14,13 +14,13 @@ from buffer.followers import queries as followers
 from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.followers.services import Filter, confirm_read, follow, unfollow
-from buffer.items.api.callers import AnyAccept
+from buffer.items.api import AnyAccept
 from buffer.items.rules.states import ItemKind
 from buffer.replay import schemas
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
 from runs.access.api.permissions import readable_by, scoped
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.openapi import msgpack_of, problems
 from web.http.views import ApiView

@@ -2,8 +2,8 @@
 
 from django.db import models
 
-from buffer.items.models.transaction_ids import TransactionIdField
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TransactionIdField
+from runs.lifecycle.models import Run
 
 
 class Follower(models.Model):

@@ -9,7 +9,7 @@ from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import StoredContent, readable_contents
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.errors import NotFound
 
 LAG_COUNTED_TO: Final = 100_000

@@ -10,7 +10,7 @@ from buffer.followers import queries as followers
 from buffer.followers.models import Follower
 from buffer.followers.queries import FollowerNotFound, item_exists
 from buffer.followers.rules import START, Cursor, InvalidCursor
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.errors import Conflict
 
 Start = Literal["earliest", "latest"]

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 
 class IdempotencyRecord(models.Model):

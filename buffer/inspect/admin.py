@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 
 from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
-from runs.lifecycle.admin.rows import RunAdmin
+from runs.lifecycle.admin import RunAdmin
 from web.admin.read_only import (
     RUN_FILTER,
     ReadOnlyAdmin,

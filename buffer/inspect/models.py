@@ -10,9 +10,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from buffer.inspect.rules.marks import LABELS, LONGEST_LABEL_NAME, LONGEST_NOTE
-from buffer.items.models.items import TrajectoryGroup
-from buffer.items.models.transaction_ids import TransactionIdField
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TrajectoryGroup, TransactionIdField
+from runs.lifecycle.models import Run
 
 
 class GroupDigest(models.Model):

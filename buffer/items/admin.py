@@ -1,6 +1,6 @@
 """Admin of item counts and ledger audits."""
 
-from buffer.items.models.items import LedgerAudit, Tally
+from buffer.items.models import LedgerAudit, Tally
 from web.admin.read_only import RUN_FILTER, register_read_only
 
 register_read_only(

@@ -2,7 +2,7 @@
 
 import buffer.items.rules.states
 import buffer.archive.models
-import buffer.items.models.transaction_ids
+import buffer.items.models
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
@@ -66,7 +66,7 @@ class Migration(migrations.Migration):
                 ('object', models.CharField(blank=True, db_default='', help_text='Name in the storage of payloads; empty: in the payload table.', max_length=80)),
                 ('offset', models.PositiveBigIntegerField(db_default=0, help_text='In bytes, into the object.')),
                 ('origin', models.CharField(blank=True, db_default='', help_text='Of a restored item: its run and id.', max_length=60)),
-                ('written_in', buffer.items.models.transaction_ids.TransactionIdField(db_default=models.Func(function='pg_current_xact_id'), editable=False)),
+                ('written_in', buffer.items.models.TransactionIdField(db_default=models.Func(function='pg_current_xact_id'), editable=False)),
                 ('policy_step', models.IntegerField(blank=True, null=True)),
                 ('env_id', models.PositiveIntegerField(blank=True, null=True)),
                 ('sequences', models.PositiveIntegerField()),
@@ -157,7 +157,7 @@ class Migration(migrations.Migration):
             name='DigestCursor',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('written_in', buffer.items.models.transaction_ids.TransactionIdField()),
+                ('written_in', buffer.items.models.TransactionIdField()),
                 ('item_id', models.BigIntegerField()),
                 ('accepted', models.BigIntegerField(default=0)),
                 ('digested_at', models.DateTimeField(blank=True, null=True)),
@@ -172,7 +172,7 @@ class Migration(migrations.Migration):
                 ('env_id', models.PositiveIntegerField(blank=True, null=True)),
                 ('environment', models.CharField(blank=True, max_length=200)),
                 ('min_score', models.FloatField(blank=True, help_text="Of a group's mean score.", null=True)),
-                ('cursor_written_in', buffer.items.models.transaction_ids.TransactionIdField()),
+                ('cursor_written_in', buffer.items.models.TransactionIdField()),
                 ('cursor_id', models.BigIntegerField()),
                 ('created_at', models.DateTimeField()),
                 ('acked_at', models.DateTimeField(blank=True, null=True)),
@@ -195,7 +195,7 @@ class Migration(migrations.Migration):
                 ('object', models.CharField(blank=True, db_default='', help_text='Name in the storage of payloads; empty: in the payload table.', max_length=80)),
                 ('offset', models.PositiveBigIntegerField(db_default=0, help_text='In bytes, into the object.')),
                 ('origin', models.CharField(blank=True, db_default='', help_text='Of a restored item: its run and id.', max_length=60)),
-                ('written_in', buffer.items.models.transaction_ids.TransactionIdField(db_default=models.Func(function='pg_current_xact_id'), editable=False)),
+                ('written_in', buffer.items.models.TransactionIdField(db_default=models.Func(function='pg_current_xact_id'), editable=False)),
                 ('slot', models.CharField(max_length=120)),
                 ('number', models.PositiveBigIntegerField()),
                 ('contiguous', models.BooleanField()),

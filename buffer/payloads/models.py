@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import Q
 
-from buffer.items.models.items import choices
+from buffer.items.models import choices
 from buffer.items.rules.states import ItemKind
 
 

@@ -6,9 +6,9 @@ from rest_framework.request import Request
 
 from buffer.items.rules.batches import batch_id_of
 from buffer.replay import schemas
-from buffer.replay.services.priorities import update_priorities
+from buffer.replay.services import update_priorities
 from runs.access.api.permissions import scoped
-from runs.lifecycle.queries.runs import run_named
+from runs.lifecycle.queries import run_named
 from web.http.bodies import answer, read
 from web.http.views import ApiView
 

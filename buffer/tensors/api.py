@@ -20,7 +20,7 @@ from buffer.tensors.schemas import (
     TensorSelection,
 )
 from runs.access.api.permissions import readable_by, scoped
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters

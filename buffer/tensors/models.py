@@ -3,7 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 
 class TensorObject(models.Model):

@@ -24,8 +24,8 @@ from buffer.tensors.rules import (
     parts_of,
 )
 from buffer.tensors.schemas import TensorReceipt
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import ACCEPTING
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import ACCEPTING
 from web.database import cursor
 from web.disk_space import check_disk
 from web.rules.errors import Conflict

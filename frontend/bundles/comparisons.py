@@ -10,11 +10,11 @@ from msgspec import Struct
 from frontend.bundles import page
 from rollouts.metrics.queries import series
 from rollouts.metrics.queries.series import TIMES, SeriesRange
-from rollouts.metrics.rules.series import X_AT_MOST
+from rollouts.metrics.rules import X_AT_MOST
 from rollouts.metrics.schemas import ComparisonRow, ComparisonView
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_detail
-from runs.lifecycle.schemas.runs import RunDetail
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound, readable_run, run_detail
+from runs.lifecycle.schemas import RunDetail
 
 SCRIPTS: Final = ("viewer.js", "comparison.js")
 POINTS: Final = 400

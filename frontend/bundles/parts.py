@@ -21,8 +21,8 @@ from buffer.inspect.rules.sequence_views import (
     summaries,
     window,
 )
-from buffer.items.queries import ledgers
-from buffer.items.queries.counts import ledger
+from buffer.items import queries as items_queries
+from buffer.items.queries import ledger
 from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
 from buffer.items.schemas import KindLedger
@@ -31,10 +31,10 @@ from frontend.bundles import page
 from rolldeck.groups import GroupArrays
 from rollouts.metrics.queries.metrics import metric_names
 from rollouts.metrics.queries.series import SeriesRange, lines
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries import notes, runs
-from runs.lifecycle.queries.runs import run_detail
-from runs.lifecycle.schemas.runs import Event, RunDetail
+from runs.lifecycle import queries
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import run_detail
+from runs.lifecycle.schemas import Event, RunDetail
 
 GROUPS: Final = 20
 GROUPS_AT_MOST: Final = 500
@@ -178,13 +178,13 @@ def about_run(run: Run, *, now: datetime) -> RunPart:
     names = group_provenance.environment_names(run.pk)
     parts = [
         (one.kind, one.environment or _environment(one.env_id, names), one.ledger)
-        for one in ledgers.ledgers_by_environment(run.pk)
+        for one in items_queries.ledgers_by_environment(run.pk)
     ]
     return RunPart(
         written_at=now,
         run=run_detail(run),
         ledgers=[_ledger(*side) for side in [*whole, *parts] if side[2].accepted],
-        events=runs.events(run_id=run.pk, limit=EVENTS),
+        events=queries.events(run_id=run.pk, limit=EVENTS),
         metrics=len(metric_names(run.pk).results),
         notes=_notes(run.pk),
         marks=_marks(run.pk),
@@ -192,7 +192,7 @@ def about_run(run: Run, *, now: datetime) -> RunPart:
 
 
 def _notes(run_id: int) -> NotesPart | None:
-    newest = notes.newest_note(run_id)
+    newest = queries.newest_note(run_id)
     if newest is None or not newest.text:
         return None
     return NotesPart(text=newest.text, author=newest.author, at=newest.at)

@@ -9,12 +9,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from buffer.inspect.api.group_lists import FILTERS, filter_of
-from buffer.items.api.streaming import streamed
+from buffer.items.api import streamed
 from frontend.bundles.comparisons import comparison_page
 from frontend.bundles.parts import GROUPS, GROUPS_AT_MOST, bundle
 from rollouts.metrics.queries.charts import comparison as kept_comparison
 from runs.access.api.permissions import Readers
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.queries import readable_run
 from web.http.bodies import whole_number
 from web.http.openapi import between
 from web.http.views import ApiView

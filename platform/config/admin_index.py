@@ -9,12 +9,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from buffer.archive.models import ArchiveJob, ArchiveState
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.states import BatchState
-from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.alerts.rules.alerts import AlertState
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.alerts.models import Alert, AlertDelivery
+from runs.alerts.rules import AlertState
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 
 COUNTED_AT_MOST: Final = 1_000
 """Upper bound of rows counted for one figure; larger counts are shown as "over N"."""

@@ -8,7 +8,7 @@ from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
 from rollouts.fleet.process import environment_user
-from runs.access.rules.networks import is_loopback
+from runs.access.rules import is_loopback
 
 _OPEN_BEHIND_PROXY: Final = (
     "ROLLDECK_HTTPS=1 or a ROLLDECK_PUBLIC_URL that is not loopback indicates a proxy that others "

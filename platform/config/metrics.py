@@ -13,13 +13,13 @@ from django.utils import timezone
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from buffer.batches.queries.queues import queue_depth
-from buffer.items.queries import counts as queries_counts
+from buffer.items import queries
 from buffer.items.rules.states import ItemKind
 from rollouts.control.queries.fleets import weights_transfers
 from runs.alerts.queries.alerts import unresolved_counts
 from runs.deployment.queries import jobs_health
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from web.disk_space import free_disk_bytes
 
 # Runs that may hold queued items.
@@ -117,7 +117,7 @@ def _count_alerts(registry: CollectorRegistry) -> None:
 
 def _fill(sheet: _Sheet, run: Run) -> None:
     kind = ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
-    depth, ledger = queue_depth(run.pk), queries_counts.ledger(run.pk, kind)
+    depth, ledger = queue_depth(run.pk), queries.ledger(run.pk, kind)
     values = {
         "queued_items": depth.queued,
         "queued_sequences": depth.queued_sequences,
@@ -132,7 +132,7 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         "running_items": depth.running,
         "served_steps": depth.served_steps,
         "policy_step": run.policy_step,
-        "truncated_groups": queries_counts.truncated_groups(run.pk),
+        "truncated_groups": queries.truncated_groups(run.pk),
         "ledger_balanced": float(ledger.balanced and not run.ledger_problem),
         **_newest_batch(run.pk, kind),
     }

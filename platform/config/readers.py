@@ -12,7 +12,7 @@ from django.utils import timezone
 from buffer.batches.queries import queues
 from buffer.inspect.api.newest import newest_part
 from buffer.inspect.queries import token_text
-from buffer.items.queries.counts import ledger_part
+from buffer.items.queries import ledger_part
 from config.cluster.status import cluster_admin_part, cluster_part
 from rollouts import jobs
 from rollouts.control.queries.fleets import fleet_heartbeats, fleet_state, running_fragments
@@ -27,18 +27,17 @@ from rollouts.diagnosis.schemas import PipelineDiagnosis
 from rollouts.environments.services.check_results import refuse_denied
 from rollouts.episodes.queries import episodes
 from rollouts.metrics.queries.metrics import metric_part
-from runs.access.queries.audit import audit_reader
-from runs.access.queries.callers import session_part
+from runs.access.queries import audit_reader, session_part
 from runs.alerts.queries import alerts
-from runs.alerts.schemas.alerts import AlertSummary
-from runs.config.services import run_configs
+from runs.alerts.schemas import AlertSummary
+from runs.config import services
 from runs.deployment import queries as deployment
 from runs.deployment.schemas import Notice
-from runs.lifecycle.queries.runs import event_series, run_part
+from runs.lifecycle.queries import event_series, run_part
 from runs.lifecycle.services import changes
 from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
-from runs.search.queries import run_table
-from runs.search.queries.run_table import active_run_rows, inactive_run_rows
+from runs.search import queries
+from runs.search.queries import active_run_rows, inactive_run_rows
 from web.live import parts
 from web.live.announcements import announce
 
@@ -111,14 +110,14 @@ def fill() -> None:
     )
     parts.OWN_PARTS.update(session=session_part, notice=notice_part)
     parts.RUN_ACTIVITY[:] = [queues.queue_activity, fleet_activity, ingest_activity]
-    run_table.SORTS.update(
+    queries.SORTS.update(
         {
-            "rate": run_table.Sort("by_rate", float, run_activity.rate_for_lists),
-            "staleness": run_table.Sort("by_staleness", float, run_activity.staleness_for_lists),
-            "return": run_table.Sort("by_return", float, run_activity.return_for_lists),
+            "rate": queries.Sort("by_rate", float, run_activity.rate_for_lists),
+            "staleness": queries.Sort("by_staleness", float, run_activity.staleness_for_lists),
+            "return": queries.Sort("by_return", float, run_activity.return_for_lists),
         }
     )
     token_text.READERS[:] = [token_pieces]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
-    run_configs.CONFIG_CHECKS[:] = [check_language, refuse_denied]
+    services.CONFIG_CHECKS[:] = [check_language, refuse_denied]
     changes.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]

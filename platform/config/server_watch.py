@@ -11,7 +11,7 @@ from typing import Final
 from django.db import connection
 from django.utils import timezone
 
-from runs.alerts.rules.alerts import AlertKind
+from runs.alerts.rules import AlertKind
 from runs.alerts.services import conditions, webhooks
 from runs.deployment.queries import jobs_health
 from runs.deployment.rules import STARTING_SECONDS

@@ -7,17 +7,18 @@ from django.db.models import Model
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import (
+from rollouts.control.models import (
     EnvSlot,
     EpisodeWindow,
     Fleet,
     FleetWorker,
     LogRequest,
+    MachineCordon,
+    MachineSample,
     Recording,
+    WeightsDelivery,
+    WorkerAttempt,
 )
-from rollouts.control.models.machines import MachineCordon, MachineSample
-from rollouts.control.models.weight_syncs import WeightsDelivery
 from rollouts.control.queries.recordings import recording_preview
 from web.admin.read_only import (
     RUN_FILTER,

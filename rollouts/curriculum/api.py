@@ -46,7 +46,7 @@ from rollouts.curriculum.services.steering import steer_lesson
 from rollouts.curriculum.services.tasks import next_lesson_task
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers, scoped
-from runs.lifecycle.queries.runs import readable_run_id, run_id_named
+from runs.lifecycle.queries import readable_run_id, run_id_named
 from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters

@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from rollouts.lessons.rules.lessons import LessonStatus
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 EVALUATION_STATES: Final = ("queued", "leased", "done", "failed", "lost")
 OPEN_EVALUATIONS: Final = ("queued", "leased")
@@ -67,7 +67,7 @@ class Lesson(models.Model):
     status = models.CharField(max_length=12, choices=_STATUSES)
     reason = models.TextField(blank=True, help_text="Reason of the current status.")
     changed_at = models.DateTimeField(null=True, blank=True)
-    # Performance as serialized by `rollouts.curriculum.rules.packing`.
+    # Performance as serialized by `rollouts.curriculum.rules`.
     training = models.BinaryField(default=bytes)
     evaluation = models.BinaryField(default=bytes)
     success = models.FloatField(help_text="As the strategy sees it.")

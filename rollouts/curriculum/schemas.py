@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rolldeck.lessons import Sample
-from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR
+from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR
 from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
 from web.http.field_types import Reason
 from web.rules.pages import Page

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rollouts.diagnosis.queries.pipelines import diagnoses, pipeline_of
 from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
 from runs.access.api.permissions import Readers
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.queries import readable_run
 from web.http import bodies
 from web.http.openapi import listed
 from web.http.views import ApiView

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.queries.pipelines import judge
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import ACTIVE
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import ACTIVE
 
 logger = logging.getLogger(__name__)
 

@@ -29,11 +29,11 @@ from rollouts.fleet.datasets.listing import listed
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS
-from runs.access.queries.audit import shown_name, token_names
+from runs.access.queries import shown_name, token_names
 from runs.config.rules import environment_specs
 from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import PRESETS, to_builtins
-from runs.lifecycle.rules.lifecycle import ACTIVE
+from runs.lifecycle.rules import ACTIVE
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 

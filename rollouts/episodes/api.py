@@ -27,7 +27,7 @@ from rollouts.episodes.schemas import (
     EpisodeSpread,
 )
 from runs.access.api.permissions import Readers
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.queries import readable_run
 from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.views import ApiView

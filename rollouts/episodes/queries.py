@@ -11,8 +11,8 @@ from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, Epis
 from buffer.inspect.queries.group_spread import sampled_groups
 from buffer.inspect.rules.episode_search import StoredPart
 from buffer.inspect.rules.id_ranges import id_ranges
-from rollouts.control.models.fleets import EpisodeWindow
-from rollouts.control.rules.pages import ROWS_AT_MOST
+from rollouts.control.models import EpisodeWindow
+from rollouts.control.rules import ROWS_AT_MOST
 from rollouts.control.schemas.fleets import (
     EpisodeMeans,
     EpisodeRow,
@@ -30,7 +30,7 @@ from rollouts.episodes.schemas import (
     EpisodeSpread,
     PartOfEpisode,
 )
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 
 class MetricSeries(models.Model):
@@ -60,7 +60,7 @@ class MetricChunk(models.Model):
     """Consecutive samples of one series, packed: never changed, never deleted alone.
 
     Columns are big-endian and in order of arrival: int64 for positions, float64 for values. Blocks
-    are those of :mod:`rollouts.metrics.rules.series`, one column for each chart axis.
+    are those of :mod:`rollouts.metrics.rules`, one column for each chart axis.
     """
 
     series = models.ForeignKey(

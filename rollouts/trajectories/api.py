@@ -21,7 +21,7 @@ from rollouts.trajectories.rules import (
 from rollouts.trajectories.schemas import TrajectoryList, TrajectoryRow
 from runs.access.api.identity import caller_of
 from runs.access.api.permissions import ReadersOfAnyRun
-from runs.access.rules.rights import READ
+from runs.access.rules import READ
 from web.http.bodies import InvalidBody, answer
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters

@@ -1,7 +1,6 @@
 """Admin of alerts, deliveries, rules and silences; the dashboard changes them, audited."""
 
-from runs.alerts.models.alert_rules import AlertRule, AlertSilence
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSilence
 from web.admin.read_only import RUN_FILTER, register_read_only
 
 register_read_only(

@@ -13,7 +13,7 @@ from runs.access.api.identity import caller_of, identity_of, person_of
 from runs.access.api.permissions import Operators, Readers
 from runs.config import queries as presets
 from runs.config.schemas import ChangePreset, SavedPresetList, SavedPresetRow, SavePreset
-from runs.config.services.presets import change_preset, delete_preset, save_preset
+from runs.config.services import change_preset, delete_preset, save_preset
 from runs.saved.models import SavedObject
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems

@@ -5,8 +5,8 @@ from typing import cast
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from runs.access.rules import rights
-from runs.access.rules.rights import Caller
+from runs.access import rules
+from runs.access.rules import Caller
 from runs.config.rules.preset_rules import PRESET, may_change
 from runs.config.schemas import AccessName, SavedPresetRow
 from runs.saved.models import SavedObject, SavedObjectQuerySet
@@ -34,8 +34,8 @@ def is_changeable(preset: SavedObject, *, person: User | None, caller: Caller) -
     return may_change(
         preset.access,
         is_owner=person is not None and preset.owner_id == person.pk,
-        is_operator=rights.may_operate(caller),
-        is_admin=rights.may_administer(caller),
+        is_operator=rules.may_operate(caller),
+        is_admin=rules.may_administer(caller),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.rules import AlertKind, Condition
 from runs.deployment.models import PartExit, ProcessHeartbeat, ServerNotice
 from runs.deployment.rules import SILENT_SECONDS, JobsHealth
 from runs.deployment.schemas import Notice

@@ -11,11 +11,10 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.utils import timezone
 
-from runs.access.queries.callers import caller_of_session, caller_of_token
-from runs.access.rules.credentials import MalformedCredentials, token_in
-from runs.access.rules.rights import KNOW_RUN, READ, Caller, may_read
+from runs.access.queries import caller_of_session, caller_of_token
+from runs.access.rules import KNOW_RUN, READ, Caller, MalformedCredentials, may_read, token_in
 from runs.access.services.tokens import authenticate
-from runs.lifecycle.queries.runs import RunNotFound, readable_run, run_named
+from runs.lifecycle.queries import RunNotFound, readable_run, run_named
 from runs.live.rules import SERVER_TOPICS, frame_topic, key_of, rule_of
 from runs.live.schemas import (
     BeatFrame,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from runs.access.rules.rights import ADMINISTER, READ, Caller, may_administer, may_read
+from runs.access.rules import ADMINISTER, READ, Caller, may_administer, may_read
 
 RUN_LIST: Final = "runs"
 ALERTS: Final = "alerts"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
-from runs.lifecycle.schemas.runs import Control
+from runs.lifecycle.schemas import Control
 
 TopicName = Annotated[str, Meta(max_length=100)]
 """``run:<name>``, or a topic of the deployment."""

@@ -3,8 +3,8 @@
 import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
-import runs.alerts.rules.alerts
-import runs.lifecycle.rules.lifecycle
+import runs.alerts.rules
+import runs.lifecycle.rules
 from django.conf import settings
 from django.db import migrations, models
 
@@ -95,7 +95,7 @@ class Migration(migrations.Migration):
                 ('name', models.SlugField(help_text='Part of every URL of the run.', max_length=80)),
                 ('kind', models.CharField(choices=[('fleet', 'fleet: rolled out by workers that this platform launches'), ('language', 'language: groups that workers of this platform generate'), ('outside', 'outside: pushed by environments that run elsewhere')], max_length=16)),
                 ('is_default', models.BooleanField(default=False)),
-                ('status', models.CharField(choices=[(runs.lifecycle.rules.lifecycle.RunStatus['DRAFT'], runs.lifecycle.rules.lifecycle.RunStatus['DRAFT']), (runs.lifecycle.rules.lifecycle.RunStatus['QUEUED'], runs.lifecycle.rules.lifecycle.RunStatus['QUEUED']), (runs.lifecycle.rules.lifecycle.RunStatus['STARTING'], runs.lifecycle.rules.lifecycle.RunStatus['STARTING']), (runs.lifecycle.rules.lifecycle.RunStatus['RUNNING'], runs.lifecycle.rules.lifecycle.RunStatus['RUNNING']), (runs.lifecycle.rules.lifecycle.RunStatus['PAUSED'], runs.lifecycle.rules.lifecycle.RunStatus['PAUSED']), (runs.lifecycle.rules.lifecycle.RunStatus['DRAINING'], runs.lifecycle.rules.lifecycle.RunStatus['DRAINING']), (runs.lifecycle.rules.lifecycle.RunStatus['COMPLETED'], runs.lifecycle.rules.lifecycle.RunStatus['COMPLETED']), (runs.lifecycle.rules.lifecycle.RunStatus['STOPPED'], runs.lifecycle.rules.lifecycle.RunStatus['STOPPED']), (runs.lifecycle.rules.lifecycle.RunStatus['FAILED'], runs.lifecycle.rules.lifecycle.RunStatus['FAILED'])], default=runs.lifecycle.rules.lifecycle.RunStatus['DRAFT'], max_length=16)),
+                ('status', models.CharField(choices=[(runs.lifecycle.rules.RunStatus['DRAFT'], runs.lifecycle.rules.RunStatus['DRAFT']), (runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['QUEUED']), (runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['STARTING']), (runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['RUNNING']), (runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['PAUSED']), (runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['DRAINING']), (runs.lifecycle.rules.RunStatus['COMPLETED'], runs.lifecycle.rules.RunStatus['COMPLETED']), (runs.lifecycle.rules.RunStatus['STOPPED'], runs.lifecycle.rules.RunStatus['STOPPED']), (runs.lifecycle.rules.RunStatus['FAILED'], runs.lifecycle.rules.RunStatus['FAILED'])], default=runs.lifecycle.rules.RunStatus['DRAFT'], max_length=16)),
                 ('status_reason', models.TextField(blank=True)),
                 ('status_changed_at', models.DateTimeField()),
                 ('started_at', models.DateTimeField(blank=True, help_text='Time of the last start.', null=True)),
@@ -357,7 +357,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='run',
-            index=models.Index(condition=models.Q(('archived_at', None), ('status__in', [runs.lifecycle.rules.lifecycle.RunStatus['DRAINING'], runs.lifecycle.rules.lifecycle.RunStatus['PAUSED'], runs.lifecycle.rules.lifecycle.RunStatus['QUEUED'], runs.lifecycle.rules.lifecycle.RunStatus['RUNNING'], runs.lifecycle.rules.lifecycle.RunStatus['STARTING'], runs.lifecycle.rules.lifecycle.RunStatus['FAILED']])), fields=['status'], name='run_under_way'),
+            index=models.Index(condition=models.Q(('archived_at', None), ('status__in', [runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['FAILED']])), fields=['status'], name='run_under_way'),
         ),
         migrations.AddIndex(
             model_name='run',
@@ -381,7 +381,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', [runs.lifecycle.rules.lifecycle.RunStatus['DRAFT'], runs.lifecycle.rules.lifecycle.RunStatus['QUEUED'], runs.lifecycle.rules.lifecycle.RunStatus['STARTING'], runs.lifecycle.rules.lifecycle.RunStatus['RUNNING'], runs.lifecycle.rules.lifecycle.RunStatus['PAUSED'], runs.lifecycle.rules.lifecycle.RunStatus['DRAINING'], runs.lifecycle.rules.lifecycle.RunStatus['COMPLETED'], runs.lifecycle.rules.lifecycle.RunStatus['STOPPED'], runs.lifecycle.rules.lifecycle.RunStatus['FAILED']])), name='run_status_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('status__in', [runs.lifecycle.rules.RunStatus['DRAFT'], runs.lifecycle.rules.RunStatus['QUEUED'], runs.lifecycle.rules.RunStatus['STARTING'], runs.lifecycle.rules.RunStatus['RUNNING'], runs.lifecycle.rules.RunStatus['PAUSED'], runs.lifecycle.rules.RunStatus['DRAINING'], runs.lifecycle.rules.RunStatus['COMPLETED'], runs.lifecycle.rules.RunStatus['STOPPED'], runs.lifecycle.rules.RunStatus['FAILED']])), name='run_status_is_known'),
         ),
         migrations.AddConstraint(
             model_name='run',
@@ -393,7 +393,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', runs.lifecycle.rules.lifecycle.RunStatus['DRAINING']), _negated=True), models.Q(('drain_target', ''), _negated=True), _connector='OR'), name='run_draining_has_a_target'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', runs.lifecycle.rules.RunStatus['DRAINING']), _negated=True), models.Q(('drain_target', ''), _negated=True), _connector='OR'), name='run_draining_has_a_target'),
         ),
         migrations.AddConstraint(
             model_name='environment',
@@ -425,7 +425,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='alert',
-            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', runs.alerts.rules.alerts.AlertState['RESOLVED']), _negated=True), name='alert_unresolved'),
+            index=models.Index(models.OrderBy(models.F('id'), descending=True), condition=models.Q(('state', runs.alerts.rules.AlertState['RESOLVED']), _negated=True), name='alert_unresolved'),
         ),
         migrations.AddIndex(
             model_name='alert',
@@ -437,11 +437,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='alert',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', [runs.alerts.rules.alerts.AlertState['OPEN'], runs.alerts.rules.alerts.AlertState['ACKNOWLEDGED'], runs.alerts.rules.alerts.AlertState['RESOLVED']])), name='alert_state_is_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('state__in', [runs.alerts.rules.AlertState['OPEN'], runs.alerts.rules.AlertState['ACKNOWLEDGED'], runs.alerts.rules.AlertState['RESOLVED']])), name='alert_state_is_known'),
         ),
         migrations.AddConstraint(
             model_name='alert',
-            constraint=models.CheckConstraint(condition=models.Q(('cleared_at', None), ('state', runs.alerts.rules.alerts.AlertState['RESOLVED']), _connector='OR'), name='alert_cleared_is_resolved'),
+            constraint=models.CheckConstraint(condition=models.Q(('cleared_at', None), ('state', runs.alerts.rules.AlertState['RESOLVED']), _connector='OR'), name='alert_cleared_is_resolved'),
         ),
         migrations.AddIndex(
             model_name='runevent',

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 
 from runs.config.rules.preset_rules import secret_in
 from runs.config.rules.run_config import InvalidRunConfig
-from runs.config.services.run_configs import UnknownPreset, configured
+from runs.config.services import UnknownPreset, configured
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.projects.models import Project
 from runs.projects.rules import InvalidDefaults, ProjectExists, ProjectInUse, check_name

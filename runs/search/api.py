@@ -10,18 +10,18 @@ from rest_framework.request import Request
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.api.runs import CreateRunView
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import (
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import (
     run_detail,
     run_named,
 )
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.schemas.runs import (
+from runs.lifecycle.rules import RunStatus
+from runs.lifecycle.schemas import (
     RunDetail,
 )
 from runs.lifecycle.services.archiving import set_tags
-from runs.search.queries import run_filters, run_table
-from runs.search.queries.run_table import project_activity, run_activity
+from runs.search import queries
+from runs.search.queries import project_activity, run_activity
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
@@ -58,7 +58,7 @@ class FilterView(ApiView):
 
         Fields, operators and an example of each, in a fixed order.
         """
-        return answer(QualifierList(results=run_table.qualifiers(), next=None))
+        return answer(QualifierList(results=queries.qualifiers(), next=None))
 
 
 class FilterValuesView(ApiView):
@@ -69,7 +69,7 @@ class FilterValuesView(ApiView):
     @extend_schema(
         operation_id="run_filter_values",
         parameters=[
-            OpenApiParameter("of", required=True, enum=list(run_table.VALUES_OF)),
+            OpenApiParameter("of", required=True, enum=list(queries.VALUES_OF)),
             OpenApiParameter("part", description="Text that the values contain."),
         ],
         responses={200: ValueList},
@@ -81,11 +81,11 @@ class FilterValuesView(ApiView):
         Most frequent first.
         """
         of, part = request.query_params.get("of", ""), request.query_params.get("part", "")
-        if of not in run_table.VALUES_OF:
-            raise InvalidBody("of", f"must be one of {', '.join(run_table.VALUES_OF)}")
+        if of not in queries.VALUES_OF:
+            raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
         if "\x00" in part:
             raise InvalidBody("part", "must not contain the NUL character")
-        found = run_table.filter_values(of=of, part=part)
+        found = queries.filter_values(of=of, part=part)
         return answer(ValueList(results=found, next=None))
 
 
@@ -105,9 +105,9 @@ class RunsCsvView(ApiView):
 
         Runs that match the filter.
         """
-        lines = run_table.runs_csv(
+        lines = queries.runs_csv(
             text=request.query_params.get("q", ""),
-            sort=request.query_params.get("sort", run_table.NEWEST_FIRST),
+            sort=request.query_params.get("sort", queries.NEWEST_FIRST),
             now=timezone.now(),
         )
         return HttpResponse(
@@ -222,7 +222,7 @@ class RunActionsView(ApiView):
         found = (
             Run.objects.filter(pk__in=body.ids)
             if body.ids is not None
-            else run_filters.filtered(body.q or "", now=now)
+            else queries.filtered(body.q or "", now=now)
         )
         if body.ids is None and not (body.q or "").strip():
             _check_confirmed(body, found)
@@ -250,7 +250,7 @@ def _check_confirmed(body: ActOnRuns, found: QuerySet[Run]) -> None:
 
     A request that continues the action is not compared: its first part may have archived runs.
     """
-    matching = found[: run_table.COUNTED_AT_MOST + 1].count()
+    matching = found[: queries.COUNTED_AT_MOST + 1].count()
     if body.all_runs is None or (not body.after_id and body.all_runs != matching):
         raise InvalidBody(
             "all_runs",
@@ -269,10 +269,10 @@ class RunsView(CreateRunView):
             OpenApiParameter("status", enum=[str(status) for status in RunStatus]),
             OpenApiParameter(
                 "sort",
-                enum=[sign + name for name in run_table.SORTS for sign in ("", "-")],
+                enum=[sign + name for name in queries.SORTS for sign in ("", "-")],
                 description="Sort key; prefix a minus for descending order.",
             ),
-            *page_parameters(default=run_table.ROWS_AT_MOST, most=run_table.ROWS_AT_MOST),
+            *page_parameters(default=queries.ROWS_AT_MOST, most=queries.ROWS_AT_MOST),
         ],
         responses={200: RunList},
         tags=["runs"],
@@ -282,13 +282,13 @@ class RunsView(CreateRunView):
 
         Runs that match the filter, newest first unless `sort` is given.
         """
-        query, most = request.query_params, run_table.ROWS_AT_MOST
+        query, most = request.query_params, queries.ROWS_AT_MOST
         status = query.get("status", "")
         if status and status not in set(RunStatus):
             raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
-        sort = query.get("sort", run_table.NEWEST_FIRST)
-        found = run_table.run_page(
-            page_of(request, run_table.position_kind(sort), default=most, most=most),
+        sort = query.get("sort", queries.NEWEST_FIRST)
+        found = queries.run_page(
+            page_of(request, queries.position_kind(sort), default=most, most=most),
             text=f"{query.get('q', '')} state:{status}" if status else query.get("q", ""),
             sort=sort,
             now=timezone.now(),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules import RunStatus
 from web.rules.errors import Invalid
 
 LONGEST_FILTER: Final = 1000

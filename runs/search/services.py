@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import MoveNotAllowed, RunVerb
 from runs.lifecycle.services import archiving, lifecycle
 from web.rules.tags import InvalidTag
 

@@ -1,6 +1,6 @@
 """Admin of policy versions and weights commands."""
 
-from runs.lifecycle.models.runs import PolicyVersion
+from runs.lifecycle.models import PolicyVersion
 from runs.weights.models import WeightsCommand
 from web.admin.read_only import RUN_FILTER, register_read_only
 

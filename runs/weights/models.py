@@ -5,7 +5,7 @@ from typing import Final
 from django.db import models
 from django.db.models import Q
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 COMMAND_KINDS: Final = ("pin", "unpin", "sync")
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.weights.models import WeightsCommand
 from runs.weights.schemas import WeightsCommandRow, WeightsCommands
 from web.rules.pages import PageRequest

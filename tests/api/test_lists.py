@@ -12,18 +12,16 @@ from rest_framework.test import APIClient
 
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
-from buffer.items.models.items import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models import Batch, FragmentChunk, TrajectoryGroup
 from buffer.payloads.models import Segment
 from buffer.tensors.models import StoredTensor, TensorObject
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import EpisodeWindow, Fleet, Recording
-from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.models import EpisodeWindow, Fleet, Recording, WeightsDelivery, WorkerAttempt
 from rollouts.curriculum.models import Evaluation, LessonChange, LessonOutcome
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
-from runs.alerts.models.alerts import Alert
+from runs.alerts.models import Alert
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
 from runs.weights.models import WeightsCommand
 from tests.factories import NOON, make_project, make_run, make_user

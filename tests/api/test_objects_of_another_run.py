@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from rolldeck.operator_requests import RecordingUpdate
 from rolldeck.wire import encode
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run, make_token, make_user
 from tests.lesson_factories import language, lesson
 from tests.routes import Route, filled, routes

@@ -3,7 +3,7 @@
 import pytest
 
 from config.machines import machine_route
-from runs.access.rules.rights import MACHINE_SCOPES
+from runs.access.rules import MACHINE_SCOPES
 from tests.rights_table import ROWS
 from tests.routes import routes
 from web.http.views import ApiView

@@ -11,7 +11,7 @@ from config.api_document import SOCKETS, topic_shapes
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json
 from rolldeck.groups import read_msgpack
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.live.schemas import ControlFrame, PageFrame, PageMessage
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,6 +1,7 @@
-"""Size limits: files under 500 lines, functions under 80."""
+"""Size limits: files up to 500 lines that are not blank, functions up to 80 lines."""
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ def test_no_file_exceeds_the_line_limit() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in sources()
-        if (lines := path.read_text().count("\n")) > MAX_FILE_LINES
+        if (lines := len(re.findall(r"\S[^\n]*", path.read_text()))) > MAX_FILE_LINES
     }
 
     assert long == {}

@@ -12,7 +12,7 @@ import openai
 import uvicorn
 
 from buffer.capture.services import score_sessions
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from rolldeck.http import Connection
@@ -23,7 +23,7 @@ from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat, Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run, make_token
 from tests.live_server import QuickServer, serving
 from tests.unit.rollouts.fleet.engine.small_models import small_model

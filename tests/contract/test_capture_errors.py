@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.contract.capture_setup import KEY, Stand, on_a_port, stand_with
 from tests.stand_ins.scripted_chat import ScriptedChat, text_answer, tool_answer
 from tests.waiting import eventually

@@ -18,7 +18,7 @@ import pytest
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled
 from rollouts.fleet.engine.following import BOOTSTRAP
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests import processes
 from tests.contract.capture_setup import TOKENIZER, Stand, group, small_engine, stand_with, trained
 from tests.factories import make_token

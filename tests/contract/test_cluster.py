@@ -6,8 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from rollouts.control.rules.launch import LaunchRequest
-from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.rules import ActorState, LaunchRequest
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
 from tests.fake_cluster import FakeCluster

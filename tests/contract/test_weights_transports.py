@@ -19,8 +19,8 @@ from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
 from rollouts.fleet.weights.sources import DirectoryWeights, source_for
-from runs.lifecycle.models.runs import PolicyVersion, Run
-from runs.lifecycle.queries.runs import weights_directory as folder_of
+from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.queries import weights_directory as folder_of
 from tests.factories import make_run, make_token
 from tests.ray_head import RayHead
 
@@ -251,7 +251,7 @@ def test_a_run_uses_a_directory_only_if_the_server_shares_one(
     settings: Any,
 ) -> None:
     from runs.config.rules.run_config import InvalidRunConfig
-    from runs.config.services.run_configs import configured
+    from runs.config.services import configured
 
     config = {"fleet": {"weights_transport": "directory"}}
     settings.ROLLDECK_WEIGHTS_DIRECTORY = ""

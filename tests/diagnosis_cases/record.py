@@ -36,7 +36,7 @@ import json, sys, time
 from dataclasses import asdict
 from django.utils import timezone
 from rollouts.diagnosis.queries.pipelines import facts_of
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 for _ in range({samples}):
     began = time.monotonic()
     facts = facts_of(Run.objects.get(name={run!r}), now=timezone.now())

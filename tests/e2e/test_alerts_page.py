@@ -123,7 +123,7 @@ def test_the_bell_is_correct_after_lost_frames(page: Page, seeded_server: Server
     alert = in_the_shell(
         seeded_server,
         "from django.utils import timezone;"
-        "from runs.alerts.rules.alerts import AlertKind, Condition;"
+        "from runs.alerts.rules import AlertKind, Condition;"
         "from runs.alerts.services import alerts;"
         "seen = Condition(kind=AlertKind.ITEMS_CORRUPT, subject='lost', message='a lost frame');"
         "print(alerts.raise_alert(seen, now=timezone.now()))",

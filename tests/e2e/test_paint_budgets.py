@@ -110,7 +110,7 @@ def many_runs(server: Server) -> None:
 from datetime import timedelta
 from django.db import connection
 from django.utils import timezone
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules import RunStatus
 from runs.models import Run
 now = timezone.now()
 states = [RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED, RunStatus.DRAFT]

@@ -12,7 +12,7 @@ from django.db import connection
 from schemathesis.pytest.plugin import SchemathesisFunction
 
 from buffer.archive.services.archive_jobs import run_archive_jobs
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group
 from tests.database import delete_rows
 from tests.factories import make_run, make_token

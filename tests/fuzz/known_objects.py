@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.models import FragmentChunk, TrajectoryGroup
 from rolldeck.fleet_wire import episode_id
-from rollouts.control.models.fleets import EpisodeWindow, Recording
+from rollouts.control.models import EpisodeWindow, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.metrics.models import Annotation, MetricSeries
 from runs.access.models import ApiToken
-from runs.alerts.models.alert_rules import AlertRule, AlertSilence
-from runs.alerts.models.alerts import Alert
-from runs.lifecycle.models.notes import RunNote
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.alerts.models import Alert, AlertRule, AlertSilence
+from runs.lifecycle.models import PolicyVersion, Run, RunNote
 from runs.projects.models import Project
 from runs.saved.models import SavedObject
 

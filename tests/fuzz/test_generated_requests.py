@@ -19,7 +19,7 @@ from pytest_django import DjangoDbBlocker
 from schemathesis.checks import CHECKS
 from schemathesis.generation.meta import TestPhase
 
-from rollouts.control.models.machines import MachineSample
+from rollouts.control.models import MachineSample
 from tests.factories import make_run
 from tests.fuzz.conftest import Platform
 from tests.fuzz.known_objects import NODE, SPARE, KnownObjects

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from buffer.batches.rules.batch_bytes import GroupForm, groups_as
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadLocation, read_contents
 from rolldeck.groups import read

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from runs.access.models import ApiToken
-from runs.alerts.rules.alerts import AlertKind, Condition
-from runs.alerts.schemas.alerts import AlertSummary
+from runs.alerts.rules import AlertKind, Condition
+from runs.alerts.schemas import AlertSummary
 from runs.alerts.services import alerts
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import cookie_of, headers_of, in_database, opened
 

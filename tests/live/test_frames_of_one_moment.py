@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.live.services.topics import topic_named
 from tests.factories import make_run
 from web.live import parts

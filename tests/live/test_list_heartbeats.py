@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.control.models.fleets import Fleet
+from rollouts.control.models import Fleet
 from runs.live.services.topics import topic_named
 from tests.factories import NOON, make_outside_run, make_run
 

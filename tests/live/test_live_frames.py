@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from config.api_document import MESSAGES, TopicShape, topic_shapes
-from rollouts.control.models.fleets import Fleet
+from rollouts.control.models import Fleet
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import set_notice
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.live.rules import SERVER_TOPICS, frame_topic
 from runs.live.schemas import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
 from runs.live.services.topics import CONTROL_PREFIX, Change, topic_named

@@ -8,8 +8,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.registry import default_run, reset_run
 from runs.live.services.hub import FRAME_SECONDS, hub

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from runs.access.services.tokens import revoke_token
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import (
     ORIGIN,

@@ -18,7 +18,7 @@ from rolldeck.batches import Batch
 from rolldeck.trainer import Trainer
 from rollouts.fleet.engine.tokenizers import load_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.contract.capture_setup import (
     KEY,
     MODEL,

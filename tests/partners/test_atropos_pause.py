@@ -13,8 +13,8 @@ import pytest
 from django.db import connection
 
 from examples import tiny_checkpoint
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from tests.buffer_factories import REGISTRATION
 from tests.live_server import serving

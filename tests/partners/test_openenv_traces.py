@@ -11,7 +11,7 @@ from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
 from rolldeck.training_traces import group_of_traces
-from runs.lifecycle.models.runs import RunKind
+from runs.lifecycle.models import RunKind
 from tests.buffer_factories import REGISTRATION
 from tests.factories import make_run, make_token
 

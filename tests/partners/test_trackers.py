@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.rules import RunVerb
 from tests.live_server import serving
 from tests.partners.tracked_run import (
     ANSWER,

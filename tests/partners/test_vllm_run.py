@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from examples import grpo
 from rolldeck import groups
 from rolldeck.trainer import Trainer
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import Evaluation
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.lora import merged
@@ -25,8 +25,8 @@ from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules.inference_servers import OfferedServer
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet

@@ -15,8 +15,8 @@ import httpx
 from buffer.inspect.services.digests import digest_groups
 from rolldeck.wire import GROUPS_TYPE
 from runs.config.rules import run_config
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from tests.buffer_factories import REGISTRATION
 from tests.factories import make_run, make_token

@@ -12,8 +12,7 @@ import pytest
 import rolldeck
 import rollouts
 import runs
-from rollouts.control.rules.launch import LaunchRequest
-from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.rules import ActorState, LaunchRequest
 from rollouts.control.services.ray_cluster import LaunchRefused, RayCluster
 from runs.config.rules import run_config
 from tests.ray.fleets import SMALL, SmallPlatform, eventually, served

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from rollouts import jobs
-from rollouts.control.models.fleets import EnvSlot, Fleet
+from rollouts.control.models import EnvSlot, Fleet
 from rollouts.control.queries.fleets import fleet_state
-from rollouts.control.rules.launch import LaunchRequest
-from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.rules import ActorState, LaunchRequest
 from rollouts.control.services.ray_cluster import RayCluster
 from runs.config.rules.run_config import RunConfig, to_builtins
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.integration.rollouts.report_factories import change_status, draft, fleet
 from tests.ray_head import RayHead
 from tests.waiting import within

@@ -27,8 +27,8 @@ from rollouts.control.services.recordings import request_recordings, update_reco
 from rollouts.control.services.reports import accept_report
 from rollouts.fleet.process.spans import time_use
 from rollouts.metrics.services.measuring import measure_resources
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from tests.sample_runs.timeline import ACTOR, RunTimeline, incarnation_of
 

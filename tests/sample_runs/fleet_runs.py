@@ -11,7 +11,7 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.services.fragments import accept_fragments
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.states import DropReason
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
@@ -20,13 +20,12 @@ from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.measuring import measure_run
 from rollouts.metrics.services.metrics import record_metrics
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run, Trainer
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run, Trainer
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.lifecycle import change_status, move
 from runs.lifecycle.services.registry import register_trainer
-from runs.weights.services.weights import publish_weights
-from runs.weights.services.weights_commands import sync_weights
+from runs.weights.services import publish_weights, sync_weights
 from tests.sample_runs import curves
 from tests.sample_runs.fake_fleet import SLOTS, FakeFleet
 from tests.sample_runs.fragments import SPEC, Slot

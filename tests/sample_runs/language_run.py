@@ -13,7 +13,7 @@ from rollouts.curriculum.services.outcomes import count_outcome
 from rollouts.curriculum.services.steering import steer_lesson
 from rollouts.curriculum.services.tasks import next_lesson_task
 from rollouts.metrics.services.measuring import measure_run
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.lifecycle import create
 from runs.lifecycle.services.registry import register_trainer
 from tests.sample_runs import curves

@@ -13,13 +13,12 @@ from buffer.batches.services.lease_expiry import (
 from buffer.batches.services.leases import lease_batch
 from buffer.followers.services import Filter, follow
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE
 from rollouts.metrics.services.measuring import measure_run
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
-from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import Registration, RunVerb
 from runs.lifecycle.services.lifecycle import change_status, create
 from runs.lifecycle.services.registry import (
     disconnect_environment,

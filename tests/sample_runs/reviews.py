@@ -4,15 +4,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from buffer.inspect.services.marks import mark_groups, name_label
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from rollouts.metrics.schemas import ComparisonView, SaveComparison
 from rollouts.metrics.services.charts import save_comparison
-from runs.alerts.models.alerts import Alert
-from runs.alerts.rules.alerts import AlertKind, Condition
-from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
+from runs.alerts.models import Alert
+from runs.alerts.rules import AlertKind, Condition
+from runs.alerts.schemas import NewSilence, SetAlertRule
 from runs.alerts.services import alert_rules, alerts, conditions, silences
-from runs.config.services.presets import save_preset
-from runs.lifecycle.models.runs import Run
+from runs.config.services import save_preset
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.run_settings import change_settings
 from runs.projects.services import create_project

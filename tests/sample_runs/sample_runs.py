@@ -13,8 +13,8 @@ from rollouts.control.services.launches import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
 from runs.access.models import TokenIssuer
 from runs.access.services.tokens import create_token, revoke_token
-from runs.lifecycle.models.runs import Environment
-from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunVerb
+from runs.lifecycle.models import Environment
+from runs.lifecycle.rules import MoveNotAllowed, RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from runs.lifecycle.services.registry import renew_environments_seen
 from tests.sample_runs import fleet_runs, language_run, outside_runs, reviews

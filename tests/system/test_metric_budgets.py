@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from rollouts.metrics.queries.metrics import metric_keys, metric_part
 from rollouts.metrics.queries.series import AXES, SeriesRange, lines
-from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.rules import CHUNK_SAMPLES
 from rollouts.metrics.schemas import MetricLines
 from tests.factories import NOON, bearer
 from tests.measured_runs import (

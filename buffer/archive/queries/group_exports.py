@@ -12,9 +12,9 @@ from buffer.inspect.queries.group_contents import GroupUnreadable, as_json
 from buffer.inspect.queries.group_lists import GroupRow, group_page
 from buffer.inspect.queries.marks import marks_of
 from buffer.inspect.rules.group_filter import GroupFilter
-from buffer.inspect.schemas.groups import MarkOfGroup
+from buffer.inspect.schemas import MarkOfGroup
 from buffer.payloads.services.contents import PayloadMissing
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 PAGE: Final = 50
 ROW_GROUP_BYTES: Final = 16 << 20

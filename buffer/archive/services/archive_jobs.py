@@ -22,7 +22,7 @@ from buffer.archive.rules import Window
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import restore_archive
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.disk_space import check_disk
 from web.rules.errors import Conflict, NotFound, TooManyRequests
 

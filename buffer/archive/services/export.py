@@ -17,9 +17,9 @@ from buffer.archive.queries.parquet import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
 from buffer.items.rules.states import ItemKind
-from buffer.items.services.tallies import TABLES
+from buffer.items.services import TABLES
 from buffer.payloads.services.contents import StoredContent, readable_contents
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.disk_space import check_disk
 
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024

@@ -15,8 +15,8 @@ from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.marks import COUNTED
 from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE
 from buffer.inspect.services.marks import lock_marks
-from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TrajectoryGroup
+from runs.lifecycle.models import Run
 
 _AT_ONCE: Final = 500
 _Label = Annotated[int, Meta(ge=1, le=9)]

@@ -32,7 +32,7 @@ from buffer.ingest.services.groups import RunNotAccepting
 from buffer.ingest.services.push_context import new_group_ids
 from buffer.ingest.services.push_storage import PushRows, insert_pushes
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.tallies import TABLES, Changes, Counted
+from buffer.items.services import TABLES, Changes, Counted
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
     PayloadLocation,
@@ -41,10 +41,9 @@ from buffer.payloads.services.contents import (
 )
 from rolldeck.wire import Fragment, GroupPush, encode
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Environment, Run, RunKind
-from runs.lifecycle.queries.runs import RunNotFound, run_named
-from runs.lifecycle.rules.lifecycle import TERMINAL
-from runs.lifecycle.rules.versions import BOOTSTRAP_STEP, version_in_force
+from runs.lifecycle.models import Environment, Run, RunKind
+from runs.lifecycle.queries import RunNotFound, run_named
+from runs.lifecycle.rules import BOOTSTRAP_STEP, TERMINAL, version_in_force
 from runs.lifecycle.services.lifecycle import create_and_start
 from runs.lifecycle.services.registry import register_environment
 from web.database import cursor

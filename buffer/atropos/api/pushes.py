@@ -26,10 +26,10 @@ from buffer.ingest.services.idempotency import (
     run_without_key,
 )
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.items.api.callers import ENVIRONMENTS
-from buffer.items.queries.counts import server_limits
+from buffer.items.api import ENVIRONMENTS
+from buffer.items.queries import server_limits
 from runs.access.api.identity import identity_of
-from runs.lifecycle.queries.runs import RunNotFound
+from runs.lifecycle.queries import RunNotFound
 from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF
 from web.http.push_answers import PushAnswer, answer_of

@@ -39,15 +39,15 @@ from buffer.ingest.schemas.bodies import (
     Registration,
     decode,
 )
-from buffer.items.api.callers import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
-from buffer.items.queries.counts import queued_groups, server_limits
+from buffer.items.api import EITHER, ENVIRONMENTS, TRAINERS, TRAINERS_AND_READERS
+from buffer.items.queries import queued_groups, server_limits
 from buffer.payloads.services.contents import StoredContent, latest_group
 from runs.access.api.identity import identity_of
-from runs.access.rules.rights import ADMINISTER
-from runs.lifecycle.models.runs import Run, RunKind, SecondRegistration
-from runs.lifecycle.queries.runs import batch_size_of
-from runs.lifecycle.rules.lifecycle import TERMINAL
-from runs.lifecycle.rules.registration import Registration as RunRegistration
+from runs.access.rules import ADMINISTER
+from runs.lifecycle.models import Run, RunKind, SecondRegistration
+from runs.lifecycle.queries import batch_size_of
+from runs.lifecycle.rules import TERMINAL
+from runs.lifecycle.rules import Registration as RunRegistration
 from runs.lifecycle.services.registry import (
     disconnect_environment,
     register_environment,

@@ -12,12 +12,12 @@ from rest_framework.exceptions import APIException
 
 from buffer.atropos import schemas as messages
 from buffer.ingest.schemas.bodies import InvalidBody
-from buffer.items.api.callers import AnyAccept, AtroposCallers
+from buffer.items.api import AnyAccept, AtroposCallers
 from runs.access.api.authentication import TokenAuthentication
-from runs.access.rules.rights import ADMINISTER, Rule
+from runs.access.rules import ADMINISTER, Rule
 from runs.lifecycle.api.operations import ErrorForms
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound, run_named
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound, run_named
 from runs.lifecycle.services.registry import default_run
 from web import outages
 from web.http.views import ApiView

@@ -35,17 +35,17 @@ from buffer.batches.services.leases import (
     lease_batch,
     record_delivered,
 )
-from buffer.items.api.callers import AnyAccept
-from buffer.items.models.items import Batch
+from buffer.items.api import AnyAccept
+from buffer.items.models import Batch
 from buffer.items.rules.batches import batch_id_of
 from buffer.items.rules.states import BatchState, ItemKind
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers, scoped
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import readable_run, run_id_named, run_named, served_steps
-from runs.lifecycle.rules.lifecycle import TERMINAL
-from runs.lifecycle.schemas.runs import ActionReason
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import readable_run, run_id_named, run_named, served_steps
+from runs.lifecycle.rules import TERMINAL
+from runs.lifecycle.schemas import ActionReason
 from web.http.bodies import InvalidBody, answer, read, whole_number
 from web.http.openapi import between, msgpack_of, problems
 from web.http.paging import page_of, page_parameters

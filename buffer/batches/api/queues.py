@@ -18,12 +18,12 @@ from buffer.batches.queries.batches import ITEMS_AT_MOST, batch_and_items
 from buffer.batches.queries.rates import arrivals_of
 from buffer.batches.schemas import BatchItems, PushRateList, QueueAnswer
 from buffer.batches.services.previews import Preview, mixing, preview, queue_snapshot
+from buffer.items import queries
 from buffer.items import schemas as ledger_answers
-from buffer.items.queries import counts, ledgers
 from buffer.items.rules.batches import BatchNotFound
 from runs.access.api.permissions import Readers
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
@@ -186,9 +186,9 @@ class LedgerView(ApiView):
         """
         found = readable_run(run)
         with snapshot():
-            whole = counts.ledger_part(found.pk)
-            parts = ledgers.ledgers_by_environment(found.pk)
-        audit = ledgers.last_audit(found)
+            whole = queries.ledger_part(found.pk)
+            parts = queries.ledgers_by_environment(found.pk)
+        audit = queries.last_audit(found)
         return answer(
             ledger_answers.LedgerAnswer(
                 **structs.asdict(whole),
@@ -198,13 +198,13 @@ class LedgerView(ApiView):
         )
 
 
-def _environment_ledger(part: ledgers.EnvironmentLedger) -> ledger_answers.EnvironmentLedger:
+def _environment_ledger(part: queries.EnvironmentLedger) -> ledger_answers.EnvironmentLedger:
     return ledger_answers.EnvironmentLedger(
         kind=part.kind.value,
         env_id=part.env_id,
         environment=part.environment,
-        sequences=counts.kind_ledger(part.sequences),
-        **structs.asdict(counts.kind_ledger(part.ledger)),
+        sequences=queries.kind_ledger(part.sequences),
+        **structs.asdict(queries.kind_ledger(part.ledger)),
     )
 
 

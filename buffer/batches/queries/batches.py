@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db.models import Max, Model, QuerySet, Sum
 
 from buffer.batches.schemas import BatchItem
-from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 
 M = TypeVar("M", bound=Model)
 ITEMS_AT_MOST: Final = 1000

@@ -9,7 +9,7 @@ from django.db import connection
 
 from buffer.batches.rules import bias
 from buffer.items.rules.states import ItemState
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from web import database
 from web.sql import statements_of
 

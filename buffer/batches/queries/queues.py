@@ -18,20 +18,19 @@ from buffer.batches.rules.pacing import (
     tolerance_gate,
 )
 from buffer.batches.schemas import EnvironmentQueueRow, LimitSetter
-from buffer.items.models.items import Batch, Tally, TrajectoryGroup
-from buffer.items.queries.admission import (
+from buffer.items.models import Batch, Tally, TrajectoryGroup
+from buffer.items.queries import (
     admission_remaining,
+    counts,
     kind_of,
     stored_amounts,
 )
-from buffer.items.queries.counts import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import OPEN, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.rules.registration import was_seen_recently
-from runs.lifecycle.rules.versions import batches_ahead
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.rules import batches_ahead, was_seen_recently
 from web import database
 from web.sql import statements_of
 

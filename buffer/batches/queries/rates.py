@@ -11,9 +11,9 @@ from django.db import connection
 
 from buffer.batches.rules.trainer_pace import window_seconds
 from buffer.batches.schemas import EnvironmentPushRate
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.states import STALE_REASONS
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 RATES_WINDOW: Final = timedelta(seconds=60)
 ITEMS_AT_MOST: Final = 2000

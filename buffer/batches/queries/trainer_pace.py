@@ -8,9 +8,9 @@ from typing import Any, Final
 from django.db.models import Avg, F
 
 from buffer.batches.rules.trainer_pace import mean_versions, waiting_share, window_seconds
-from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import BatchState, ItemKind
-from runs.lifecycle.models.runs import Trainer
+from runs.lifecycle.models import Trainer
 
 BATCHES_AT_MOST: Final = 200
 """Maximum number of batches read, newest first."""

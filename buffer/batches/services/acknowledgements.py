@@ -6,11 +6,10 @@ from uuid import UUID
 from django.db import transaction
 
 from buffer.batches.services.transitions import confirm_items
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.batches import BatchNotFound, LeaseLost, OutOfOrder
 from buffer.items.rules.states import BatchState, ItemState
-from buffer.items.services.locks import lock_run
-from buffer.items.services.sample_counts import confirm_sample
+from buffer.items.services import confirm_sample, lock_run
 from web.live.announcements import announce
 from web.rows import first_row
 from web.sql import statements_of

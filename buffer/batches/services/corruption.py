@@ -9,12 +9,12 @@ from datetime import datetime
 from django.db import transaction
 
 from buffer.batches.services.leases import Lease, release_batch
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.batches import LeaseLost
 from buffer.items.rules.states import BatchState, DropReason, ItemKind
-from buffer.items.services.locks import lock_run
+from buffer.items.services import lock_run
 from buffer.payloads.services.contents import StoredContent, batch_contents
-from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.services.alerts import raise_alert
 from runs.events.services import record_event
 from web.live.announcements import announce

@@ -13,8 +13,8 @@ from django.db.models import F, IntegerField, Q, Sum
 from django.db.models.functions import Coalesce, Now
 
 from buffer.batches.services.transitions import drop_fragments, drop_groups
-from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries.counts import counts
+from buffer.items.models import Batch, FragmentChunk, Tally, TrajectoryGroup
+from buffer.items.queries import counts
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import (
     OPEN,
@@ -24,11 +24,16 @@ from buffer.items.rules.states import (
     ItemKind,
     ItemState,
 )
-from buffer.items.services.locks import lock_run
+from buffer.items.services import lock_run
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
-from runs.lifecycle.rules.versions import NO_POLICY_STEP, PolicyVersion, version_in_force
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import (
+    NO_POLICY_STEP,
+    TERMINAL,
+    PolicyVersion,
+    RunStatus,
+    version_in_force,
+)
 from web import database
 from web.live.announcements import announce
 from web.sql import statements_of

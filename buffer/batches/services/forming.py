@@ -7,17 +7,16 @@ from django.db import connection
 
 from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
 from buffer.batches.services.planning import Planned, group_ids, plan_next
-from buffer.items.models.items import Batch
-from buffer.items.queries.counts import queued_fragments
+from buffer.items.models import Batch
+from buffer.items.queries import queued_fragments
 from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.batch_rows import ItemsMoved, insert_batch
-from buffer.items.services.tallies import MOVED, TABLES
+from buffer.items.services import MOVED, TABLES, ItemsMoved, insert_batch
 from buffer.payloads.services.contents import Reading
-from buffer.replay.services.sampling import form_of_sample
+from buffer.replay.services import form_of_sample
 from runs.config.rules.replay_config import replay_of
-from runs.lifecycle.models.runs import Run, Trainer
-from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
+from runs.lifecycle.models import Run, Trainer
+from runs.lifecycle.rules import PolicyVersion, version_in_force
 from web import database
 from web.sql import filled, statements_of
 

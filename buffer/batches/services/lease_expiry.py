@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from buffer.batches.services.acknowledgements import acknowledge_final_batch
 from buffer.batches.services.leases import release_batch
 from buffer.batches.services.quarantine import emit_event, quarantine
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import (
     EXPIRIES_BEFORE_QUARANTINE,
@@ -28,8 +28,8 @@ from buffer.items.rules.states import (
     DropReason,
     ItemState,
 )
-from buffer.items.services.locks import lock_run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from buffer.items.services import lock_run
+from runs.lifecycle.rules import RunStatus
 from web.live.announcements import announce
 from web.rules.errors import Conflict
 

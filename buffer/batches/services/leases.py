@@ -20,7 +20,7 @@ from buffer.batches.services.expiry import HAS_STALE_FRAGMENTS, drop_unservable
 from buffer.batches.services.forming import form_and_lease, subtract_shares
 from buffer.batches.services.quarantine import count_restart
 from buffer.batches.services.transitions import release_items
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.batches import BatchNotFound, LeaseLost, TrainerNotRegistered
 from buffer.items.rules.states import (
     OPEN_BATCHES,
@@ -29,9 +29,9 @@ from buffer.items.rules.states import (
     ItemKind,
     ItemState,
 )
-from buffer.items.services.locks import lock_run
+from buffer.items.services import lock_run
 from buffer.payloads.services.contents import Reading
-from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
 from web import database

@@ -20,9 +20,8 @@ from buffer.batches.rules.pacing import (
     is_over,
     paced,
 )
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
-from runs.lifecycle.rules.registration import SEEN_EVERY
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.rules import SEEN_EVERY, TERMINAL, RunStatus
 from runs.lifecycle.services.registry import record_hold, renew_environments_seen
 from web.live.announcements import announce
 

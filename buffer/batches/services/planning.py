@@ -14,9 +14,8 @@ import msgspec
 from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
 from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
 from buffer.payloads.services.contents import PayloadLocation
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.rules.registration import SILENT_AFTER
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import SILENT_AFTER, RunStatus
 from web import database
 from web.sql import statements_of
 

@@ -16,14 +16,14 @@ from buffer.batches.schemas import EnvironmentMixing
 from buffer.batches.services.expiry import drop_unservable
 from buffer.batches.services.forming import by_name
 from buffer.batches.services.planning import group_ids, plan_next, read_queues
-from buffer.items.models.items import Batch, MixingShare
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import Batch, MixingShare
+from buffer.items.queries import ledger_part
 from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
 from buffer.items.rules.states import BatchState
 from buffer.items.schemas import LedgerPart
-from buffer.items.services.locks import lock_run
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.queries.runs import readable_run
+from buffer.items.services import lock_run
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.queries import readable_run
 from web.snapshots import read_on_snapshot
 
 UNREGISTERED: Final = "unregistered"

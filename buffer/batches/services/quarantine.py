@@ -6,10 +6,10 @@ from typing import Any
 from django.db import transaction
 
 from buffer.batches.services.transitions import quarantine_items
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE, BatchState
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Trainer
+from runs.lifecycle.models import Trainer
 from web.live.announcements import announce
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from buffer.items.models.items import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
-from buffer.items.services.sample_counts import return_sample
-from buffer.items.services.tallies import COUNTED, MOVED, TABLES, Changes, counted
+from buffer.items.services import COUNTED, MOVED, TABLES, Changes, counted, return_sample
 from buffer.payloads.services.eviction import evict
 from web import database
 from web.sql import filled, statements_of

@@ -19,13 +19,12 @@ from buffer.ingest.services.fragments import decode_push as decode_fragments
 from buffer.ingest.services.groups import RunNotAccepting, accept_groups
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import server_limits
+from buffer.items.queries import admission_remaining, server_limits
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE, FragmentReceipt, GroupsReceipt
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import scoped
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import run_named
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import run_named
 from web.http.bodies import answer
 from web.http.openapi import IDEMPOTENCY_KEY, REF, msgpack_of, problems
 from web.http.views import ApiView

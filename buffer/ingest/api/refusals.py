@@ -12,7 +12,7 @@ from msgspec import Struct
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.idempotency import ClientLeft
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.refused_pushes import RefusedPush, record_refused_push
 from web import outages
 from web.http.views import ApiView

@@ -1,7 +1,7 @@
 """Policy version and staleness of arriving items."""
 
 from buffer.items.rules.states import DropReason
-from runs.lifecycle.rules.versions import PolicyVersion
+from runs.lifecycle.rules import PolicyVersion
 
 
 def version_of(

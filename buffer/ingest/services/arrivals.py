@@ -12,15 +12,15 @@ from msgspec import Struct
 from buffer.ingest.rules.versions import drop_reason, version_of
 from buffer.ingest.rules.waiting import WaitingGroups
 from buffer.ingest.schemas.groups import Group
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
-from buffer.items.services.tallies import COUNTED, Counted, counted
+from buffer.items.services import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_STORED, PayloadLocation
 from rolldeck.group_encoding import to_json, to_msgpack
 from rolldeck.groups import DISTILLATION, IGNORED, JSON, GroupArrays, read
 from rolldeck.ragged import Rows
-from runs.lifecycle.models.runs import OverlongSequences, Run
-from runs.lifecycle.rules.versions import PolicyVersion, version_in_force
+from runs.lifecycle.models import OverlongSequences, Run
+from runs.lifecycle.rules import PolicyVersion, version_in_force
 
 
 class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ a push is stored, so concurrent pushes may exceed a limit by at most their own s
 from django.conf import settings
 
 from buffer.items.rules.states import ItemKind
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.disk_space import check_disk
 from web.rules.errors import Unavailable
 

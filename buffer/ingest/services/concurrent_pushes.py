@@ -18,8 +18,8 @@ from buffer.ingest.services.groups import accept_groups, changes_of, check_accep
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_of
 from buffer.ingest.services.push_storage import PushRows, store_pushes
-from buffer.items.queries.counts import server_limits
-from runs.lifecycle.models.runs import Run
+from buffer.items.queries import server_limits
+from runs.lifecycle.models import Run
 from web.live.announcements import announce
 
 T = TypeVar("T")

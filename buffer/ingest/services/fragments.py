@@ -14,12 +14,11 @@ from buffer.ingest.rules.waiting import WaitingFragment, cut
 from buffer.ingest.schemas.bodies import InvalidPush, decode_envelope, invalid_push
 from buffer.ingest.services import backpressure
 from buffer.ingest.services.groups import RunNotAccepting
-from buffer.items.models.items import FragmentChunk
-from buffer.items.queries.admission import StoredAmounts, admission, stored_amounts
+from buffer.items.models import FragmentChunk
+from buffer.items.queries import StoredAmounts, admission, stored_amounts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
-from buffer.items.services.locks import lock_slots
-from buffer.items.services.tallies import Changes, Counted, counted
+from buffer.items.services import Changes, Counted, counted, lock_slots
 from buffer.payloads.services.contents import (
     MSGPACK_CODEC,
     NOT_STORED,
@@ -31,9 +30,8 @@ from buffer.payloads.services.eviction import evict, keep_within_capacity
 from rolldeck import received_fragments
 from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.replay_config import ReplayConfig, replay_of
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import ACCEPTING
-from runs.lifecycle.rules.versions import PolicyVersion
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import ACCEPTING, PolicyVersion
 from web import database
 from web.live.announcements import announce
 from web.rows import first_row

@@ -14,10 +14,10 @@ from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.push_context import PushContext, push_context_for
 from buffer.ingest.services.push_storage import PushRows, store_pushes
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.tallies import Changes
+from buffer.items.services import Changes
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.rules.lifecycle import ACCEPTING
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.rules import ACCEPTING
 from runs.lifecycle.services.registry import renew_environments_seen
 from web.live.announcements import announce
 from web.rules.errors import Conflict

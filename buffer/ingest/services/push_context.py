@@ -11,8 +11,8 @@ from typing import Any, Final
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services import backpressure
 from buffer.items.rules.states import OPEN, ItemKind
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.registration import SEEN_EVERY
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import SEEN_EVERY
 from web import database
 from web.rows import row_of
 from web.sql import statements_of

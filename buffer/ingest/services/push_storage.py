@@ -13,7 +13,7 @@ from django.db import transaction
 from buffer.ingest.services.arrivals import Arrival, Receipt
 from buffer.ingest.services.idempotency import Claim, claims_params
 from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services.tallies import Changes
+from buffer.items.services import Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents
 from web import database
 from web.sql import statements_of

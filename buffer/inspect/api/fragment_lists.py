@@ -21,7 +21,7 @@ from buffer.inspect.rules.fragment_views import (
     content_of,
     window,
 )
-from buffer.inspect.schemas.fragments import (
+from buffer.inspect.schemas import (
     FragmentDetail,
     FragmentList,
     FragmentRow,
@@ -29,8 +29,8 @@ from buffer.inspect.schemas.fragments import (
 )
 from buffer.payloads.services.contents import PayloadMissing
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.models.runs import PolicyVersion
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.models import PolicyVersion
+from runs.lifecycle.queries import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters

@@ -22,8 +22,8 @@ from buffer.inspect.rules.sequence_views import (
     window,
 )
 from runs.access.api.permissions import Readers
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import readable_run
 from web.http.bodies import InvalidBody, answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters

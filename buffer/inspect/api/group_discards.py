@@ -8,11 +8,11 @@ from drf_spectacular.utils import extend_schema
 from msgspec import Meta, Struct
 from rest_framework.request import Request
 
-from buffer.inspect.schemas.marks import GroupIds
+from buffer.inspect.schemas import GroupIds
 from buffer.inspect.services.discards import discard_groups
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
-from runs.lifecycle.queries.runs import run_named
+from runs.lifecycle.queries import run_named
 from web.http.bodies import answer, read
 from web.http.views import ApiView
 

@@ -10,16 +10,16 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from buffer.ingest.api.pushes import GroupPushView
+from buffer.inspect import schemas
 from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
-from buffer.inspect.schemas import groups as messages
-from buffer.inspect.schemas.marks import MarkVocabulary
-from buffer.items.queries.counts import counts
+from buffer.inspect.schemas import MarkVocabulary
+from buffer.items.queries import counts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.queries import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
@@ -60,7 +60,7 @@ class GroupFacetsView(ApiView):
     @extend_schema(
         operation_id="groups_facets",
         parameters=FILTERS,
-        responses={200: messages.GroupFacets, **problems(503)},
+        responses={200: schemas.GroupFacets, **problems(503)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -73,7 +73,7 @@ class GroupFacetsView(ApiView):
         names = group_provenance.environment_names(found.pk)
         total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, state=ACCEPTED))
         return answer(
-            messages.GroupFacets(
+            schemas.GroupFacets(
                 examined=counted.examined,
                 matching=counted.matching,
                 total=total,
@@ -81,7 +81,7 @@ class GroupFacetsView(ApiView):
                 undigested=group_lists.digest_lag(found.pk),
                 facets={
                     name: [
-                        messages.FacetValue(
+                        schemas.FacetValue(
                             value="none" if value == "-1" else value,
                             label=_label(name, value, names),
                             groups=groups,
@@ -96,16 +96,16 @@ class GroupFacetsView(ApiView):
         )
 
 
-def _marked(words: MarkVocabulary) -> dict[str, list[messages.FacetValue]]:
+def _marked(words: MarkVocabulary) -> dict[str, list[schemas.FacetValue]]:
     """Return the facets of labels and notes; they count the whole run, unfiltered."""
     labels = [
-        messages.FacetValue(
+        schemas.FacetValue(
             value=str(row.label), label=f"{row.label} {row.name}".rstrip(), groups=row.groups
         )
         for row in words.labels
         if row.name or row.groups
     ]
-    noted = messages.FacetValue(value="noted", label="noted", groups=words.noted)
+    noted = schemas.FacetValue(value="noted", label="noted", groups=words.noted)
     return {"label": labels, "mark": [noted] if words.noted else []}
 
 
@@ -138,7 +138,7 @@ class GroupsView(GroupPushView):
             ),
             *page_parameters(default=50, most=PAGE_AT_MOST),
         ],
-        responses={200: messages.GroupList, **problems(503)},
+        responses={200: schemas.GroupList, **problems(503)},
         tags=["groups"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -157,7 +157,7 @@ class GroupsView(GroupPushView):
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
         return answer(
-            messages.GroupList(
+            schemas.GroupList(
                 results=summaries(found.pk, page.rows),
                 next=None if page.next is None else page_request.cursor(page.next),
                 is_partial=page.is_partial,
@@ -180,7 +180,7 @@ class GroupView(ApiView):
 
     @extend_schema(
         operation_id="groups_get",
-        responses={200: messages.GroupDetail},
+        responses={200: schemas.GroupDetail},
         tags=["groups"],
     )
     def get(self, request: Request, run: str, group: int) -> HttpResponse:
@@ -193,12 +193,12 @@ class GroupView(ApiView):
         (summary,) = summaries(found.pk, [row])
         origin = group_provenance.provenance(found, row)
         return answer(
-            messages.GroupDetail(
+            schemas.GroupDetail(
                 group=summary,
                 batch=None if origin.batch is None else _batch(row, origin.batch),
                 version=None
                 if origin.version is None
-                else messages.VersionOfGroup(
+                else schemas.VersionOfGroup(
                     id=origin.version.pk,
                     epoch=origin.version.epoch,
                     step=origin.version.step,
@@ -213,9 +213,9 @@ class GroupView(ApiView):
         )
 
 
-def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
+def _batch(row: GroupRow, batch: Any) -> schemas.BatchOfGroup:
     is_comparable = row.policy_step is not None and row.epoch == batch.epoch
-    return messages.BatchOfGroup(
+    return schemas.BatchOfGroup(
         id=str(batch.pk),
         step=batch.ordinal,
         state=batch.state,
@@ -233,15 +233,15 @@ def _batch(row: GroupRow, batch: Any) -> messages.BatchOfGroup:
     )
 
 
-def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[messages.GroupSummary]:
+def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[schemas.GroupSummary]:
     """Return groups of a run in their API form, with their marks."""
     names = group_provenance.environment_names(run_id) if rows else {}
     group_marks = marks.marks_of([row.id for row in rows])
     return [
-        messages.GroupSummary(
+        schemas.GroupSummary(
             **{
                 name: getattr(row, name)
-                for name in messages.GroupSummary.__struct_fields__
+                for name in schemas.GroupSummary.__struct_fields__
                 if hasattr(row, name)
             }
             | {

@@ -9,16 +9,16 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from buffer.inspect import schemas
 from buffer.inspect.queries.marks import vocabulary
-from buffer.inspect.schemas import marks as messages
 from buffer.inspect.services.marks import mark_groups, name_label
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http.bodies import answer, read
 from web.http.views import ApiView
 
-ANSWERS: Final[dict[Any, Any]] = {200: messages.MarkVocabulary}
+ANSWERS: Final[dict[Any, Any]] = {200: schemas.MarkVocabulary}
 
 
 class MarksView(ApiView):
@@ -38,7 +38,7 @@ class MarksView(ApiView):
 
     @extend_schema(
         operation_id="marks_update",
-        request=messages.MarkGroups,
+        request=schemas.MarkGroups,
         responses=ANSWERS,
         tags=["groups"],
     )
@@ -47,7 +47,7 @@ class MarksView(ApiView):
 
         Labels or annotates up to 200 groups; earlier values are kept in the audit log.
         """
-        body = read(request, messages.MarkGroups)
+        body = read(request, schemas.MarkGroups)
         found = run_named(run)
         fields = {name: getattr(body, name) for name in ("label", "note")}
         mark_groups(
@@ -67,14 +67,14 @@ class LabelView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="labels_update", request=messages.NameLabel, responses=ANSWERS, tags=["groups"]
+        operation_id="labels_update", request=schemas.NameLabel, responses=ANSWERS, tags=["groups"]
     )
     def put(self, request: Request, run: str, label: int) -> HttpResponse:
         """Name a label.
 
         The name applies to this run.
         """
-        body = read(request, messages.NameLabel)
+        body = read(request, schemas.NameLabel)
         found = run_named(run)
         name_label(
             run_id=found.pk,

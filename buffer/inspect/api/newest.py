@@ -8,11 +8,10 @@ from buffer.inspect.api.fragment_lists import summary as of_fragment
 from buffer.inspect.api.group_lists import summaries
 from buffer.inspect.queries import fragment_lists, group_lists
 from buffer.inspect.rules.group_filter import GroupFilter
-from buffer.inspect.schemas.fragments import FragmentSummary
-from buffer.inspect.schemas.groups import GroupSummary
-from buffer.items.queries.admission import kind_of
+from buffer.inspect.schemas import FragmentSummary, GroupSummary
+from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 SHOWN: Final = 5
 

@@ -7,9 +7,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from buffer.inspect.queries.prompts import shared_prompts
-from buffer.inspect.schemas.prompts import PromptList
+from buffer.inspect.schemas import PromptList
 from runs.access.api.permissions import Readers
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.queries import readable_run
 from web.http.bodies import InvalidBody, answer
 from web.http.openapi import listed, problems
 from web.http.views import ApiView

@@ -16,7 +16,7 @@ from buffer.inspect.rules.episode_search import (
     slot_and_number,
 )
 from buffer.inspect.rules.fragment_views import EpisodePart, FragmentUnreadable, episode_parts
-from buffer.inspect.schemas.fragments import FragmentRow
+from buffer.inspect.schemas import FragmentRow
 from buffer.payloads.services.contents import PayloadMissing
 from rolldeck.fleet_wire import EPISODE_SLOT_LENGTH
 

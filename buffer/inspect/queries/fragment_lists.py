@@ -9,7 +9,7 @@ from django.db import connection
 from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.fragment_views import DecodedFragment, reward_sum
 from buffer.inspect.rules.group_filter import GroupFilter
-from buffer.inspect.schemas.fragments import FragmentRow
+from buffer.inspect.schemas import FragmentRow
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 from web.rules.errors import NotFound

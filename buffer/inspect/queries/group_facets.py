@@ -8,7 +8,7 @@ from typing import Final
 from buffer.inspect.queries.group_id_ranges import FLAGS, JOINED, WORKER, list_query
 from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.rules.group_filter import GroupFilter, Sort
-from buffer.inspect.schemas.groups import ScoreBins
+from buffer.inspect.schemas import ScoreBins
 
 COUNTED: Final = 10_000
 """Number of newest groups that facets count."""

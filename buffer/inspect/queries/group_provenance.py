@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.items.models.items import Batch, TrajectoryGroup
-from runs.lifecycle.models.runs import Environment, PolicyVersion, Run
-from runs.lifecycle.rules.versions import NO_POLICY_STEP
+from buffer.items.models import Batch, TrajectoryGroup
+from runs.lifecycle.models import Environment, PolicyVersion, Run
+from runs.lifecycle.rules import NO_POLICY_STEP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,8 @@ from django.db import connection
 
 from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.rules.marks import LABELS
-from buffer.inspect.schemas.groups import MarkOfGroup
-from buffer.inspect.schemas.marks import LabelRow, MarkVocabulary
-from runs.access.queries.audit import token_names
+from buffer.inspect.schemas import LabelRow, MarkOfGroup, MarkVocabulary
+from runs.access.queries import token_names
 
 COUNTED: Final = 10_000
 """Maximum number of marked groups of a run that are counted, newest first."""

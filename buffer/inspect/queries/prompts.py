@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from buffer.inspect.queries.group_lists import bounded_cursor
-from buffer.inspect.schemas.prompts import PromptInRun, PromptRow
+from buffer.inspect.schemas import PromptInRun, PromptRow
 from web.rules.amounts import finite_or_none
 
 ROWS_EXAMINED: Final = 1000

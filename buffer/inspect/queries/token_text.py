@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 Pieces = Callable[[Sequence[int]], list[str]]
 """Returns the text of each token in a sequence; empty if a later token completes the character."""

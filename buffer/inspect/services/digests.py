@@ -20,7 +20,7 @@ from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest, run_t
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import readable_contents
 from rolldeck.groups import InvalidGroup, read
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 
 PASS_SECONDS: Final = 0.4
 """Time of one pass; passes run every two seconds and leave the rest to training."""

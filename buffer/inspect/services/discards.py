@@ -8,9 +8,9 @@ from django.db import transaction
 
 from buffer.batches.services.transitions import drop_groups
 from buffer.inspect.services.marks import groups_of_run
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
-from buffer.items.services.locks import lock_run
+from buffer.items.services import lock_run
 from runs.events.services import record_event
 from web.live.announcements import announce
 

@@ -14,7 +14,7 @@ from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.rules.marks import Mark
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from runs.events.services import record_event
 
 NAMED_AT_MOST: Final = 20

@@ -9,7 +9,7 @@ from django.utils import timezone
 from buffer.archive.queries.parquet import ArchiveUnavailable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.export import ExportReport, export_run
-from runs.lifecycle.queries.runs import RunNotFound, run_named
+from runs.lifecycle.queries import RunNotFound, run_named
 
 
 class Command(BaseCommand):

@@ -18,7 +18,7 @@ from django.conf import settings
 from isal.isal_zlib import crc32  # 13 times as fast as zlib's
 
 from buffer.items.rules.states import ItemKind
-from buffer.items.services.tallies import TABLES
+from buffer.items.services import TABLES
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
 from web.database import cursor

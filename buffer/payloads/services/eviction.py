@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.items.models.items import FragmentChunk
-from buffer.items.queries.counts import queued_fragments
+from buffer.items.models import FragmentChunk
+from buffer.items.queries import queued_fragments
 from buffer.items.rules.states import DropReason, ItemState
-from buffer.items.services.locks import lock_run
-from buffer.items.services.tallies import Changes, counted
+from buffer.items.services import Changes, counted, lock_run
 from runs.config.rules.replay_config import ReplayConfig, replay_of
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")

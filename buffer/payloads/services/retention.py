@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, QuerySet, Sum
 
-from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import OPEN, ItemKind
 from buffer.payloads.models import Segment
 from buffer.payloads.rules import RetentionLimits, due, is_worth_moving

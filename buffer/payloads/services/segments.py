@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Sum
 
-from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.payloads.models import Segment
 from buffer.payloads.rules import SegmentInfo, is_full, is_settled
 from buffer.payloads.services.partitions import clear_current_segment, make_partition, open_segment

@@ -18,7 +18,7 @@ import psycopg
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
-from buffer.items.queries.ledgers import ledger_problems
+from buffer.items.queries import ledger_problems
 from buffer.payloads.services import objects
 from config.backups import files, manifest, programs, renumbering
 from config.backups.create import DUMP
@@ -26,7 +26,7 @@ from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
 from config.own_folders import bind_folders
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 ACTOR: Final = "manage.py restore_backup"
 _OTHERS: Final = """

@@ -14,11 +14,11 @@ from rest_framework.request import Request
 
 from buffer.capture.models import CaptureSession
 from buffer.payloads.models import Segment
-from rollouts.control.models.fleets import Recording
+from rollouts.control.models import Recording
 from runs.access.api.permissions import Readers
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion
-from runs.weights.services.weights import KEPT_FILES
+from runs.lifecycle.models import PolicyVersion
+from runs.weights.services import KEPT_FILES
 from web.http.bodies import answer
 from web.http.views import ApiView
 from web.rules.pages import Page

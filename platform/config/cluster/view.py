@@ -8,9 +8,9 @@ from rest_framework.request import Request
 from config.cluster.messages import Cluster, ServerInfo
 from config.cluster.status import cluster_status
 from config.versions import own_version
+from runs.access import rules
 from runs.access.api.identity import caller_of, person_of
 from runs.access.api.permissions import Known, Readers
-from runs.access.rules import rights
 from web.http.bodies import answer
 from web.http.views import ApiView
 
@@ -34,7 +34,7 @@ class ClusterView(ApiView):
         Each part is probed for at most one second; a part that does not answer is reported
         as unreachable.
         """
-        return answer(cluster_status(is_admin=rights.may_administer(caller_of(request))))
+        return answer(cluster_status(is_admin=rules.may_administer(caller_of(request))))
 
 
 class ServerView(ApiView):

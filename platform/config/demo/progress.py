@@ -10,7 +10,7 @@ from rollouts.control.queries.fleets import fleet_state
 from rollouts.curriculum.queries.lessons import lesson_changes, lessons
 from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
 from rollouts.episodes.queries import episodes
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.amounts import percent
 from web.rules.pages import PageRequest
 

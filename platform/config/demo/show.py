@@ -36,8 +36,8 @@ from config.embedded.folders import Folders
 from config.embedded.services import Services, manage_command
 from runs.access.services.logins import make_login_link
 from runs.access.services.tokens import create_token
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from runs.lifecycle.services.lifecycle import change_status, create
 
 USER_NAME: Final = "demo"

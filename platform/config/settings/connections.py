@@ -10,7 +10,7 @@ from django.core.validators import validate_email
 from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
-from runs.alerts.rules.webhooks import InvalidWebhook, check_url
+from runs.alerts.rules import InvalidWebhook, check_url
 from runs.config.rules import inference_servers as described_servers
 from runs.config.rules import tool_servers as described_tools
 

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rollouts.control.queries.attempts import attempts
 from rollouts.control.schemas.attempts import Attempts
 from runs.access.api.permissions import Readers
-from runs.lifecycle.queries.runs import readable_run
+from runs.lifecycle.queries import readable_run
 from web.http import bodies
 from web.http.openapi import between
 from web.http.paging import page_of, page_parameters

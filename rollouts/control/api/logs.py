@@ -17,7 +17,7 @@ from rollouts.control.schemas.fleets import FleetLog
 from rollouts.control.services.logs import answer_log, request_log
 from rollouts.fleet.process.log_text import LINES_AT_MOST
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import between
 from web.http.views import ApiView

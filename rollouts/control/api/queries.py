@@ -5,7 +5,7 @@ from typing import Final
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from rollouts.control.rules.pages import ROWS_AT_MOST
+from rollouts.control.rules import ROWS_AT_MOST
 from web.http import bodies
 from web.http.openapi import between
 from web.http.paging import page_of, page_parameters

@@ -18,7 +18,7 @@ from rollouts.control.schemas.fleets import RecordingRequest, RecordingRow, Reco
 from rollouts.control.services.recordings import request_recordings, update_recording
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers, scoped
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http import bodies, byte_ranges
 from web.http.openapi import msgpack_of, problems
 from web.http.paging import page_of, page_parameters

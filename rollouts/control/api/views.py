@@ -15,7 +15,7 @@ from rollouts.control.schemas.fleets import FleetState
 from rollouts.control.services.machine_samples import record_machine_samples
 from rollouts.control.services.reports import accept_report
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.views import ApiView

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rollouts.control.queries.weight_syncs import SYNCS_AT_MOST, deliveries
 from rollouts.control.schemas.weight_syncs import WeightSyncs
 from runs.access.api.permissions import Readers
-from runs.lifecycle.queries.runs import readable_run_id
+from runs.lifecycle.queries import readable_run_id
 from web.http import bodies
 from web.http.openapi import between
 from web.http.paging import page_of, page_parameters

@@ -21,7 +21,7 @@ from rollouts.control.services.worker_restarts import restart_worker
 from rollouts.control.services.worker_stacks import request_stacks
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
-from runs.lifecycle.queries.runs import readable_run, run_named
+from runs.lifecycle.queries import readable_run, run_named
 from web.http import bodies
 from web.http.openapi import problems
 from web.http.views import ApiView

@@ -1,7 +1,6 @@
 """Queries for the incarnations of a fleet's workers."""
 
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker, WorkerAttempt
 from rollouts.control.schemas.attempts import AttemptRow
 
 _LIVE = ("node", "pid", "env_steps", "fragments_sent")

@@ -7,13 +7,12 @@ from typing import Any, Final
 from django.db.models import Sum
 
 from buffer.batches.queries.queues import is_drained
-from buffer.items.queries.admission import admission_remaining
+from buffer.items.queries import admission_remaining
 from rolldeck.wire import FleetControl
-from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker, LogRequest
+from rollouts.control import rules
+from rollouts.control.models import EnvSlot, Fleet, FleetWorker, LogRequest
 from rollouts.control.queries import machines, pending_commands
-from rollouts.control.rules import control
-from rollouts.control.rules.last_reports import UNKNOWN_AFTER, LastReports
-from rollouts.control.rules.reconcile import Action, FleetView, decide, desired_of
+from rollouts.control.rules import UNKNOWN_AFTER, Action, FleetView, LastReports, decide, desired_of
 from rollouts.control.schemas.fleets import (
     FleetLog,
     FleetState,
@@ -21,9 +20,9 @@ from rollouts.control.schemas.fleets import (
     SlotState,
     WorkerState,
 )
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import ACTIVE, RunStatus
 from runs.weights import queries as weights_commands
 
 HEARTBEATS_AT_MOST: Final = 200
@@ -67,7 +66,7 @@ def control_of(run_id: int) -> FleetControl:
     request_ids += [restart.incarnation for restart in restarts]
     request_ids += [f"cordon {cordon.worker}" for cordon in cordons]
     request_ids += [f"machine {machine.node}" for machine in closed]
-    fingerprint = control.fingerprint(**orders, operator_requests=request_ids)
+    fingerprint = rules.fingerprint(**orders, operator_requests=request_ids)
     return FleetControl(
         fingerprint=fingerprint,
         log_requests=logs,

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from rollouts.control.models.machines import MachineSample
+from rollouts.control.models import MachineSample
 from rollouts.control.queries.machines import nodes_seen
 from rollouts.control.schemas.machines import MachineHistory, MachinePoint
 from web import database

@@ -5,8 +5,7 @@ from typing import Any
 from django.db.models import Q
 
 from rolldeck.operator_requests import MachineCommand
-from rollouts.control.models.fleets import Fleet, FleetWorker
-from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models import Fleet, FleetWorker, MachineCordon
 from rollouts.control.queries.page_cursor import ABSENT
 from rollouts.control.schemas.machines import MachineCordonRow
 from runs.deployment.models import ProcessHeartbeat

@@ -4,7 +4,7 @@ from typing import Final
 
 from django.db.models import Count
 
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 
 ABSENT: Final = ("stopped", "failed", "respawning")
 """States of workers without a node."""

@@ -7,7 +7,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from rolldeck import operator_requests
-from rollouts.control.models.fleets import FleetWorker, LogRequest, Recording
+from rollouts.control.models import FleetWorker, LogRequest, Recording
 
 LOG_REQUEST_LIFETIME: Final = timedelta(seconds=15)
 """Age at which a request for a log or stacks is abandoned."""

@@ -8,7 +8,7 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db.models import Q
 
-from rollouts.control.models.fleets import Recording
+from rollouts.control.models import Recording
 from rollouts.control.schemas.fleets import RecordingRow
 from web.rules.errors import NotFound
 

@@ -4,10 +4,10 @@ from typing import Final
 
 from django.db.models import Count, Max, Q
 
-from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.models import WeightsDelivery
 from rollouts.control.schemas.weight_syncs import WeightsProgress, WeightSyncRow
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import policy_versions
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import policy_versions
 from runs.weights.queries import acting_step, newest_command
 
 SYNCS_AT_MOST: Final = 5000

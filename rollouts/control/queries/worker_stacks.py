@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from rollouts.control.models.fleets import LogRequest
+from rollouts.control.models import LogRequest
 from rollouts.control.queries.pending_commands import LOG_REQUEST_LIFETIME
 from rollouts.control.schemas.workers import WorkerStacks
 

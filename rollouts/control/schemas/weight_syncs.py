@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from runs.lifecycle.schemas.runs import PolicyVersionRow
+from runs.lifecycle.schemas import PolicyVersionRow
 from web.rules.pages import Page
 
 

@@ -9,8 +9,7 @@ from django.db.models import F, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from rolldeck.wire import WorkerEnding, WorkerReport
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models import Fleet, FleetWorker, WorkerAttempt
 
 ATTEMPTS_KEPT: Final = 1000
 """Number of ended attempts kept per fleet, newest first."""

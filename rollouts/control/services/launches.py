@@ -6,18 +6,17 @@ from typing import Any
 
 from django.db import transaction
 
-from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
+from rollouts.control import rules as control_rules
+from rollouts.control.models import EnvSlot, Fleet, FleetWorker
 from rollouts.control.queries.machines import closed_nodes
-from rollouts.control.rules import launch as rules
-from rollouts.control.rules.launch import LaunchRequest
-from rollouts.control.rules.reconcile import BUDGET_WINDOW
+from rollouts.control.rules import BUDGET_WINDOW, LaunchRequest
 from rollouts.control.services import attempts
 from runs.access.models import ApiToken, TokenIssuer
 from runs.access.services.tokens import create_token
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import weights_directory
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import weights_directory
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import move
 from web.live.announcements import announce
 
@@ -67,7 +66,7 @@ def begin_launch(
         config=_config_now(run),
         platform_url=platform_url,
         token=token,
-        run_key=rules.run_key(run=run.name, created_at=run.created_at),
+        run_key=control_rules.run_key(run=run.name, created_at=run.created_at),
         weights_directory=weights_directory(run),
         closed_nodes=closed_nodes(),
     )
@@ -140,7 +139,7 @@ def _config_now(run: Run) -> dict[str, Any]:
 def _assign_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:
     fleet.attempt += 1
     fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
-    fleet.actor_name = rules.actor_name(run=run_name, attempt=fleet.attempt)
+    fleet.actor_name = control_rules.actor_name(run=run_name, attempt=fleet.attempt)
     fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
     recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
     fleet.recent_launches_at = [*recent, now]

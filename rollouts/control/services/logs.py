@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from rolldeck.operator_requests import LogLines
-from rollouts.control.models.fleets import FleetWorker, LogRequest
+from rollouts.control.models import FleetWorker, LogRequest
 from rollouts.fleet.process import log_text
 from web.live.announcements import announce
 from web.rules.errors import NotFound

@@ -6,8 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
-from rollouts.control.models.fleets import Fleet
-from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models import Fleet, MachineCordon
 from rollouts.control.queries.machines import nodes_seen
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live.announcements import NO_RUN, announce

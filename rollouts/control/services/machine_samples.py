@@ -8,9 +8,9 @@ import msgspec
 from django.db import transaction
 
 from rolldeck.wire import WorkerReport
-from rollouts.control.models.machines import MachineSample
+from rollouts.control.models import MachineSample
 from rollouts.control.queries.machines import nodes_seen
-from rollouts.control.rules.resources import is_valid_machine
+from rollouts.control.rules import is_valid_machine
 
 KEPT_FOR: Final = timedelta(days=7)
 

@@ -5,12 +5,12 @@ from datetime import datetime
 
 from django.db import transaction
 
-from rollouts.control.models.fleets import Fleet
-from rollouts.control.rules.launch import run_of
+from rollouts.control.models import Fleet
+from rollouts.control.rules import run_of
 from rollouts.control.services.launches import ACTOR
 from rollouts.control.services.ray_cluster import Cluster
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.live.announcements import announce
 
 logger = logging.getLogger(__name__)

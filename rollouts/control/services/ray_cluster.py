@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
-from rollouts.control.rules.launch import MANAGER_PREFIX, LaunchRequest
-from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.rules import MANAGER_PREFIX, ActorState, LaunchRequest
 from rollouts.control.services.gc_pause import no_collection
 from rollouts.fleet.process import child_environment
 

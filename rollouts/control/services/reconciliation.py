@@ -15,14 +15,14 @@ from django.db import connection, transaction
 
 from buffer.batches.services.expiry import drop_open
 from buffer.items.rules.states import DropReason
-from rollouts.control.models.fleets import Fleet
+from rollouts.control.models import Fleet
 from rollouts.control.queries.fleets import fleet_view
 from rollouts.control.queries.machines import why_no_machine
-from rollouts.control.rules.reconcile import Action, Decision, after_check, decide
+from rollouts.control.rules import Action, Decision, after_check, decide
 from rollouts.control.services import launches
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, LaunchRefused
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import move
 
 logger = logging.getLogger(__name__)

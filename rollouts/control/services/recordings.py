@@ -11,12 +11,12 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from rolldeck.operator_requests import RecordingUpdate
-from rollouts.control.models.fleets import Recording
+from rollouts.control.models import Recording
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.fleet.process import log_text
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from web.disk_space import DiskFull, check_disk
 from web.live.announcements import announce
 from web.rules.errors import InvalidField, NotFound, TooManyRequests

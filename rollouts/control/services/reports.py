@@ -8,11 +8,9 @@ import msgspec
 from django.db import transaction
 
 from rolldeck import wire
-from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, Fleet, FleetWorker
-from rollouts.control.rules import info_totals
-from rollouts.control.rules.resources import valid_usage
-from rollouts.control.rules.returns import mean, recent_returns_of
-from rollouts.control.rules.weight_syncs import Steps
+from rollouts.control import rules as control_rules
+from rollouts.control.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker
+from rollouts.control.rules import Steps, mean, recent_returns_of, valid_usage
 from rollouts.control.services import attempts
 from rollouts.control.services.many_rows import store_rows
 from rollouts.control.services.weight_syncs import record_weight_syncs
@@ -20,8 +18,8 @@ from rollouts.fleet.manager import reports as rules
 from rollouts.fleet.process import log_text
 from rollouts.fleet.spool.refusals import KIND as FRAGMENT_REFUSED
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import move
 from runs.lifecycle.services.refused_pushes import RefusedPush, count_for_runs
 from web.live.announcements import announce
@@ -166,13 +164,13 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
 
 def _store_info(fleet: Fleet, window: wire.InfoWindow, *, now: datetime) -> None:
     """Add values of `info` to the run's sums, and record an event per new problem."""
-    added = info_totals.added(fleet.info_totals, window)
+    added = control_rules.added(fleet.info_totals, window)
     fleet.info_totals = added.totals
     for drops in added.first_drops:
         record_event(
             run_id=fleet.run_id,
             kind="info_values_dropped",
-            message=info_totals.message_of(drops),
+            message=control_rules.message_of(drops),
             actor="fleet",
             level="warning",
             details={"problem": drops.problem, "example": drops.example},

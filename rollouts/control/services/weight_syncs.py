@@ -9,9 +9,9 @@ import msgspec
 from django.db import connection
 
 from rolldeck import wire
-from rollouts.control.models.fleets import Fleet
-from rollouts.control.rules.weight_syncs import NONE_STEP, Stage, Steps, advances
-from runs.lifecycle.models.runs import Run
+from rollouts.control.models import Fleet
+from rollouts.control.rules import NONE_STEP, Stage, Steps, advances
+from runs.lifecycle.models import Run
 from web.live.announcements import announce
 
 KEPT_STEPS: Final = 200

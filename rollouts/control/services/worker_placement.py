@@ -5,8 +5,8 @@ from typing import Final
 
 from django.db.models import QuerySet
 
-from rollouts.control.models.fleets import FleetWorker
-from runs.lifecycle.rules.lifecycle import RunStatus
+from rollouts.control.models import FleetWorker
+from runs.lifecycle.rules import RunStatus
 from web.rules.errors import Conflict, NotFound
 
 WITH_FLEET: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db import transaction
 
-from rollouts.control.models.fleets import LogRequest
+from rollouts.control.models import LogRequest
 from rollouts.control.schemas.workers import RequestStacks
 from rollouts.control.services.logs import SHARED_FOR
 from rollouts.control.services.worker_placement import placed_worker

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.queries.lesson_checks import check_dataset, check_partner
-from rollouts.curriculum.rules.configured import (
+from rollouts.curriculum.rules import (
     STRATEGIES,
     check_curriculum,
     lessons_of,
@@ -27,7 +27,7 @@ from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, errors_of
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.errors import Conflict
 
 

@@ -20,7 +20,7 @@ from rollouts.tasks.rules.dataset_config import (
 from rollouts.tasks.rules.task_specs import InvalidTask
 from runs.config.rules import extensions
 from runs.config.rules.run_config import InvalidRunConfig
-from runs.config.services.run_configs import registered_extensions
+from runs.config.services import registered_extensions
 
 
 def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:

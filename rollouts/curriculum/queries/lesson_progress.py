@@ -16,7 +16,7 @@ from rollouts.curriculum.schemas import (
 )
 from rollouts.lessons.rules.evaluation import Interval
 from rollouts.lessons.rules.student import wilson
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.pages import PageRequest
 
 OUTCOMES_READ: Final = 100_000

@@ -7,7 +7,7 @@ import msgspec
 from django.db.models import Q, QuerySet
 
 from rolldeck.lessons import Sample
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import (
     OPEN_EVALUATIONS,
     STOPPED,
@@ -22,7 +22,7 @@ from rollouts.curriculum.queries.curricula import (
     curriculum_of,
     first_rows,
 )
-from rollouts.curriculum.rules.steering import reweighted
+from rollouts.curriculum.rules import reweighted
 from rollouts.curriculum.schemas import (
     CurriculumSummary,
     EvaluationRow,

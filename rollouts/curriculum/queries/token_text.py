@@ -1,11 +1,11 @@
 """Decoding of the tokens of language runs."""
 
-from rollouts.control.rules.token_pieces import Pieces, byte_pieces, character_pieces
+from rollouts.control.rules import Pieces, byte_pieces, character_pieces
 from rollouts.curriculum.queries.curricula import NoCurriculum, curriculum_of
 from rollouts.lessons.rules.lessons import InvalidCurriculum
 from rollouts.tasks.rules.task_specs import InvalidTask, alphabet_of, make_task
 from runs.config.rules.language_config import LanguageConfig
-from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.models import Run, RunKind
 
 
 def token_pieces(run: Run) -> Pieces | None:

@@ -18,9 +18,8 @@ from rollouts.lessons.rules.evaluation import figures_of, is_due, is_in_round
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from rollouts.lessons.rules.lessons import LessonStatus
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.rules.versions import NO_POLICY_STEP
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import NO_POLICY_STEP, RunStatus
 from web.live.announcements import announce
 from web.rules.errors import Conflict, NotFound
 

@@ -9,13 +9,12 @@ from django.db.models import Q
 
 from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
-from rollouts.curriculum.rules.packing import pack, unpack
-from rollouts.curriculum.rules.steering import decide
+from rollouts.curriculum.rules import decide, pack, unpack
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.rules.errors import NotFound
 
 ACTOR: Final = "curriculum"

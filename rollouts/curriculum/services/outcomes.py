@@ -33,7 +33,7 @@ from rollouts.lessons.rules.performance import Counts, Outcome, Progress
 from rollouts.lessons.rules.strategy import Change
 from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figures
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web.live.announcements import announce
 from web.rules.errors import InvalidField
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
 from rollouts.curriculum.queries.lessons import requesting_workers
@@ -24,8 +24,8 @@ from rollouts.curriculum.services.lessons import (
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import TERMINAL
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
 from web.rules.errors import Conflict

@@ -9,7 +9,7 @@ from django.db.models import F
 from rolldeck.lessons import RolloutTask, TaskRequest
 from rollouts.curriculum.models import Curriculum, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.rules.steering import reweighted
+from rollouts.curriculum.rules import reweighted
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
 from rollouts.curriculum.services.lessons import ACTOR, begin
 from rollouts.curriculum.services.steering import record_task_request
@@ -18,9 +18,8 @@ from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, draw, draw_probabilities
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.rules.versions import NO_POLICY_STEP
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import NO_POLICY_STEP, RunStatus
 from runs.lifecycle.services.lifecycle import end_run
 from web.live.announcements import announce
 

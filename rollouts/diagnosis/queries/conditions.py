@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count
 
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from buffer.items.rules.states import BatchState, ItemKind
 from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
@@ -16,8 +16,8 @@ from rollouts.diagnosis.rules.diagnosis import Kind
 from rollouts.lessons.rules.evaluation import has_stalled
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.performance import Counts
-from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
-from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
+from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Severity
+from runs.lifecycle.rules import ACTIVE, RunStatus
 from web.disk_space import free_disk_bytes
 
 # `jobs_down` concerns the server; it is also evaluated by the web processes.

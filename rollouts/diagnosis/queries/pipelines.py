@@ -13,13 +13,11 @@ from buffer.batches.queries.queues import queue_depth
 from buffer.batches.queries.rates import Rates, rates_of
 from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
 from buffer.inspect.queries.gradients import groups_without_gradient
-from buffer.items.queries.arrival_drops import arrival_drops
+from buffer.items.queries import arrival_drops
 from rolldeck.wire import StageTiming
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import EnvSlot, Fleet, FleetWorker
-from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.models import EnvSlot, Fleet, FleetWorker, WeightsDelivery, WorkerAttempt
 from rollouts.control.queries.fleets import last_reports
-from rollouts.control.rules.last_reports import UNKNOWN_AFTER, LastReports
+from rollouts.control.rules import UNKNOWN_AFTER, LastReports
 from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.rules import flow
@@ -37,10 +35,8 @@ from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries.refused_pushes import refused_environments
 from runs.deployment.queries import jobs_health
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, PolicyVersion, Run, Trainer
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.rules.registration import SILENT_AFTER
-from runs.lifecycle.rules.versions import NO_POLICY_STEP
+from runs.lifecycle.models import Environment, PolicyVersion, Run, Trainer
+from runs.lifecycle.rules import NO_POLICY_STEP, SILENT_AFTER, RunStatus
 from runs.lifecycle.services.waiting_environments import waiting_environments
 from runs.weights.queries import acting_step, newest_command
 from web.rules.amounts import duration, percent

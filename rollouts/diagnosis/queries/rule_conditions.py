@@ -11,11 +11,10 @@ from rollouts.diagnosis.rules.breaches import breach_start
 from rollouts.metrics.models import MetricChunk, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_samples
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series
-from rollouts.metrics.rules.series import condensed, written
-from runs.alerts.models.alert_rules import AlertRule
+from rollouts.metrics.rules import condensed, written
+from runs.alerts.models import AlertRule
 from runs.alerts.queries.alert_rules import enabled_rules, watched_runs
-from runs.alerts.rules.alert_rules import Limit
-from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, Severity
+from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Limit, Severity
 
 RUNS_AT_MOST: Final = 1_000
 """Maximum number of runs, the newest, in which one rule is evaluated."""

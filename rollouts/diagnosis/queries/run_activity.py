@@ -7,11 +7,11 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Case, F, FloatField, Func, OuterRef, Q, Subquery, When
 
-from rollouts.control.models.fleets import Fleet
-from rollouts.control.rules.last_reports import LastReports
+from rollouts.control.models import Fleet
+from rollouts.control.rules import LastReports
 from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.services.metrics import OWN_PREFIX
-from runs.lifecycle.models.runs import RunKind
+from runs.lifecycle.models import RunKind
 
 RECENT_RETURNS: Final = 20
 POINTS: Final = 40

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.metrics.rules.series import Blocks
-from runs.alerts.rules.alert_rules import Comparator, Limit
+from rollouts.metrics.rules import Blocks
+from runs.alerts.rules import Comparator, Limit
 
 MICROS: Final = 1_000_000
 

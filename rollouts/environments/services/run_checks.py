@@ -22,8 +22,8 @@ from runs.config.rules import extensions, run_config
 from runs.config.rules.language_config import LessonConfig
 from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
-from runs.config.services.run_configs import UnknownPreset, configured
-from runs.lifecycle.models.runs import Run
+from runs.config.services import UnknownPreset, configured
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.launch_values import launch_values
 from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
 from runs.projects.rules import ProjectArchived, UnknownProject

@@ -39,9 +39,9 @@ from rollouts.metrics.services.charts import (
 )
 from runs.access.api.identity import caller_of, identity_of
 from runs.access.api.permissions import LayoutEditors, Operators, Readers, scoped
-from runs.access.queries.audit import token_names
-from runs.access.rules.rights import OPERATE, may_operate
-from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_id_named, run_named
+from runs.access.queries import token_names
+from runs.access.rules import OPERATE, may_operate
+from runs.lifecycle.queries import readable_run, readable_run_id, run_id_named, run_named
 from web.http.bodies import InvalidBody, answer, read, reason_in
 from web.http.openapi import REASON, problems
 from web.http.views import ApiView

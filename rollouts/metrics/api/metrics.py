@@ -21,7 +21,7 @@ from rollouts.metrics.queries.metrics import (
     samples_of,
 )
 from rollouts.metrics.queries.series import AXES, TIMES, SeriesRange
-from rollouts.metrics.rules.series import X_AT_MOST
+from rollouts.metrics.rules import X_AT_MOST
 from rollouts.metrics.schemas import (
     MetricContext,
     MetricKeys,
@@ -34,7 +34,7 @@ from rollouts.metrics.schemas import (
 from rollouts.metrics.schemas import MetricsReceipt as Receipt
 from rollouts.metrics.services.metrics import record_metrics
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.queries.runs import readable_run, readable_run_id, run_named
+from runs.lifecycle.queries import readable_run, readable_run_id, run_named
 from web.http import bodies
 from web.http.openapi import IDEMPOTENCY_KEY, between, listed, problems
 from web.http.paging import page_of, page_parameters

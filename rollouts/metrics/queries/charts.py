@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from rollouts.metrics.models import Annotation, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.rules.charts import COMPARISON, LAYOUT
+from rollouts.metrics.rules import COMPARISON, LAYOUT
 from rollouts.metrics.schemas import (
     AnnotationRow,
     Annotations,
@@ -22,9 +22,9 @@ from rollouts.metrics.schemas import (
     MetricLayouts,
     MetricView,
 )
-from runs.access.queries.audit import shown_name, token_names
+from runs.access.queries import shown_name, token_names
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.saved.models import SavedObject, SavedObjectQuerySet
 from web import database
 from web.rules.errors import NotFound

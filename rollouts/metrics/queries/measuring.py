@@ -9,14 +9,14 @@ from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, S
 from django.db.models.functions import Cast
 
 from buffer.batches.queries.flows import RunCounts, run_counts
-from rollouts.control.models.fleets import EpisodeWindow, FleetWorker
-from rollouts.control.rules.last_reports import UNKNOWN_AFTER
+from rollouts.control.models import EpisodeWindow, FleetWorker
+from rollouts.control.rules import UNKNOWN_AFTER
 from rollouts.fleet.process import spans
 from rollouts.metrics.models import MeasureCursor, MetricSeries
 from rollouts.metrics.queries.metrics import Sample, newest_samples
-from rollouts.metrics.rules.measures import WORKERS_LISTED
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import ACTIVE
+from rollouts.metrics.rules import WORKERS_LISTED
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import ACTIVE
 from web import database
 
 WINDOWS_AT_MOST: Final = 2_000

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from buffer.batches.queries.batches import nearby_batches
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import SeriesRange, in_stored_units
 from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from web import database
 
 _CHUNKS_LOOKED_AT: Final = 8

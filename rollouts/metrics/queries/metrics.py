@@ -9,7 +9,7 @@ from django.db.models import F, Max
 from numpy.typing import NDArray
 
 from rollouts.metrics.models import MetricSample, MetricSeries
-from rollouts.metrics.rules.series import CHUNK_SAMPLES, written
+from rollouts.metrics.rules import CHUNK_SAMPLES, written
 from rollouts.metrics.schemas import (
     MetricChanges,
     MetricKey,

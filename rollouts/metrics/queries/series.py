@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 
 from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.rules.series import (
+from rollouts.metrics.rules import (
     BLOCK,
     BLOCK_SAMPLES,
     X_AT_MOST,
@@ -18,7 +18,7 @@ from rollouts.metrics.rules.series import (
     condensed,
 )
 from rollouts.metrics.schemas import MetricLine
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web import database
 
 AXES: Final = ("step", "time", "elapsed", "amount")

@@ -8,11 +8,11 @@ from django.db import transaction
 
 from rollouts.metrics.models import Annotation
 from rollouts.metrics.queries.charts import AnnotationNotFound, axis_positions, layouts_for
-from rollouts.metrics.rules.charts import COMPARISON, LAYOUT
+from rollouts.metrics.rules import COMPARISON, LAYOUT
 from rollouts.metrics.schemas import ComparisonView, NewAnnotation, SaveComparison, SetMetricLayout
 from runs.events.services import ACTOR_LENGTH, record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound, readable_run_id
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound, readable_run_id
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, checked_name

@@ -30,7 +30,7 @@ from buffer.batches.queries.flows import (
 )
 from buffer.batches.queries.queues import pause_rule
 from buffer.batches.queries.trainer_pace import trainer_wait_share
-from rollouts.control.rules.info_totals import info_figures
+from rollouts.control.rules import info_figures
 from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.queries.measuring import (
     EpisodeFlow,
@@ -46,7 +46,7 @@ from rollouts.metrics.queries.measuring import (
     runs_with_fleets,
 )
 from rollouts.metrics.queries.metrics import Sample
-from rollouts.metrics.rules.measures import WORKERS, at_rank, began_at, resource_values
+from rollouts.metrics.rules import WORKERS, at_rank, began_at, resource_values
 from rollouts.metrics.services.metrics import (
     OWN_PREFIX,
     Figure,
@@ -54,8 +54,8 @@ from rollouts.metrics.services.metrics import (
     advance_amount,
     store_figures,
 )
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.versions import version_in_force
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import version_in_force
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from django.db import transaction
 from django.db.models import Count
 
 from buffer.batches.queries.batches import served_tokens_after
-from rollouts.control.models.fleets import Fleet
+from rollouts.control.models import Fleet
 from rollouts.metrics.models import MetricChunk, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.queries.metrics import datetime_of
-from rollouts.metrics.rules.series import CHUNK_SAMPLES, summarised
+from rollouts.metrics.rules import CHUNK_SAMPLES, summarised
 from rollouts.metrics.schemas import MetricsPush
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from web import database
 from web.live.announcements import announce
 from web.rules.errors import InvalidField

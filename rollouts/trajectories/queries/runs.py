@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rollouts.trajectories.rules import RUNS_AT_MOST, InvalidSearch, TrajectoryKind
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.queries.runs import readable_run
-from runs.search.queries.run_filters import filtered
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.queries import readable_run
+from runs.search.queries import filtered
 from runs.search.rules import InvalidFilter
 
 

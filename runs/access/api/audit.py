@@ -9,9 +9,9 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from runs.access import queries
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Known, Readers
-from runs.access.queries import audit as watching
 from runs.access.schemas import AuditList, BrowserRow, SessionRow
 from runs.access.services import sessions
 from web.http.bodies import InvalidBody, answer, reason_in, whole_number
@@ -31,7 +31,7 @@ class AuditView(ApiView):
 
     @extend_schema(
         operation_id="audit_list",
-        parameters=[*AUDIT_FILTERS, *page_parameters(default=100, most=watching.AUDIT_AT_MOST)],
+        parameters=[*AUDIT_FILTERS, *page_parameters(default=100, most=queries.AUDIT_AT_MOST)],
         responses={200: AuditList},
         tags=["audit"],
     )
@@ -40,8 +40,8 @@ class AuditView(ApiView):
 
         Events of runs and of the server, newest first.
         """
-        page = page_of(request, int, default=100, most=watching.AUDIT_AT_MOST)
-        found = watching.audit(filters=_filters(request), before=page.after, limit=page.limit + 1)
+        page = page_of(request, int, default=100, most=queries.AUDIT_AT_MOST)
+        found = queries.audit(filters=_filters(request), before=page.after, limit=page.limit + 1)
         rows, cursor = page.cut(found, lambda row: row.id)
         return answer(AuditList(results=rows, next=cursor))
 
@@ -65,10 +65,10 @@ class AuditCsvView(ApiView):
     )
     def get(self, request: Request) -> HttpResponse:
         """Export audit events as CSV."""
-        most = watching.AUDIT_AT_MOST
+        most = queries.AUDIT_AT_MOST
         limit = whole_number(request, "limit", default=most, at_least=1, at_most=most)
         before = whole_number(request, "before", default=None, at_least=1, at_most=(1 << 63) - 1)
-        rows = watching.audit(filters=_filters(request), before=before, limit=limit or most)
+        rows = queries.audit(filters=_filters(request), before=before, limit=limit or most)
         text = io.StringIO()
         names = ("at", "actor", "actor_name", "run", "kind", "message", "reason", "request_id")
         writer = csv.writer(text)

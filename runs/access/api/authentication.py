@@ -8,7 +8,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from runs.access.models import ApiToken
-from runs.access.rules.credentials import MalformedCredentials, token_in
+from runs.access.rules import MalformedCredentials, token_in
 from runs.access.services import tokens
 
 

@@ -6,8 +6,8 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from rest_framework.request import Request
 
 from runs.access.models import ApiToken
-from runs.access.queries.callers import caller_of_token, caller_of_user
-from runs.access.rules.rights import Caller
+from runs.access.queries import caller_of_token, caller_of_user
+from runs.access.rules import Caller
 
 
 def caller_of(request: Request) -> Caller:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from runs.access import rules
 from runs.access.api.identity import caller_of
-from runs.access.rules import rights
-from runs.access.rules.rights import Rule
+from runs.access.rules import Rule
 
 if TYPE_CHECKING:
     # REST framework's views import the default permissions of this module on load.
@@ -62,7 +62,7 @@ class RulePermission(BasePermission):
 class Readers(RulePermission):
     """People, and tokens with the scope `read`."""
 
-    rule = rights.READ
+    rule = rules.READ
 
 
 class ReadersOfAnyRun(BasePermission):
@@ -71,34 +71,34 @@ class ReadersOfAnyRun(BasePermission):
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller may read all runs, or the run that it is bound to."""
         caller = caller_of(request)
-        if rights.READ.allows(caller, run=caller.run):
+        if rules.READ.allows(caller, run=caller.run):
             return True
-        self.message = rights.READ.refusal(caller, run=caller.run)
+        self.message = rules.READ.refusal(caller, run=caller.run)
         return False
 
 
 class RunMachines(RulePermission):
     """Readers, and every machine of the run."""
 
-    rule = rights.KNOW_RUN
+    rule = rules.KNOW_RUN
 
 
 class Operators(RulePermission):
     """Operators of runs."""
 
-    rule = rights.OPERATE
+    rule = rules.OPERATE
 
 
 class LayoutEditors(RulePermission):
     """People, who may store their own layouts; read-only tokens may not."""
 
-    rule = rights.KEEP_LAYOUTS
+    rule = rules.KEEP_LAYOUTS
 
 
 class Admins(RulePermission):
     """Administrators."""
 
-    rule = rights.ADMINISTER
+    rule = rules.ADMINISTER
 
 
 @cache
@@ -107,7 +107,7 @@ def scoped(*scopes: str, or_rule: Rule | None = None) -> type[BasePermission]:
 
     Administrators pass as well, and all who pass `or_rule`.
     """
-    required = rights.act_as(*scopes)
+    required = rules.act_as(*scopes)
 
     class Scoped(RulePermission):
         """Tokens with one of a few scopes."""
@@ -120,4 +120,4 @@ def scoped(*scopes: str, or_rule: Rule | None = None) -> type[BasePermission]:
 
 def readable_by(*scopes: str) -> type[BasePermission]:
     """Return the permission of readers, and of tokens with one of `scopes`."""
-    return scoped(*scopes, or_rule=rights.READ)
+    return scoped(*scopes, or_rule=rules.READ)

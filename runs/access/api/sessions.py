@@ -18,7 +18,7 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 
 from runs.access.api.permissions import Anyone
-from runs.access.queries.callers import session_of
+from runs.access.queries import session_of
 from runs.access.schemas import Session, SignIn
 from runs.access.services import sessions
 from runs.access.services.logins import LINK_LIFETIME, redeem_login_token

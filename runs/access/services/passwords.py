@@ -5,7 +5,7 @@ the same time, in however many processes, no more than the limit are checked.
 
 A browser that a person has signed in with before has a cookie, signed with the deployment's secret
 key, that outlives the session. It grants no access: the browser only gets a separate counter of
-attempts (`runs.access.rules.login_limits`).
+attempts (`runs.access.rules`).
 """
 
 import math
@@ -27,8 +27,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
+from runs.access import rules
 from runs.access.models import LoginCount
-from runs.access.rules import login_limits
 from web.rules.errors import TooManyRequests
 
 COOKIE: Final = "rolldeck_browser"
@@ -98,9 +98,9 @@ def reserve_attempt(*, name: str, address: str, browser: str = "", now: datetime
     Raises:
         TooManyLogins: If a counter is at its limit; then nothing is counted.
     """
-    counters = login_limits.counters(name=name, address=address, browser=browser)
+    counters = rules.counters(name=name, address=address, browser=browser)
     limits = {counter.key: counter.limit for counter in counters}
-    ends = now + timedelta(seconds=login_limits.WINDOW_SECONDS)
+    ends = now + timedelta(seconds=rules.WINDOW_SECONDS)
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(_COUNT, {"keys": sorted(limits), "now": now, "ends": ends})

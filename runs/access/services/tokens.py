@@ -9,10 +9,10 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from runs.access import rules
 from runs.access.models import ApiToken, TokenIssuer
-from runs.access.queries.callers import OPERATORS_GROUP
-from runs.access.rules import networks
-from runs.access.rules.rights import SCOPES, Role
+from runs.access.queries import OPERATORS_GROUP
+from runs.access.rules import SCOPES, Role
 from runs.events.services import record_event
 from web.rows import first_row, related_row
 from web.rules.errors import Invalid, NotFound
@@ -85,9 +85,9 @@ def create_token(
 
     Raises:
         UnknownScope: If no scope is given, one is unknown, or `user` is given without an owner.
-        InvalidNetwork: If `from_networks` holds anything but addresses and networks.
+        InvalidNetwork: If `from_networks` holds anything but addresses and rules.
     """
-    known = networks.checked(from_networks)
+    known = rules.checked(from_networks)
     checked = _checked_scopes(scopes, has_owner=created_by is not None)
     prefix = f"rd_{secrets.token_hex(4)}"
     text = f"{prefix}_{secrets.token_urlsafe(24)}"
@@ -209,7 +209,7 @@ def authenticate(*, text: str, address: str | None, now: datetime) -> ApiToken |
         return None
     if token.issuer == TokenIssuer.PERSON and not token.owner_role:
         return None
-    if token.networks and not networks.is_within(address, token.networks):
+    if token.networks and not rules.is_within(address, token.networks):
         return None
     if token.run_id is not None:
         token.run = related_row(token, "run")

@@ -9,7 +9,7 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.alerts.queries import alert_rules as selectors
 from runs.alerts.queries.silences import silence_list, silence_row
-from runs.alerts.schemas.alert_rules import (
+from runs.alerts.schemas import (
     AlertRuleList,
     AlertRuleRow,
     NewSilence,
@@ -19,7 +19,7 @@ from runs.alerts.schemas.alert_rules import (
 )
 from runs.alerts.services import alert_rules as services
 from runs.alerts.services import silences
-from runs.lifecycle.schemas.runs import ActionReason
+from runs.lifecycle.schemas import ActionReason
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
 from web.http.views import ApiView

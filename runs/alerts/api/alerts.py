@@ -10,10 +10,10 @@ from rest_framework.request import Request
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.alerts.queries import alerts as selectors
-from runs.alerts.rules.alerts import AlertKind, AlertState, Severity
-from runs.alerts.schemas.alerts import AlertDetail, AlertKindList, AlertList
+from runs.alerts.rules import AlertKind, AlertState, Severity
+from runs.alerts.schemas import AlertDetail, AlertKindList, AlertList
 from runs.alerts.services import alerts as services
-from runs.lifecycle.schemas.runs import ActionReason
+from runs.lifecycle.schemas import ActionReason
 from web.http.bodies import InvalidBody, answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters

@@ -9,9 +9,9 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.alerts.jobs import send_webhooks_soon
 from runs.alerts.queries import alerts as selectors
-from runs.alerts.schemas.alerts import AlertDeliveryRow, WebhookList
+from runs.alerts.schemas import AlertDeliveryRow, WebhookList
 from runs.alerts.services import webhooks as services
-from runs.lifecycle.schemas.runs import ActionReason
+from runs.lifecycle.schemas import ActionReason
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.views import ApiView

@@ -6,15 +6,13 @@ from typing import Final
 
 from django.db.models import Count, Q, QuerySet
 
-from runs.access.queries.audit import shown_name, token_names
-from runs.alerts.models.alert_rules import AlertRule
-from runs.alerts.models.alerts import Alert
-from runs.alerts.rules.alert_rules import RULES_AT_MOST
-from runs.alerts.rules.alerts import AlertKind
-from runs.alerts.schemas.alert_rules import AlertRuleList, AlertRuleRow
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.search.queries.run_filters import filtered
+from runs.access.queries import shown_name, token_names
+from runs.alerts.models import Alert, AlertRule
+from runs.alerts.rules import RULES_AT_MOST, AlertKind
+from runs.alerts.schemas import AlertRuleList, AlertRuleRow
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
+from runs.search.queries import filtered
 from web.rules.errors import NotFound
 
 EVALUATED_STATES: Final = (RunStatus.RUNNING, RunStatus.DRAINING)

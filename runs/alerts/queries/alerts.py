@@ -8,13 +8,12 @@ import msgspec
 from django.conf import settings
 from django.db.models import Case, Count, Q, QuerySet, When
 
-from runs.access.queries.audit import shown_name, token_names
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.access.queries import shown_name, token_names
+from runs.alerts.models import Alert, AlertDelivery
 from runs.alerts.queries.channels import channels
 from runs.alerts.queries.silences import silenced_ids, silences, until_of
-from runs.alerts.rules.alerts import KINDS, AlertKind, AlertState, Severity
-from runs.alerts.rules.silences import Silence
-from runs.alerts.schemas.alerts import (
+from runs.alerts.rules import KINDS, AlertKind, AlertState, Severity, Silence
+from runs.alerts.schemas import (
     AlertDeliveryRow,
     AlertDetail,
     AlertGroup,

@@ -4,8 +4,8 @@ from typing import Final, NamedTuple
 
 from django.conf import settings
 
-from runs.alerts.rules import webhooks
-from runs.alerts.rules.alerts import Severity
+from runs.alerts import rules
+from runs.alerts.rules import Severity
 
 MAIL: Final = "mailto:"
 _WEIGHTS: Final = list(Severity)
@@ -27,12 +27,12 @@ class Channel(NamedTuple):
     @property
     def label(self) -> str:
         """Return the displayable part of the address."""
-        return self.address if self.is_mail else webhooks.label(self.address)
+        return self.address if self.is_mail else rules.label(self.address)
 
     @property
     def fingerprint(self) -> str:
         """Return a hash that identifies the channel without revealing its address."""
-        return webhooks.fingerprint(self.address)
+        return rules.fingerprint(self.address)
 
     def receives_severity(self, severity: str) -> bool:
         """Return whether the channel receives alerts of this severity."""

@@ -3,10 +3,9 @@
 from datetime import datetime
 from typing import Final
 
-from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition
-from runs.lifecycle.models.runs import Run, Trainer
-from runs.lifecycle.rules.lifecycle import ACTIVE, RunStatus
-from runs.lifecycle.rules.registration import describe_differences
+from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition
+from runs.lifecycle.models import Run, Trainer
+from runs.lifecycle.rules import ACTIVE, RunStatus, describe_differences
 
 _COLUMNS: Final = ("pk", "name", "status", "status_reason")
 

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from runs.alerts.rules.alerts import SEEN_AT_MOST
-from runs.alerts.rules.refusal_advice import advice_for
-from runs.lifecycle.models.runs import Environment, Run, RunKind
-from runs.lifecycle.rules.lifecycle import ACTIVE
-from runs.lifecycle.schemas.runs import RefusedPushes
+from runs.alerts.rules import SEEN_AT_MOST, advice_for
+from runs.lifecycle.models import Environment, Run, RunKind
+from runs.lifecycle.rules import ACTIVE
+from runs.lifecycle.schemas import RefusedPushes
 
 RECENT: Final = timedelta(minutes=10)
 """Window since the newest refusal: environments of slow tasks push once in minutes."""

@@ -5,12 +5,10 @@ from typing import Final
 
 from django.db.models import Case, Q, QuerySet, When
 
-from runs.access.queries.audit import shown_name, token_names
-from runs.alerts.models.alert_rules import AlertSilence
-from runs.alerts.models.alerts import Alert
-from runs.alerts.rules.alerts import AlertKind, AlertState
-from runs.alerts.rules.silences import Silence, silenced_until
-from runs.alerts.schemas.alert_rules import SilenceList, SilenceRow
+from runs.access.queries import shown_name, token_names
+from runs.alerts.models import Alert, AlertSilence
+from runs.alerts.rules import AlertKind, AlertState, Silence, silenced_until
+from runs.alerts.schemas import SilenceList, SilenceRow
 from web.rules.errors import NotFound
 
 SHOWN_AT_MOST: Final = 100

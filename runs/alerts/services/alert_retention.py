@@ -7,8 +7,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
-from runs.alerts.models.alert_rules import AlertSilence
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.models import Alert, AlertDelivery, AlertSilence
 
 AT_ONCE: Final = 2_000
 """Rows per pass, which bounds the time that locks are held; the next pass continues."""

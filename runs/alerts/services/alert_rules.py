@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from runs.alerts.models.alert_rules import AlertRule
+from runs.alerts.models import AlertRule
 from runs.alerts.queries.alert_rules import RuleNotFound
-from runs.alerts.rules.alert_rules import RULES_AT_MOST, Comparator, InvalidRule, Limit
-from runs.alerts.schemas.alert_rules import SetAlertRule
+from runs.alerts.rules import RULES_AT_MOST, Comparator, InvalidRule, Limit
+from runs.alerts.schemas import SetAlertRule
 from runs.events.services import ACTOR_LENGTH, record_event
-from runs.lifecycle.queries.runs import RunNotFound, run_id_named
+from runs.lifecycle.queries import RunNotFound, run_id_named
 from runs.lifecycle.services.changed_fields import set_fields
 from runs.search.rules import InvalidFilter, parse
 from web.rules.errors import Conflict

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from runs.alerts.models.alerts import Alert
+from runs.alerts.models import Alert
 from runs.alerts.queries.alerts import AlertNotFound
-from runs.alerts.rules.alerts import KINDS, SUBJECT_LENGTH, AlertKind, AlertState, Condition
+from runs.alerts.rules import KINDS, SUBJECT_LENGTH, AlertKind, AlertState, Condition
 from runs.alerts.services import webhooks
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live import announcements

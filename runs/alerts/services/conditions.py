@@ -12,8 +12,8 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from runs.alerts.models.alerts import Alert
-from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, Condition, compare
+from runs.alerts.models import Alert
+from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, compare
 from runs.alerts.services import alerts, webhooks
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 from django.core.mail import EmailMessage
 
-from runs.alerts.schemas.alerts import AlertMessage
+from runs.alerts.schemas import AlertMessage
 from web.rules.texts import visible
 
 TIMEOUT_SECONDS: Final = 5.0

@@ -4,14 +4,13 @@ from datetime import datetime
 
 from django.db import transaction
 
-from runs.alerts.models.alert_rules import AlertSilence
+from runs.alerts.models import AlertSilence
 from runs.alerts.queries.alert_rules import RuleNotFound, rule_of
 from runs.alerts.queries.silences import SilenceNotFound, lasting
-from runs.alerts.rules.alerts import AlertKind
-from runs.alerts.rules.silences import LONGEST, InvalidSilence
-from runs.alerts.schemas.alert_rules import NewSilence
+from runs.alerts.rules import LONGEST, AlertKind, InvalidSilence
+from runs.alerts.schemas import NewSilence
 from runs.events.services import ACTOR_LENGTH, record_event
-from runs.lifecycle.queries.runs import RunNotFound, run_id_named
+from runs.lifecycle.queries import RunNotFound, run_id_named
 from web.live.announcements import NO_RUN, announce
 
 

@@ -15,13 +15,13 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
 
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts import rules as alerts_rules
+from runs.alerts.models import Alert, AlertDelivery
 from runs.alerts.queries.alerts import alert_row
 from runs.alerts.queries.channels import MAIL, Channel, channel_of, channels
 from runs.alerts.queries.silences import silences, until_of
-from runs.alerts.rules import webhooks as rules
-from runs.alerts.rules.alerts import AlertState
-from runs.alerts.schemas.alerts import AlertMessage, AlertRow
+from runs.alerts.rules import AlertState
+from runs.alerts.schemas import AlertMessage, AlertRow
 from runs.alerts.services import sending
 from runs.events.services import record_event
 from web.rules.errors import NotFound, TooManyRequests
@@ -43,7 +43,7 @@ class TestSentRecently(TooManyRequests):
     """A test delivery was sent to the channel too recently."""
 
     title = "A sample was sent just now"
-    retry_after_seconds = int(rules.TEST_INTERVAL.total_seconds())
+    retry_after_seconds = int(alerts_rules.TEST_INTERVAL.total_seconds())
 
 
 def queue_deliveries(alert: Alert, change: str, *, now: datetime) -> int:
@@ -95,10 +95,10 @@ def send_test(*, webhook: str, actor: str, reason: str = "", now: datetime) -> A
     lately = AlertDelivery.objects.filter(
         change="test",
         target_fingerprint=webhook,
-        created_at__gt=now - rules.TEST_INTERVAL,
+        created_at__gt=now - alerts_rules.TEST_INTERVAL,
     )
     if lately.exists():
-        seconds = rules.TEST_INTERVAL.total_seconds()
+        seconds = alerts_rules.TEST_INTERVAL.total_seconds()
         raise TestSentRecently(f"a test was sent to it within the last {seconds:.0f} seconds")
     message = _message(_test_row(now=now), "test", now=now)
     delivery = _delivery(channel, message, alert=None, now=now)
@@ -163,7 +163,7 @@ def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
         change=change,  # type: ignore[arg-type]
         at=now,
         platform_url=platform_url,
-        text=rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
+        text=alerts_rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
         url=f"{platform_url}/alerts?alert={row.id}" if row.id else f"{platform_url}/settings",
         alert=row,
     )
@@ -213,7 +213,7 @@ def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetim
 
 def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
     body = delivery.body.encode()
-    signature = rules.signature(
+    signature = alerts_rules.signature(
         settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
     )
     return sending.post(
@@ -267,7 +267,7 @@ def _postpone(
     now: datetime,
 ) -> bool:
     # A test is not retried: its sender sees the result.
-    wait = None if delivery.change == "test" else rules.wait_after(delivery.attempts)
+    wait = None if delivery.change == "test" else alerts_rules.wait_after(delivery.attempts)
     problem = error or f"status {status}"
     if wait is None:
         return _settle(

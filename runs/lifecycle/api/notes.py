@@ -8,9 +8,8 @@ from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
-from runs.lifecycle.queries.notes import note_at, notes_of
-from runs.lifecycle.queries.runs import readable_run_id, run_id_named
-from runs.lifecycle.schemas.notes import Note, Notes, WriteNotes
+from runs.lifecycle.queries import note_at, notes_of, readable_run_id, run_id_named
+from runs.lifecycle.schemas import Note, Notes, WriteNotes
 from runs.lifecycle.services.notes import write_notes
 from web.http.bodies import answer, read
 from web.http.openapi import problems

@@ -13,9 +13,9 @@ from rest_framework.request import Request
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Known, Operators, Readers, RunMachines
 from runs.config.rules import extensions, policy_kinds, run_config
-from runs.config.services.run_configs import registered_extensions
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import (
+from runs.config.services import registered_extensions
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import (
     EVENTS_PER_PAGE,
     environments,
     events,
@@ -23,8 +23,8 @@ from runs.lifecycle.queries.runs import (
     run_detail,
     run_named,
 )
-from runs.lifecycle.rules.lifecycle import RunVerb
-from runs.lifecycle.schemas.runs import (
+from runs.lifecycle.rules import RunVerb
+from runs.lifecycle.schemas import (
     ActionReason,
     ChangeRun,
     CreateRun,

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators
-from runs.lifecycle.queries.runs import environment_row, run_detail, run_named
-from runs.lifecycle.schemas.runs import ChangeEnvironment, EnvironmentRow, ResetRun, RunDetail
+from runs.lifecycle.queries import environment_row, run_detail, run_named
+from runs.lifecycle.schemas import ChangeEnvironment, EnvironmentRow, ResetRun, RunDetail
 from runs.lifecycle.services.environment_settings import change_environment
 from runs.lifecycle.services.registry import reset_run
 from web.http.bodies import answer, read

@@ -11,10 +11,10 @@ from rest_framework.request import Request
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Admins
 from runs.access.models import ApiToken, TokenIssuer
-from runs.access.queries.callers import role_of, token_fields, tokens
+from runs.access.queries import role_of, token_fields, tokens
 from runs.access.schemas import CreatedToken, CreateToken, TokenList
 from runs.access.services.tokens import create_token, revoke_token
-from runs.lifecycle.queries.runs import run_named
+from runs.lifecycle.queries import run_named
 from web.http.bodies import answer, read, reason_in
 from web.http.openapi import REASON, problems
 from web.http.views import ApiView

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import readable_by, scoped
-from runs.lifecycle.queries.runs import readable_run, run_named, trainers, weights_directory
-from runs.lifecycle.schemas.runs import RegisterTrainer, TrainerList, TrainerRegistered
+from runs.lifecycle.queries import readable_run, run_named, trainers, weights_directory
+from runs.lifecycle.schemas import RegisterTrainer, TrainerList, TrainerRegistered
 from runs.lifecycle.services.registry import register_trainer
 from web.http.bodies import answer, read
 from web.http.openapi import problems

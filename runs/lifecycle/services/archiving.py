@@ -7,9 +7,9 @@ from typing import Final
 from django.db import IntegrityError, transaction
 
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import TERMINAL, MoveNotAllowed, RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import TERMINAL, MoveNotAllowed, RunStatus
 from runs.lifecycle.services.lifecycle import RunExists, open_epoch
 from web.live.announcements import announce
 from web.rules.tags import checked

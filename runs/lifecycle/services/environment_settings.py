@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Environment
+from runs.lifecycle.models import Environment
 from runs.lifecycle.services.changed_fields import describe_changes, set_fields
 from web.live.announcements import announce
 from web.rules.errors import NotFound

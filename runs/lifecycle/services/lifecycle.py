@@ -16,11 +16,12 @@ from runs.config.rules import run_config
 from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
-from runs.config.services.run_configs import configured
+from runs.config.services import configured
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import (
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import (
+    NO_POLICY_STEP,
     VERB_TARGETS,
     MoveNotAllowed,
     RunStatus,
@@ -28,7 +29,6 @@ from runs.lifecycle.rules.lifecycle import (
     sources_of,
     sources_of_verb,
 )
-from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services import changes
 from runs.projects.models import Project
 from runs.projects.queries import project_for_runs

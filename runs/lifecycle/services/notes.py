@@ -5,10 +5,8 @@ from datetime import datetime
 from django.db import transaction
 
 from runs.events.services import ACTOR_LENGTH, record_event
-from runs.lifecycle.models.notes import RunNote
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.notes import newest_note
-from runs.lifecycle.queries.runs import RunNotFound
+from runs.lifecycle.models import Run, RunNote
+from runs.lifecycle.queries import RunNotFound, newest_note
 from web.rules.errors import Conflict
 
 

@@ -20,8 +20,8 @@ import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.schemas.runs import RefusedPushes
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.schemas import RefusedPushes
 from web.rules.texts import storable
 
 logger = logging.getLogger(__name__)

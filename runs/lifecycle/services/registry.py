@@ -10,19 +10,20 @@ from django.db import IntegrityError, transaction
 from runs.access.models import ApiToken
 from runs.config.rules.environment_words import search_terms
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import TERMINAL, RunStatus
-from runs.lifecycle.rules.registration import (
+from runs.lifecycle.models import Environment, Run, RunKind, Trainer
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import (
+    NO_POLICY_STEP,
     SEEN_EVERY,
+    TERMINAL,
     Differences,
     Registration,
+    RunStatus,
     describe_differences,
     differences,
     opens_epoch,
     was_seen_recently,
 )
-from runs.lifecycle.rules.versions import NO_POLICY_STEP
 from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, in_epoch, move, open_epoch
 from web.live.announcements import announce
 from web.rows import first_row

@@ -8,9 +8,9 @@ from django.db import transaction
 
 from runs.config.rules import replay_config
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import TERMINAL
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import TERMINAL
 from runs.lifecycle.services.changed_fields import Changes, describe_changes, set_fields
 from runs.lifecycle.services.registry import RunIsOver
 from runs.projects.queries import project_for_runs

@@ -6,7 +6,7 @@ from typing import Final
 
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 KIND: Final = "environment_waits"
 RECORDED_EVERY: Final = timedelta(minutes=1)

@@ -16,10 +16,9 @@ import msgspec
 from django.db import connection, transaction
 from msgspec import Raw
 
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.control import DESIRED
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.schemas.runs import Control
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import DESIRED, RunStatus
+from runs.lifecycle.schemas import Control
 from runs.live.rules import ME, frame_topic, rule_of
 from runs.live.schemas import ControlFrame, DeltaFrame, SnapshotFrame
 from web.live import parts

@@ -15,8 +15,8 @@ from rest_framework.request import Request
 from rolldeck.wire import WeightsManifest
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import readable_by, scoped
-from runs.lifecycle.models.runs import PolicyVersion
-from runs.lifecycle.queries.runs import (
+from runs.lifecycle.models import PolicyVersion
+from runs.lifecycle.queries import (
     current_weights,
     policy_versions,
     readable_run,
@@ -25,9 +25,9 @@ from runs.lifecycle.queries.runs import (
     weights_directory,
     weights_file,
 )
-from runs.lifecycle.schemas.runs import PolicyVersionList
+from runs.lifecycle.schemas import PolicyVersionList
 from runs.weights import queries as weights_commands
-from runs.weights.services.weights import publish_weights
+from runs.weights.services import publish_weights
 from web.http import byte_ranges
 from web.http.bodies import InvalidBody, answer, decoded, whole_number
 from web.http.openapi import between, problems

@@ -7,10 +7,10 @@ from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, readable_by
-from runs.lifecycle.queries.runs import readable_run, run_id_named
+from runs.lifecycle.queries import readable_run, run_id_named
 from runs.weights.queries import COMMANDS_AT_MOST, weights_commands
 from runs.weights.schemas import WeightsCommands, WeightsPin, WeightsRequest
-from runs.weights.services.weights_commands import pin_weights, sync_weights, unpin_weights
+from runs.weights.services import pin_weights, sync_weights, unpin_weights
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters

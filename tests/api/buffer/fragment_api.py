@@ -6,7 +6,7 @@ import msgspec
 from django.test import Client
 
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, push
 from tests.factories import bearer
 

@@ -7,8 +7,8 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from buffer import jobs
-from buffer.items.models.items import Batch
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import Batch
+from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import bearer, make_run, make_user
 

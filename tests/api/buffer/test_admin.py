@@ -1,7 +1,7 @@
 import pytest
 from django.test import Client
 
-from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.models import Batch, TrajectoryGroup
 from tests.buffer_factories import REGISTRATION, body, fragment, group, push
 from tests.factories import bearer, make_run, make_user
 
@@ -36,7 +36,7 @@ def test_a_row_shows_the_first_part_of_its_payload(admin: Client) -> None:
     page = admin.get(f"/admin/buffer/trajectorygroup/{TrajectoryGroup.objects.get().pk}/change/")
 
     assert "masks" in page.content.decode()
-    from buffer.items.models.items import FragmentChunk
+    from buffer.items.models import FragmentChunk
 
     page = admin.get(f"/admin/buffer/fragmentchunk/{FragmentChunk.objects.get().pk}/change/")
     assert "behavior_logprob: float32 [4]" in page.content.decode()

@@ -3,7 +3,7 @@
 import pytest
 
 from rollouts.metrics.services.measuring import measure_run
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages
 from tests.factories import NOON, make_token
 from tests.integration.rollouts.metrics.measured_series import last

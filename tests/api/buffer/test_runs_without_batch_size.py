@@ -10,7 +10,7 @@ from django.db import connection
 
 from rolldeck.errors import Conflict
 from rolldeck.trainer import Trainer
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run, make_token
 from tests.integration.buffer import archive_files

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.rules.registration import SEEN_EVERY, SILENT_AFTER
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.rules import SEEN_EVERY, SILENT_AFTER
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, group

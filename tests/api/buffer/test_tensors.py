@@ -13,7 +13,7 @@ from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.services import remove_unused_objects
 from config.backups.programs import new_session
 from rolldeck import safetensors
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from runs.access.models import ApiToken
 from runs.access.services.tokens import adopt_bootstrap_token
 from tests.factories import NOON

@@ -10,7 +10,7 @@ from pytest_django.live_server_helper import LiveServer
 from rolldeck.trainer import Trainer
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.steps.evaluate_policy import main
-from runs.lifecycle.models.runs import Run, RunKind
+from runs.lifecycle.models import Run, RunKind
 from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,8 +11,8 @@ from pytest_django.live_server_helper import LiveServer
 from rolldeck.errors import Conflict, NotFound
 from rolldeck.http import Call, Connection
 from rolldeck.replay import Follower, ReplayBufferInterface
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import make_run, make_token
 from tests.unit.client.batch_factories import make_fragment

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from rolldeck.errors import InvalidRequest, RunNotAccepting
 from rolldeck.groups import InvalidGroup
 from rolldeck.handler import EnvironmentOffer, Pace, RolloutHandler
 from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import RunStatus
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import make_run, make_token
 from tests.unit.client.failing_server import Planned, Seen, serving

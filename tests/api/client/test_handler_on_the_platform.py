@@ -7,7 +7,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.handler import EnvironmentOffer, HandlerEvent, HandlerState, Pace, RolloutHandler
 from rolldeck.http import Call, Connection
-from runs.lifecycle.models.runs import Environment, RunKind
+from runs.lifecycle.models import Environment, RunKind
 from tests.factories import make_run, make_token
 from tests.waiting import eventually
 

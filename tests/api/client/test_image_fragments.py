@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from buffer.payloads.services.partitions import clear_current_segment
 from rolldeck.batches import Batch
 from rolldeck.http import Connection
@@ -24,7 +24,7 @@ from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand
 from runs.config.rules import run_config
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ import torch
 from django.db import connection
 from torch.utils.data import DataLoader
 
-from buffer.items.models.items import Batch as StoredBatch
+from buffer.items.models import Batch as StoredBatch
 from rolldeck.async_trainer import AsyncTrainer
 from rolldeck.batches import Batch
 from rolldeck.errors import OutOfOrder
@@ -20,7 +20,7 @@ from rolldeck.replay import ReplayBufferInterface
 from rolldeck.torch_tensors import tensors_of
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
 from tests.factories import make_token
 from tests.server import wait_until

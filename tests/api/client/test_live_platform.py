@@ -23,8 +23,8 @@ from rolldeck.http import Connection
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from rolldeck.wire import encode
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from tests.factories import make_run, make_token
 from tests.unit.client.batch_factories import make_fragment
 

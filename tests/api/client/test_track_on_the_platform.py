@@ -33,11 +33,11 @@ from rolldeck.trackers.cursor import CursorFile
 from rolldeck.trackers.following import FollowOptions, Totals, follow
 from rolldeck.trackers.source import RunSource
 from rolldeck.wire import GROUPS_TYPE
-from rollouts.control.models.fleets import EpisodeWindow
+from rollouts.control.models import EpisodeWindow
 from rollouts.metrics.models import MetricChunk, MetricSample
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
-from runs.lifecycle.models.runs import Run, RunKind
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services.archiving import archive
 from runs.lifecycle.services.lifecycle import change_status
 from tests.factories import NOON, make_outside_run, make_run, make_token

@@ -5,7 +5,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from runs.access.models import ApiToken
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db

@@ -19,9 +19,9 @@ from pytest_django import DjangoDbBlocker, Settings
 
 from buffer.archive.models import ArchiveJob
 from buffer.inspect.models import GroupDigest
-from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.models import Batch, TrajectoryGroup
 from runs.access.models import ApiToken
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 from tests.database import shared_rows
 from tests.e2e import pages
 from tests.sample_runs import sample_runs

@@ -15,10 +15,10 @@ from safetensors.numpy import save
 
 from buffer import jobs
 from buffer.archive.models import ArchiveJob
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.payloads.services.partitions import clear_current_segment
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.refused_pushes import flush_refused_pushes
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import bearer, make_outside_run, make_run

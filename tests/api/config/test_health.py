@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import create, move
 from tests.factories import make_token
 

@@ -9,10 +9,10 @@ from pytest_django import Settings
 
 from config import server_watch
 from config.celery import NewestJob
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.models import Alert, AlertDelivery
 from runs.deployment.models import ProcessHeartbeat
 from runs.deployment.services import record_exit, record_heartbeat
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import move
 from tests.factories import NOON, bearer, make_run, make_user
 

@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from runs.access.models import LoginCount
-from runs.access.rules.login_limits import (
+from runs.access.rules import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_NAME_AND_PLACE,
     WINDOW_SECONDS,

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models import Fleet, FleetWorker
 from runs.deployment import queries as deployment
 from runs.deployment.models import ServerNotice
 from runs.events.models import RunEvent

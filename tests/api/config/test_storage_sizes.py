@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from buffer.payloads.models import Segment
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import PolicyVersion
+from runs.lifecycle.models import PolicyVersion
 from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db

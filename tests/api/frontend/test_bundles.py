@@ -12,9 +12,9 @@ import pytest
 from django.test import Client
 
 from buffer.inspect.rules.group_filter import GroupFilter
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from frontend.bundles import parts
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import group
 from tests.factories import NOON, bearer, make_run, make_user
 from tests.live_server import serving

@@ -12,8 +12,8 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import batch_contents
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import Registration
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_run

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Model
 from django.test import Client, RequestFactory
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run
 from web.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin
 

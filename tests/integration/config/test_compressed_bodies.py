@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from django.db import connection
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.database import delete_rows
 from tests.factories import bearer, make_run

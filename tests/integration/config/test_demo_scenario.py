@@ -9,7 +9,7 @@ from config.demo.progress import Returns, lesson_reader, run_state
 from config.demo.show import prepare
 from runs.access.models import ApiToken
 from runs.access.services.logins import redeem_login_token
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 pytestmark = pytest.mark.django_db

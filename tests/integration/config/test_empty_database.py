@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.db import connection
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.database import delete_rows
 from tests.factories import make_run
 

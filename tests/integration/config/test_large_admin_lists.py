@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 
 from benchmarks.processes import cpu_seconds
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 from tests.factories import NOON, make_run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.alone("measures pages over ten million rows")]

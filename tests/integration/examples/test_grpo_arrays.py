@@ -6,7 +6,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from examples import grpo_arrays
 from rolldeck.http import Connection
-from runs.lifecycle.models.runs import RunKind
+from runs.lifecycle.models import RunKind
 from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

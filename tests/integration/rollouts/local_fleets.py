@@ -10,12 +10,12 @@ from django.core.files.base import ContentFile
 
 from rolldeck import safetensors
 from rolldeck.wire import WeightsManifest
-from rollouts.control.models.fleets import FleetWorker
-from rollouts.control.rules.launch import LaunchRequest
+from rollouts.control.models import FleetWorker
+from rollouts.control.rules import LaunchRequest
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
-from runs.lifecycle.models.runs import Run
-from runs.weights.services.weights import publish_weights
+from runs.lifecycle.models import Run
+from runs.weights.services import publish_weights
 from tests.factories import bearer
 
 

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rolldeck.wire import EpisodeWindow, FleetReport, SlotReport, WorkerReport
-from rollouts.control.models.fleets import Fleet
+from rollouts.control.models import Fleet
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.control.services.reports import accept_report
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.lifecycle import create
 from tests.fake_cluster import FakeCluster

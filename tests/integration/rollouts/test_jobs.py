@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import connection
 
 from rollouts import jobs
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests import processes
 from tests.integration.rollouts.report_factories import change_status, draft
 from tests.waiting import within

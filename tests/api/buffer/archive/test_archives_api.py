@@ -10,9 +10,9 @@ from django.test import Client
 from buffer import jobs
 from buffer.archive.models import ArchiveJob
 from buffer.archive.services.archive_jobs import archive_file
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.payloads.services.partitions import clear_current_segment
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer, make_run
 

@@ -13,7 +13,7 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadExpired
 from config.decompression import BodyTooLarge, UnknownEncoding
 from runs.access.api.permissions import Anyone
-from runs.lifecycle.rules.lifecycle import MoveNotAllowed
+from runs.lifecycle.rules import MoveNotAllowed
 
 
 def answer_to(error: Exception) -> HttpResponse:

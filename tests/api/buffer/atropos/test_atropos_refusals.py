@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE, GroupPush, encode
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import make_token

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from buffer.ingest.models import IdempotencyRecord
-from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries.counts import ledger_part
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import Batch, TrajectoryGroup
+from buffer.items.queries import ledger_part
+from runs.lifecycle.models import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import body, group
 from tests.ledgers import miscounts

@@ -3,8 +3,8 @@
 import pytest
 from django.conf import settings
 
-from buffer.items.models.items import Batch, TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import Batch, TrajectoryGroup
+from runs.lifecycle.models import Run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import group
 from tests.factories import bearer

@@ -9,7 +9,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.handler import EnvironmentOffer, HandlerState, Pace, RolloutHandler
 from rolldeck.pacing import PauseRule
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.factories import make_token
 from tests.stock_environments import StockEnvironment

@@ -9,7 +9,7 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, body, group
 from tests.factories import NOON, bearer, make_outside_run, make_run

@@ -8,11 +8,11 @@ import pytest
 
 from buffer import jobs
 from buffer.batches.services.leases import record_delivered
-from buffer.items.models.items import Batch, FragmentChunk
-from buffer.items.queries.admission import admission_remaining
+from buffer.items.models import Batch, FragmentChunk
+from buffer.items.queries import admission_remaining
 from rolldeck import wire
 from rolldeck.batches import Batch as Received
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.buffer.fragment_api import Api
 from tests.buffer_factories import arrays, body, fragment, group, padded
 from tests.factories import bearer, make_run

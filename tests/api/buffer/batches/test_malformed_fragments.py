@@ -7,9 +7,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.buffer.fragment_api import Api
 from tests.buffer_factories import arrays, fragment, padded, push
 from tests.factories import make_run

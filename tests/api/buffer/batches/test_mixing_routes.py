@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from buffer.items.models.items import MixingShare
+from buffer.items.models import MixingShare
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import ENVIRONMENT, body

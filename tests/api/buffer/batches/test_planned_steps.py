@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from buffer import jobs
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from rollouts.control.services.reconciliation import reconcile
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.api.buffer.stock_server import Server
 from tests.buffer_factories import group

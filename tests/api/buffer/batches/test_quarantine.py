@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from buffer import jobs
-from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import Batch, TrajectoryGroup
+from buffer.items.queries import ledger_part
 from rolldeck import wire
 from runs.events.models import RunEvent
 from tests.api.buffer.outside_run import OutsideRun, make_words_run

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import ENVIRONMENT, arrays, body, fragment, push
 from tests.factories import bearer, make_run

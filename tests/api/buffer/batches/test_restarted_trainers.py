@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from buffer.items.models.items import Batch
-from runs.alerts.models.alerts import Alert
+from buffer.items.models import Batch
+from runs.alerts.models import Alert
 from runs.alerts.services import conditions
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import REGISTRATION

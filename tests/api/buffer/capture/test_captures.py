@@ -9,11 +9,11 @@ from rest_framework.test import APIClient
 
 from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.capture.services import delete_old_captures
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.items.models.items import TrajectoryGroup
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import TrajectoryGroup
+from buffer.items.queries import ledger_part
 from buffer.items.schemas import KindLedger
 from buffer.payloads.models import Payload
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import read
 from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import make_run, make_token, make_user
 from tests.ledgers import miscounts

@@ -12,15 +12,15 @@ import pytest
 import zstandard
 from django.test import Client
 
-from buffer.batches.admin.items import group_preview
+from buffer.batches.admin import group_preview
 from buffer.ingest.schemas.groups_msgpack import decode_push
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import ATROPOS_FIELDS
 from rolldeck.wire import BATCH_TYPE, GROUPS_TYPE, BatchAnswer
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import make_run, make_token
 from tests.ledgers import miscounts

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from django.db import connection
 
-from buffer.items.queries.counts import ledger_part
+from buffer.items.queries import ledger_part
 from config.metrics import metrics_text
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import read

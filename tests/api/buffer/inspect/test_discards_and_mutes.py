@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from runs.events.models import RunEvent
 from tests.api.buffer.outside_run import OutsideRun, make_mixed_run
 from tests.buffer_factories import ENVIRONMENT, body

@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 
 from buffer.inspect.api.newest import newest_part
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from buffer.payloads.models import Payload
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run
 

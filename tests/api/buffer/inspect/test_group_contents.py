@@ -8,11 +8,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import bearer, make_run
 

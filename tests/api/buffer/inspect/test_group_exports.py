@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 from django.test import Client
 
-from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TrajectoryGroup
+from runs.lifecycle.models import Run
 from tests.buffer_factories import group
 from tests.factories import bearer, make_run
 from tests.live_server import serving

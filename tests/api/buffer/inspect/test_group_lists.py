@@ -10,8 +10,8 @@ from django.test import Client
 from buffer.inspect.api.newest import newest_part
 from buffer.inspect.models import DigestCursor, GroupDigest
 from buffer.inspect.services.digests import digest_groups
-from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TrajectoryGroup
+from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_run, make_token
 

@@ -12,7 +12,7 @@ from django.test import Client
 from buffer.inspect.models import GroupMark
 from buffer.inspect.rules.marks import MOST_AT_ONCE
 from buffer.inspect.services.marks import mark_groups
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from runs.events.models import RunEvent
 from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages
 from tests.factories import NOON, make_user

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from django.test import Client
 
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, fragment, push
 from tests.factories import bearer, make_run
 

@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from runs.alerts.models.alerts import Alert
-from runs.lifecycle.models.runs import Run
+from runs.alerts.models import Alert
+from runs.lifecycle.models import Run
 from tests.alert_evaluation import evaluate_alerts
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from web.disk_space import free_disk_bytes

@@ -10,14 +10,14 @@ from django.test.utils import CaptureQueriesContext
 
 from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import SlotReport
-from rollouts.control.models.fleets import EnvSlot, LogRequest, Recording
+from rollouts.control.models import EnvSlot, LogRequest, Recording
 from rollouts.control.schemas.fleets import RecordingRequest
 from rollouts.control.services import logs
 from rollouts.control.services.logs import request_log
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (
     NOON,

@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
-from rollouts.control.models.fleets import EpisodeWindow, FleetWorker
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from rollouts.control.models import EpisodeWindow, FleetWorker
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import bearer, make_run, make_user
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.config.rules import inference_servers
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.lesson_factories import language
 from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl, write_parquet

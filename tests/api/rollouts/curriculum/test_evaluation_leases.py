@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.curriculum.services.outcomes import delete_old_outcomes
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.lesson_factories import Class, lesson
 

@@ -6,11 +6,11 @@ import pytest
 from django.db.models.functions import Now
 from rest_framework.test import APIClient
 
-from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models import Fleet, FleetWorker
 from rollouts.curriculum.models import Lesson, LessonChange
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from tests.factories import make_user
 from tests.lesson_factories import Class, lesson
 

@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 
 from rollouts.curriculum.models import Lesson
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from tests.factories import bearer, make_run
 from tests.lesson_factories import Class, lesson
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.lesson_factories import language
 

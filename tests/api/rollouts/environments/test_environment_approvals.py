@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from rollouts.environments.models import DeniedEnvironment
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run, make_user
 from tests.lesson_factories import language, lesson
 

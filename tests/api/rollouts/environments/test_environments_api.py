@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from rollouts.control.models.fleets import Fleet
-from runs.config.services.run_configs import configured
-from runs.lifecycle.models.runs import Run
+from rollouts.control.models import Fleet
+from runs.config.services import configured
+from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_run, make_token
 from tests.lesson_factories import language, lesson

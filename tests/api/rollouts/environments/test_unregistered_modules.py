@@ -14,7 +14,7 @@ from rest_framework.test import APIClient
 from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.errors import LessonFailed
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.lesson_factories import language, lesson
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from rollouts.control.models.fleets import EpisodeWindow
-from runs.lifecycle.models.runs import Run
+from rollouts.control.models import EpisodeWindow
+from runs.lifecycle.models import Run
 from tests.api.buffer.outside_run import make_words_run
 from tests.buffer_factories import ENVIRONMENT
 from tests.factories import NOON, bearer, make_run

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from rolldeck import wire
 from rolldeck.fleet_wire import episode_id
-from rollouts.control.models.fleets import EpisodeWindow
-from runs.lifecycle.models.runs import Run
+from rollouts.control.models import EpisodeWindow
+from runs.lifecycle.models import Run
 from tests.api.rollouts.episodes.test_episode_distributions import report
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run

@@ -10,7 +10,7 @@ from rollouts.metrics.models import Annotation
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from tests.factories import NOON, bearer, make_run, make_user
 
 pytestmark = pytest.mark.django_db

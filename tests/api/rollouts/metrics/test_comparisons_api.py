@@ -9,7 +9,7 @@ from django.test import Client
 
 from frontend.bundles import page
 from frontend.bundles.comparisons import SCRIPTS
-from rollouts.metrics.rules.charts import COMPARISON
+from rollouts.metrics.rules import COMPARISON
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.models import RunEvent
 from runs.saved.models import SavedObject

@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from buffer.items.models.items import Batch
-from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from buffer.items.models import Batch
+from rollouts.metrics.rules import CHUNK_SAMPLES
 from rollouts.metrics.services.metrics import SAMPLES_KEPT, Figure, pack_metrics, store_figures
-from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
+from runs.lifecycle.models import PolicyVersion, Run, Trainer
 from tests.factories import NOON, bearer, make_run
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.metrics.models import MetricChunk, MetricSample
-from rollouts.metrics.rules.series import CHUNK_SAMPLES
+from rollouts.metrics.rules import CHUNK_SAMPLES
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import (
     SAMPLES_KEPT,
@@ -16,7 +16,7 @@ from rollouts.metrics.services.metrics import (
     record_metrics,
     store_figures,
 )
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, bearer, make_run
 
 pytestmark = pytest.mark.django_db

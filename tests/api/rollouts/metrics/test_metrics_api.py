@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.metrics.models import MetricSample
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.services.measuring import measure_resources
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import fleet, launched, report, worker

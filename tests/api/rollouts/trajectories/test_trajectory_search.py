@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from buffer.inspect.services.digests import digest_groups
-from buffer.items.models.items import TrajectoryGroup
-from rollouts.control.models.fleets import EpisodeWindow
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TrajectoryGroup
+from rollouts.control.models import EpisodeWindow
+from runs.lifecycle.models import Run
 from tests.api.rollouts.episodes.test_episode_distributions import report, write
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body
 from tests.factories import NOON, bearer, make_project, make_run, make_user

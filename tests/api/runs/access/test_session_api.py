@@ -5,7 +5,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from runs.access.rules.login_limits import ATTEMPTS_PER_NAME_AND_PLACE
+from runs.access.rules import ATTEMPTS_PER_NAME_AND_PLACE
 from runs.access.services.logins import make_login_link
 from runs.events.models import RunEvent
 from tests.factories import bearer, make_user

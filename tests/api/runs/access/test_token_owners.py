@@ -8,8 +8,8 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 
 from runs.access.models import ApiToken, TokenIssuer
-from runs.access.queries.callers import role_of
-from runs.access.rules.rights import Role
+from runs.access.queries import role_of
+from runs.access.rules import Role
 from runs.access.services.tokens import UnknownScope, adopt_bootstrap_token, authenticate
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run, make_token, make_user

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 
 from rollouts.metrics.services.metrics import Figure, store_figures
-from runs.alerts.models.alert_rules import AlertRule, AlertSilence
-from runs.alerts.rules.alert_rules import RULES_AT_MOST
+from runs.alerts.models import AlertRule, AlertSilence
+from runs.alerts.rules import RULES_AT_MOST
 from runs.alerts.services import conditions
 from runs.events.models import RunEvent
 from tests.factories import make_run, make_user

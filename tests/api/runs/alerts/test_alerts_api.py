@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.services import alerts
 from runs.events.models import RunEvent
 from tests.factories import NOON, bearer, make_run, make_user

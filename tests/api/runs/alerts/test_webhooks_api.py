@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from runs.alerts.models.alerts import AlertDelivery
-from runs.alerts.rules.webhooks import fingerprint
+from runs.alerts.models import AlertDelivery
+from runs.alerts.rules import fingerprint
 from runs.alerts.services import webhooks
 from tests.factories import NOON, make_user
 

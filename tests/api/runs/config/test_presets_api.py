@@ -6,7 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.saved.models import SavedObject
 from tests.factories import bearer, make_user
 

@@ -6,9 +6,9 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models.notes import RunNote
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.schemas.notes import LETTERS_AT_MOST
+from runs.lifecycle.models import RunNote
+from runs.lifecycle.rules import RunStatus
+from runs.lifecycle.schemas import LETTERS_AT_MOST
 from tests.factories import make_run, make_user
 
 pytestmark = pytest.mark.django_db

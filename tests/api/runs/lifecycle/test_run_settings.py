@@ -6,8 +6,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from tests.factories import make_run
 
 pytestmark = pytest.mark.django_db

@@ -5,15 +5,15 @@ from django.contrib import admin
 from django.test import Client
 
 from runs.access.models import ApiToken, LoginCount
-from runs.alerts.models.alerts import Alert
-from runs.alerts.schemas.alert_rules import NewSilence, SetAlertRule
+from runs.alerts.models import Alert
+from runs.alerts.schemas import NewSilence, SetAlertRule
 from runs.alerts.services.alert_rules import make_rule
 from runs.alerts.services.silences import silence
-from runs.config.services.presets import save_preset
+from runs.config.services import save_preset
 from runs.deployment.models import Deployment
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import record_exit, record_heartbeat, set_notice
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from runs.weights.models import WeightsCommand

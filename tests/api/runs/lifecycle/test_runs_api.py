@@ -11,8 +11,8 @@ from config.errors import server_error
 from runs.access.models import ApiToken
 from runs.config.rules.run_config import PRESETS
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from tests.factories import NOON, bearer, make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db

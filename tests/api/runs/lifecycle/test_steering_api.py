@@ -7,7 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, PolicyVersion, Run
+from runs.lifecycle.models import Environment, PolicyVersion, Run
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

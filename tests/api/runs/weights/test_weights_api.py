@@ -11,7 +11,7 @@ from django.test import AsyncClient
 from rest_framework.test import APIClient
 from safetensors.numpy import save
 
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from tests.factories import bearer, make_run
 
 FILE = save({"w": np.arange(6, dtype=np.float32)})

@@ -8,10 +8,10 @@ from rest_framework.test import APIClient
 
 from rollouts.control.queries.fleets import control_of
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion, Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.rules import RunStatus
 from runs.weights.models import WeightsCommand
-from runs.weights.services.weights import _delete_old_files
+from runs.weights.services import _delete_old_files
 from tests.factories import bearer, make_run, make_user
 from tests.lesson_factories import language, lesson
 

@@ -19,7 +19,7 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_push
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import FragmentChunk, TrajectoryGroup
+from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
 from buffer.payloads.services.contents import readable_contents
@@ -29,7 +29,7 @@ from buffer.payloads.services.segments import rotate_segment, seal
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_run

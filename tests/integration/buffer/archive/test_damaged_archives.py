@@ -11,8 +11,8 @@ from buffer.archive.queries.parquet import ArchiveUnreadable
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import WrongRunForArchive
 from buffer.ingest.services.fragments import accept_fragments, decode_push
-from buffer.items.models.items import FragmentChunk, TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import FragmentChunk, TrajectoryGroup
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import fragment, push
 from tests.factories import NOON, make_run

@@ -19,7 +19,7 @@ from rollouts.fleet.groups.batches import RolloutBatch
 from rollouts.fleet.groups.outbox import encoded
 from rollouts.tasks.rules.dataset_config import parse
 from rollouts.tasks.rules.task import examples
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON
 from tests.integration.buffer.archive_files import export, make_words, train

@@ -11,7 +11,7 @@ import pytest
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from rolldeck.sequences import SCHEMA, ArchiveUnreadable, main, write_sequences
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON
 from tests.integration.buffer.archive_files import export, make_words, train

@@ -16,8 +16,8 @@ import pytest
 import requests
 from django.db import connection
 
-from buffer.items.models.items import Batch
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import Batch
+from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, fragment, group, push
 from tests.factories import bearer, make_run
 from tests.ledgers import miscounts

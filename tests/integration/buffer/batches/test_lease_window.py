@@ -14,10 +14,10 @@ from buffer.batches.services.corruption import contents_of
 from buffer.batches.services.leases import Lease, held_beside, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import Batch
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import Batch
+from buffer.items.queries import ledger_part
 from buffer.items.rules.batches import LeaseLost, OutOfOrder
-from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.models import Run, Trainer
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 from tests.ledgers import miscounts

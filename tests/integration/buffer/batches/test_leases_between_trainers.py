@@ -14,11 +14,11 @@ from buffer.batches.services.lease_expiry import NotQuarantined, release
 from buffer.batches.services.leases import Lease, held_by
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import Batch
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import Batch
+from buffer.items.queries import ledger_part
 from buffer.items.rules.batches import LeaseLost
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 from tests.ledgers import miscounts

@@ -13,8 +13,8 @@ from buffer.batches.services import leases, planning
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import Batch, MixingShare, TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import Batch, MixingShare, TrajectoryGroup
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import disconnect_environment, register_environment
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run

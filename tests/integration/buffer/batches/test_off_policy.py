@@ -15,10 +15,9 @@ from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import Batch, TrajectoryGroup
-from buffer.items.queries.admission import admission_remaining
-from buffer.items.queries.counts import counts, ledger_part
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from buffer.items.models import Batch, TrajectoryGroup
+from buffer.items.queries import admission_remaining, counts, ledger_part
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.factories import NOON, make_outside_run

@@ -22,12 +22,12 @@ from buffer.followers.services import (
     unfollow,
 )
 from buffer.ingest.services.fragments import accept_fragments
-from buffer.items.models.items import FragmentChunk
-from buffer.items.services.tallies import SHARDS
+from buffer.items.models import FragmentChunk
+from buffer.items.services import SHARDS
 from buffer.payloads.models import Segment
 from buffer.payloads.services.partitions import clear_current_segment, current_segment
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import fragment
 from tests.factories import NOON, make_run
 

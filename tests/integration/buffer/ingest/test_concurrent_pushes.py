@@ -18,10 +18,10 @@ from buffer.ingest.services.concurrent_pushes import (
 )
 from buffer.ingest.services.idempotency import Claim, Retried
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind
 from buffer.payloads.services.contents import readable_contents
-from runs.lifecycle.models.runs import Environment, Run
+from runs.lifecycle.models import Environment, Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 from tests.ledgers import miscounts

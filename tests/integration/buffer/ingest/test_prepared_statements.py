@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
-from buffer.items.services import sample_counts as uses
-from runs.lifecycle.models.runs import Run
+from buffer.items import services
+from runs.lifecycle.models import Run
 from tests.factories import make_run
 from web import database
 
@@ -64,7 +64,9 @@ def test_a_sample_is_looked_up_before_the_table_was_ever_analysed() -> None:
         # Autovacuum may have analysed the table, for example during the test before.
         cursor.execute(_FORGET_STATISTICS)
         cursor.execute("SET LOCAL random_page_cost = 4")  # of a server that is not ours
-        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {uses._ADD_USES_BY_KEY[False]}", parameters)
+        cursor.execute(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {services._ADD_USES_BY_KEY[False]}", parameters
+        )
         (plan,) = cursor.fetchone()
         cursor.execute("ROLLBACK")
     explained = plan if isinstance(plan, list) else json.loads(plan)

@@ -13,8 +13,8 @@ from buffer.ingest.services.push_context import (
     PushContext,
     push_context_of,
 )
-from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.runs import Environment, Run
+from buffer.items.models import TrajectoryGroup
+from runs.lifecycle.models import Environment, Run
 from tests.buffer_factories import body, group
 from tests.factories import make_run
 

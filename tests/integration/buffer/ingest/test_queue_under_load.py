@@ -19,10 +19,10 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempotent
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.items.models.items import Batch, FragmentChunk, Tally, TrajectoryGroup
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import Batch, FragmentChunk, Tally, TrajectoryGroup
+from buffer.items.queries import ledger_part
 from buffer.items.rules.batches import LeaseLost
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run

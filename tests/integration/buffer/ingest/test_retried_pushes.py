@@ -18,8 +18,8 @@ import pytest
 from buffer.ingest.models import UnansweredPush
 from buffer.ingest.services import answered_pushes
 from buffer.ingest.services.idempotency import delete_old_pushes
-from buffer.items.models.items import TrajectoryGroup
-from runs.lifecycle.models.runs import Run
+from buffer.items.models import TrajectoryGroup
+from runs.lifecycle.models import Run
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import bearer
 from tests.waiting import eventually

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from tests.buffer_factories import REGISTRATION, body, group
 from tests.waiting import eventually
 from tests.web_process import WebProcess, web_process

@@ -17,7 +17,7 @@ from django.db import connection
 
 from buffer.inspect.queries import group_facets, group_lists
 from buffer.inspect.rules.group_filter import GroupFilter, parse_filter
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run
 
 GROUPS: Final = int(os.environ.get("TEST_GROUPS", "10000000"))

@@ -13,13 +13,13 @@ from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import LedgerAudit, Tally, TrajectoryGroup
-from buffer.items.queries import ledgers
-from buffer.items.queries.counts import ledger_part
+from buffer.items import queries
+from buffer.items.models import LedgerAudit, Tally, TrajectoryGroup
+from buffer.items.queries import ledger_part
 from buffer.items.rules.ledger import Ledger, discrepancies
-from buffer.items.services.audits import audit_ledgers
+from buffer.items.services import audit_ledgers
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, fragment, group
 from tests.buffer_factories import push as push_body
 from tests.factories import NOON, bearer, make_outside_run, make_run
@@ -72,7 +72,7 @@ def test_the_ledger_separates_environments_of_fragments() -> None:
     encoded = decode_push(push_body(*sent))
     accept_fragments(run=run, fragments=encoded, now=NOON)
 
-    ledger = ledgers.ledgers_by_environment(run.pk)
+    ledger = queries.ledgers_by_environment(run.pk)
 
     assert [(part.environment, part.ledger.accepted, part.ledger.dropped) for part in ledger] == [
         ("gymnasium:Acrobot-v1", 1, {}),
@@ -100,8 +100,8 @@ def test_a_slow_audit_runs_less_often(run: Run) -> None:
     LedgerAudit.objects.update(audited_at=NOON, took_seconds=10)
     push(run)
 
-    assert ledgers.audits_due(now=NOON + timedelta(minutes=20)) == []
-    assert len(ledgers.audits_due(now=NOON + timedelta(minutes=40))) == 1
+    assert queries.audits_due(now=NOON + timedelta(minutes=20)) == []
+    assert len(queries.audits_due(now=NOON + timedelta(minutes=40))) == 1
 
 
 def test_an_uncounted_row_raises_one_alert_until_it_is_repaired(run: Run) -> None:
@@ -158,13 +158,13 @@ def test_audits_find_no_error_under_load(run: Run) -> None:
 
     def audit() -> None:
         for _ in range(30):
-            wrong.extend(ledgers.ledger_problems(run.pk))
+            wrong.extend(queries.ledger_problems(run.pk))
 
     in_threads(*(partial(push_some, mark) for mark in range(3)), train, audit)
 
     assert wrong == []
     assert miscounts(run.pk) == []
-    parts = ledgers.ledgers_by_environment(run.pk)
+    parts = queries.ledgers_by_environment(run.pk)
     assert all(part.ledger.balanced for part in parts)
     assert sum(part.ledger.accepted for part in parts) == 36
 

@@ -16,8 +16,8 @@ from buffer.ingest.services.backpressure import QueueFull
 from buffer.ingest.services.fragments import accept_fragments, decode_push
 from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.push_context import UnknownEnvironment
-from buffer.items.models.items import FragmentChunk, TrajectoryGroup
-from buffer.items.queries.counts import queued_groups
+from buffer.items.models import FragmentChunk, TrajectoryGroup
+from buffer.items.queries import queued_groups
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload, Segment
 from buffer.payloads.services.contents import (
@@ -35,7 +35,7 @@ from buffer.payloads.services.partitions import (
     make_partition,
     open_segment,
 )
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, fragment, group, push
 from tests.factories import NOON, make_outside_run, make_run
 

@@ -11,13 +11,13 @@ from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.leases import Lease, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import Batch, TrajectoryGroup
+from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import BatchState
 from buffer.payloads.services.contents import PayloadMissing
 from buffer.payloads.services.files import DurableFiles
 from buffer.payloads.services.objects import PayloadStorageDown
 from buffer.payloads.services.partitions import clear_current_segment
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 

@@ -14,12 +14,12 @@ from django.db import connection, transaction
 from django.test import Client
 
 from buffer import jobs
-from buffer.batches.admin.items import group_preview
+from buffer.batches.admin import group_preview
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload, Segment
 from buffer.payloads.rules import GRACE, RetentionLimits
@@ -39,7 +39,7 @@ from buffer.payloads.services.partitions import (
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import rotate_segment
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, bearer, make_outside_run
 from tests.ledgers import miscounts

@@ -14,7 +14,7 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import Lease
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload
 from buffer.payloads.rules import GRACE, RetentionLimits
@@ -27,7 +27,7 @@ from buffer.payloads.services.partitions import (
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import rotate_segment, seal
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 

@@ -13,11 +13,11 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.lease_expiry import return_expired_batches
 from buffer.batches.services.leases import Lease
 from buffer.ingest.services.fragments import accept_fragments
-from buffer.items.models.items import Batch, BatchUse, FragmentChunk
+from buffer.items.models import Batch, BatchUse, FragmentChunk
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import batch_contents
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import arrays, fragment
 from tests.factories import NOON, make_run

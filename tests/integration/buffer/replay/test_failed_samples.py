@@ -13,10 +13,10 @@ from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.lease_expiry import discard, release
 from buffer.batches.services.leases import Lease
 from buffer.ingest.services.fragments import accept_fragments
-from buffer.items.models.items import Batch, FragmentChunk
-from buffer.items.queries.counts import ledger_part
+from buffer.items.models import Batch, FragmentChunk
+from buffer.items.queries import ledger_part
 from rolldeck import wire
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_trainer
 from tests.buffer_factories import fragment
 from tests.factories import NOON, make_run

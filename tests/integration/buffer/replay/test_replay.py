@@ -11,13 +11,13 @@ from django.db import connection
 from buffer.batches.queries.queues import uses_of
 from buffer.batches.services import leases
 from buffer.batches.services.expiry import drop_open, drop_other_epochs
-from buffer.items.models.items import FragmentChunk
-from buffer.items.queries.counts import queued_fragments
+from buffer.items.models import FragmentChunk
+from buffer.items.queries import queued_fragments
 from buffer.items.rules.batches import LeaseLost
 from buffer.items.rules.states import ItemKind, ItemState
 from buffer.payloads.services.contents import batch_contents
-from buffer.replay.services.priorities import update_priorities
-from runs.lifecycle.models.runs import Run
+from buffer.replay.services import update_priorities
+from runs.lifecycle.models import Run
 from tests.buffer_factories import fragment
 from tests.factories import NOON, make_run
 from tests.integration.buffer.replay.replay_runs import (

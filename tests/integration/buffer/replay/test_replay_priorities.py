@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from buffer.batches.queries.queues import uses_of
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from buffer.items.rules.batches import BatchNotFound
-from buffer.replay.services.priorities import update_priorities
+from buffer.replay.services import update_priorities
 from tests.buffer_factories import fragment
 from tests.factories import make_run
 from tests.integration.buffer.replay.replay_runs import (

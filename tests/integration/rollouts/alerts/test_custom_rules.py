@@ -8,14 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
-from runs.alerts.models.alert_rules import AlertRule
-from runs.alerts.models.alerts import Alert
+from runs.alerts.models import Alert, AlertRule
 from runs.alerts.queries.alerts import alert_page
-from runs.alerts.schemas.alert_rules import SetAlertRule
+from runs.alerts.schemas import SetAlertRule
 from runs.alerts.services import alert_rules, conditions
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from tests.factories import NOON, make_run
 from web.rules.pages import PageRequest
 

@@ -4,12 +4,11 @@ from datetime import datetime
 
 import pytest
 
-from rollouts.control.models.attempts import WorkerAttempt
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker, WorkerAttempt
 from rollouts.curriculum.models import Evaluation, Lesson
-from runs.alerts.models.alerts import Alert
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.alerts.models import Alert
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.alert_evaluation import evaluate_alerts
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

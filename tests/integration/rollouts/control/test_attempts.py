@@ -6,12 +6,12 @@ import pytest
 from rest_framework.test import APIClient
 
 from rolldeck.wire import FleetEvent, WorkerEnding
-from rollouts.control.models.attempts import WorkerAttempt
+from rollouts.control.models import WorkerAttempt
 from rollouts.control.queries import attempts as queries_attempts
 from rollouts.control.schemas.attempts import AttemptRow
 from rollouts.control.services import attempts
 from rollouts.control.services.launches import begin_launch, record_manager_ended
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

@@ -8,14 +8,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from rollouts.control.models.machines import MachineCordon
+from rollouts.control.models import MachineCordon
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.services.cluster_status import record_cluster_nodes
 from rollouts.control.services.machine_cordons import cordon_machine
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from tests.factories import bearer, make_user
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

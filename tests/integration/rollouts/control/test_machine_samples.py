@@ -8,7 +8,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from rolldeck.wire import MachineUsage, WorkerReport
-from rollouts.control.models.machines import MachineSample
+from rollouts.control.models import MachineSample
 from rollouts.control.queries.machine_samples import (
     HOURS_AT_MOST,
     POINTS_AT_MOST,

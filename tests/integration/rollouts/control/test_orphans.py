@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from rollouts import jobs
-from rollouts.control.rules.launch import actor_name, run_of
-from rollouts.control.rules.reconcile import ActorState
+from rollouts.control.rules import ActorState, actor_name, run_of
 from rollouts.control.services import orphans
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (
     NOON,

@@ -5,14 +5,14 @@ import threading
 import pytest
 from django.db import connection
 
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
-from rollouts.control.rules.reconcile import Action, ActorState
+from rollouts.control.rules import Action, ActorState
 from runs.access.models import ApiToken
 from runs.access.services.tokens import authenticate
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import move
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

@@ -13,7 +13,7 @@ import pytest
 from django.core.files.storage import default_storage
 
 from rolldeck.operator_requests import RECORDING_TYPE, RecordedEpisode, RecordingUpdate
-from rollouts.control.models.fleets import Recording
+from rollouts.control.models import Recording
 from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.recordings import recording, recordings
@@ -28,8 +28,8 @@ from rollouts.control.services.recordings import (
     update_recording,
 )
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet, publish

@@ -7,20 +7,20 @@ import pytest
 from django.db import connection
 
 from buffer.batches.queries.queues import queue_depth
-from buffer.items.queries.counts import ledger_part
+from buffer.items.queries import ledger_part
 from config.metrics import metrics_text
 from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, WeightsTransfers
-from rollouts.control.models.fleets import EnvSlot, EpisodeWindow, FleetWorker
+from rollouts.control.models import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
 from rollouts.control.services.launches import begin_launch
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from rollouts.diagnosis.queries.run_activity import fleet_activity
 from rollouts.episodes.queries import episode_summary, episodes
 from rollouts.fleet.manager.reports import InvalidReport, StaleIncarnation
-from runs.alerts.models.alerts import Alert
+from runs.alerts.models import Alert
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services.run_settings import change_settings
 from tests.alert_evaluation import evaluate_alerts
 from tests.fake_cluster import FakeCluster

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.control.models.weight_syncs import WeightsDelivery
+from rollouts.control.models import WeightsDelivery
 from rollouts.control.queries.weight_syncs import weights_part
 from rollouts.control.services.weight_syncs import KEPT_STEPS
-from runs.lifecycle.models.runs import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import accept, later, launched, report, worker

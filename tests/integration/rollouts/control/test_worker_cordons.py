@@ -7,14 +7,14 @@ import pytest
 from rest_framework.test import APIClient
 
 from rolldeck.operator_requests import LogLines
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state
 from rollouts.control.queries.pending_commands import LOG_REQUEST_LIFETIME
 from rollouts.control.queries.worker_stacks import worker_stacks
 from rollouts.control.services.logs import answer_log, request_log
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

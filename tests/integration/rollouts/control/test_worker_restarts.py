@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 
 from rollouts.control.queries.fleets import control_of, fleet_state
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

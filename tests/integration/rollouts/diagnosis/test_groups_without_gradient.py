@@ -10,7 +10,7 @@ from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.queries.gradients import FEWEST, groups_without_gradient
 from buffer.inspect.services.digests import digest_groups
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
 from tests.integration.rollouts.metrics.measured_series import at

@@ -8,14 +8,13 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from buffer.items.models.items import Batch, FragmentChunk, Tally
-from rollouts.control.models.fleets import Fleet, FleetWorker
-from rollouts.control.models.weight_syncs import WeightsDelivery
+from buffer.items.models import Batch, FragmentChunk, Tally
+from rollouts.control.models import Fleet, FleetWorker, WeightsDelivery
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.queries.pipelines import diagnoses, diagnosis_of, facts_of, pipeline_of
 from rollouts.diagnosis.schemas import Pipeline, PipelineStage
 from rollouts.diagnosis.services import record_diagnoses
-from runs.lifecycle.models.runs import PolicyVersion, Run, Trainer
+from runs.lifecycle.models import PolicyVersion, Run, Trainer
 from tests.factories import make_settled_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from rollouts.control.models.fleets import EnvSlot, FleetWorker
+from rollouts.control.models import EnvSlot, FleetWorker
 from rollouts.curriculum.models import Lesson
 from rollouts.lessons.rules.lessons import LessonStatus
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Environment, Run, RunKind, Trainer
+from runs.lifecycle.models import Environment, Run, RunKind, Trainer
 from tests.factories import make_settled_run
 from tests.integration.rollouts.diagnosis.test_pipelines import at, seen, work
 

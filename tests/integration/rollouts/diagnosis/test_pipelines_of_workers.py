@@ -2,9 +2,9 @@
 
 import pytest
 
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_settled_run
 from tests.integration.rollouts.diagnosis.test_pipelines import at, lend, seen, work
 

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import pytest
 
-from buffer.items.models.items import Batch, FragmentChunk
-from rollouts.control.models.fleets import FleetWorker
+from buffer.items.models import Batch, FragmentChunk
+from rollouts.control.models import FleetWorker
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from rollouts.diagnosis.services import record_diagnosis
 from rollouts.fleet.process.spans import PipelineMonitor
-from runs.lifecycle.models.runs import Trainer
+from runs.lifecycle.models import Trainer
 from tests.factories import make_settled_run
 from tests.integration.rollouts.diagnosis.test_pipelines import NOON, arrive, at, publish, work
 

@@ -7,9 +7,9 @@ import pytest
 
 from buffer.batches.queries.rates import rates_of
 from buffer.batches.queries.trainer_pace import trainer_pace
-from buffer.items.models.items import Batch, BatchUse, FragmentChunk
+from buffer.items.models import Batch, BatchUse, FragmentChunk
 from rollouts.diagnosis.queries.pipelines import pipeline_of
-from runs.lifecycle.models.runs import Run, Trainer
+from runs.lifecycle.models import Run, Trainer
 from tests.factories import make_settled_run
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

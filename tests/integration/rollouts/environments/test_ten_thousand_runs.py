@@ -13,12 +13,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoDbBlocker
 
-from rollouts.control.models.fleets import Fleet
+from rollouts.control.models import Fleet
 from rollouts.environments.queries import RUNS_AT_MOST, EnvironmentFilter, known_environments
-from runs.alerts.models.alerts import Alert
+from runs.alerts.models import Alert
 from runs.alerts.services import conditions
-from runs.lifecycle.models.runs import Environment, Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.rules import RunStatus
 from tests.database import shared_rows
 from tests.factories import NOON, make_run
 from tests.lesson_factories import language, lesson

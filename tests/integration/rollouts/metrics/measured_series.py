@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from rollouts.metrics.models import MetricSample
 from rollouts.metrics.services.measuring import measure_run
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON
 
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from rollouts.metrics.models import TokenTally
 from rollouts.metrics.services.metrics import advance_amount
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

@@ -14,12 +14,12 @@ from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
 from buffer.inspect.services.digests import digest_groups
-from buffer.items.models.items import Batch
+from buffer.items.models import Batch
 from rollouts.metrics.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.services.measuring import measure_runs
 from rollouts.metrics.services.metrics import SERIES_AT_MOST
-from runs.lifecycle.models.runs import Run, Trainer
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run, Trainer
+from runs.lifecycle.rules import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_run
 from tests.integration.buffer.ingest.test_queue_under_load import in_threads

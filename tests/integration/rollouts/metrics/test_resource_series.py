@@ -8,14 +8,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rolldeck.wire import WorkerReport
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.metrics.models import MetricSample, MetricSeries
-from rollouts.metrics.rules.measures import WORKERS_LISTED
+from rollouts.metrics.rules import WORKERS_LISTED
 from rollouts.metrics.services.measuring import measure_resources
-from runs.alerts.models.alerts import Alert
-from runs.alerts.schemas.alert_rules import SetAlertRule
+from runs.alerts.models import Alert
+from runs.alerts.schemas import SetAlertRule
 from runs.alerts.services import alert_rules, conditions
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (
     NOON,

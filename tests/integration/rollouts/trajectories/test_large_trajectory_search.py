@@ -14,7 +14,7 @@ from django.db import connection
 from rollouts.trajectories.queries.episodes import found_episodes
 from rollouts.trajectories.queries.groups import found_groups
 from rollouts.trajectories.rules import TrajectoryKind, parse_search
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON
 
 GROUPS: Final = int(os.environ.get("TEST_GROUPS", "100000"))

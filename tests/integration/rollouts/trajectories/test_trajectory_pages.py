@@ -7,7 +7,7 @@ import pytest
 from rollouts.trajectories.queries.episodes import found_episodes
 from rollouts.trajectories.queries.groups import found_groups
 from rollouts.trajectories.rules import Position, TrajectoryFilter, TrajectoryKind, TrajectorySort
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.api.rollouts.episodes.test_episode_distributions import report, write
 from tests.api.rollouts.trajectories.test_trajectory_search import conversation, outside
 from tests.factories import NOON, make_run

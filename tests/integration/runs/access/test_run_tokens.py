@@ -12,7 +12,7 @@ from runs.access.services.tokens import (
     revoke_token,
 )
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run, make_token
 
 SECOND = timedelta(seconds=1)

@@ -12,9 +12,9 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from pytest_django import Settings
 
-from runs.alerts.models.alerts import AlertDelivery
+from runs.alerts.models import AlertDelivery
 from runs.alerts.queries.channels import channels
-from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.services import alerts, webhooks
 from tests.factories import NOON, make_run
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from pytest_django import Settings
 
-from runs.alerts.models.alerts import Alert, AlertDelivery
-from runs.alerts.rules.alerts import AlertKind, Condition
+from runs.alerts.models import Alert, AlertDelivery
+from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.services import alerts
 from runs.alerts.services.alert_retention import delete_old_alerts
 from tests.factories import NOON, make_run

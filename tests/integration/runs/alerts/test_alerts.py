@@ -7,14 +7,14 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from runs.alerts.models.alerts import Alert
+from runs.alerts.models import Alert
 from runs.alerts.queries.alerts import AlertNotFound, alert_summary
-from runs.alerts.rules.alerts import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
+from runs.alerts.rules import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
 from runs.alerts.services import alerts, conditions
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import change_status
 from runs.lifecycle.services.waiting_environments import record_waiting_environment
 from tests.alert_evaluation import evaluate_alerts

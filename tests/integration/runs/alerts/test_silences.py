@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from runs.alerts.models.alert_rules import AlertSilence
-from runs.alerts.models.alerts import Alert, AlertDelivery
+from runs.alerts.models import Alert, AlertDelivery, AlertSilence
 from runs.alerts.queries.silences import SilenceNotFound
-from runs.alerts.rules.alerts import AlertKind, Condition
-from runs.alerts.rules.silences import InvalidSilence
-from runs.alerts.schemas.alert_rules import NewSilence
+from runs.alerts.rules import AlertKind, Condition, InvalidSilence
+from runs.alerts.schemas import NewSilence
 from runs.alerts.services import alerts, conditions, silences, webhooks
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run

@@ -10,10 +10,9 @@ import msgspec
 import pytest
 from pytest_django import Settings
 
-from runs.alerts.models.alerts import AlertDelivery
-from runs.alerts.rules.alerts import AlertKind, Condition
-from runs.alerts.rules.webhooks import fingerprint
-from runs.alerts.schemas.alerts import AlertMessage
+from runs.alerts.models import AlertDelivery
+from runs.alerts.rules import AlertKind, Condition, fingerprint
+from runs.alerts.schemas import AlertMessage
 from runs.alerts.services import alerts, sending, webhooks
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.lifecycle.models.runs import Run
+from runs.lifecycle.models import Run
 from tests.factories import make_run
 from web.rows import first_row
 

@@ -7,10 +7,9 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from runs.access.services.tokens import authenticate
-from runs.lifecycle.models.runs import Environment, Run, Trainer
-from runs.lifecycle.queries.runs import RunNotFound
-from runs.lifecycle.rules.lifecycle import RunStatus
-from runs.lifecycle.rules.registration import Registration
+from runs.lifecycle.models import Environment, Run, Trainer
+from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.rules import Registration, RunStatus
 from runs.lifecycle.services.registry import (
     RunIsOver,
     default_run,

@@ -8,12 +8,12 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from runs.config.rules.run_config import InvalidRunConfig
-from runs.config.services.run_configs import UnknownPreset
+from runs.config.services import UnknownPreset
 from runs.events.models import RunEvent
 from runs.events.services import record_event
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.queries.runs import RunNotFound, event_series
-from runs.lifecycle.rules.lifecycle import MoveNotAllowed, RunStatus, RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import RunNotFound, event_series
+from runs.lifecycle.rules import MoveNotAllowed, RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.lifecycle import (
     InvalidRunName,

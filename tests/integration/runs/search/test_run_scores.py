@@ -4,10 +4,10 @@ import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.groups import accept_groups
-from rollouts.control.models.fleets import Fleet
-from runs.lifecycle.models.runs import Run
-from runs.search.queries import run_table
-from runs.search.queries.run_table import active_run_rows, project_activity, run_activity
+from rollouts.control.models import Fleet
+from runs.lifecycle.models import Run
+from runs.search import queries
+from runs.search.queries import active_run_rows, project_activity, run_activity
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_project, make_run
 from tests.integration.rollouts.metrics.measured_series import at, measure, series
@@ -52,8 +52,8 @@ def test_runs_are_sorted_by_score_or_return_and_unknown_ones_are_the_lowest() ->
     def names(sort: str) -> list[str]:
         found, cursor = [], None
         while True:
-            request = page_after(cursor, run_table.position_kind(sort), limit=2)
-            page = run_table.run_page(request, text="", sort=sort, now=NOON)
+            request = page_after(cursor, queries.position_kind(sort), limit=2)
+            page = queries.run_page(request, text="", sort=sort, now=NOON)
             found += [row.name for row in page.results]
             if (cursor := page.next) is None:
                 return found

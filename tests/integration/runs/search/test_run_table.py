@@ -10,11 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from rollouts.metrics.models import MeasureCursor
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.registry import register_environment
-from runs.search.queries import run_table
-from runs.search.queries.run_table import UnknownSort
+from runs.search import queries as search_queries
+from runs.search.queries import UnknownSort
 from runs.search.schemas import RunList
 from tests.factories import NOON, make_run, make_user
 from tests.list_pages import page_after
@@ -31,8 +31,8 @@ def names_of(text: str = "", **options: Any) -> list[str]:
 def page_of(
     text: str = "", *, sort: str = "name", cursor: str | None = None, limit: int = 100
 ) -> RunList:
-    request = page_after(cursor, run_table.position_kind(sort), limit=limit)
-    return run_table.run_page(request, text=text, sort=sort, now=NOW)
+    request = page_after(cursor, search_queries.position_kind(sort), limit=limit)
+    return search_queries.run_page(request, text=text, sort=sort, now=NOW)
 
 
 @pytest.fixture
@@ -105,7 +105,9 @@ def test_a_row_names_its_environment_or_lessons(four_runs: None) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("sort", [sign + name for name in run_table.SORTS for sign in ("", "-")])
+@pytest.mark.parametrize(
+    "sort", [sign + name for name in search_queries.SORTS for sign in ("", "-")]
+)
 def test_pages_in_any_order_hold_every_run_once(sort: str) -> None:
     for number in range(7):
         # Several runs share each value: the id breaks the tie.
@@ -141,16 +143,20 @@ def test_an_unknown_order_is_refused() -> None:
 def test_values_are_suggested_with_their_number_of_runs(four_runs: None) -> None:
     make_run(name="cart-2", tags=["ablation"])
 
-    offered = run_table.filter_values(of="tag", part="A")
+    offered = search_queries.filter_values(of="tag", part="A")
     assert [(row.value, row.runs) for row in offered] == [("ablation", 2)]
-    assert [row.value for row in run_table.filter_values(of="owner", part="")] == ["ada"]
-    assert "cartpole-v1" in {row.value for row in run_table.filter_values(of="env", part="cart")}
+    assert [row.value for row in search_queries.filter_values(of="owner", part="")] == ["ada"]
+    assert "cartpole-v1" in {
+        row.value for row in search_queries.filter_values(of="env", part="cart")
+    }
 
 
 def test_an_exported_table_contains_no_formula(four_runs: None) -> None:
     Run.objects.filter(name="words").update(status_reason='=HYPERLINK("x"), "quoted"')
 
-    lines = list(csv.DictReader(run_table.runs_csv(text="state:completed", sort="name", now=NOW)))
+    lines = list(
+        csv.DictReader(search_queries.runs_csv(text="state:completed", sort="name", now=NOW))
+    )
 
     assert [line["name"] for line in lines] == ["words"]
     assert lines[0]["status_reason"] == '\'=HYPERLINK("x"), "quoted"'

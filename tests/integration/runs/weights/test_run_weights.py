@@ -13,15 +13,15 @@ from safetensors.numpy import load, save
 
 from rolldeck.wire import TensorSpec, WeightsManifest
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion, Run
-from runs.lifecycle.queries.runs import (
+from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.queries import (
     NoWeights,
     WeightsMissing,
     current_weights,
     weights,
     weights_file,
 )
-from runs.weights.services.weights import (
+from runs.weights.services import (
     KEPT_FILES,
     ManifestMismatch,
     StaleEpoch,

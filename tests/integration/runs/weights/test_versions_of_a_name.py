@@ -6,7 +6,7 @@ import pytest
 import requests
 from django.db import connection
 
-from buffer.items.models.items import TrajectoryGroup
+from buffer.items.models import TrajectoryGroup
 from rolldeck.trainer import Trainer
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
@@ -15,8 +15,8 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.sources import source_for
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.archiving import archive, unarchive
 from runs.lifecycle.services.lifecycle import move
 from tests.buffer_factories import REGISTRATION, group

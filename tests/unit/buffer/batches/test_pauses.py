@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from buffer.batches.rules.pacing import staleness_gate, tolerance_gate
 from rolldeck.pacing import PauseRule
-from runs.lifecycle.rules.versions import admission_capacity
+from runs.lifecycle.rules import admission_capacity
 
 RULE = PauseRule(batch_size=256, off_policy_tolerance=3)
 

@@ -4,7 +4,7 @@ import pytest
 
 from buffer.ingest.rules.versions import drop_reason, version_of
 from buffer.items.rules.states import DropReason
-from runs.lifecycle.rules.versions import PolicyVersion
+from runs.lifecycle.rules import PolicyVersion
 
 CURRENT = PolicyVersion(2, 5)
 UNPUBLISHED = PolicyVersion(0, 7)

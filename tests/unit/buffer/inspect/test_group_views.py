@@ -22,7 +22,7 @@ from buffer.inspect.rules.sequence_views import (
     window,
 )
 from rolldeck.groups import GroupArrays, read
-from rollouts.control.rules.token_pieces import byte_pieces, character_pieces
+from rollouts.control.rules import byte_pieces, character_pieces
 
 
 def opened(**fields: Any) -> GroupArrays:

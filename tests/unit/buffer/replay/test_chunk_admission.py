@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from buffer.ingest.rules.waiting import WaitingFragment, cut
 from runs.config.rules.replay_config import admission_shortage
-from runs.lifecycle.rules.versions import admission_capacity
+from runs.lifecycle.rules import admission_capacity
 
 
 @dataclass

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.control.rules.control import fingerprint
+from rollouts.control.rules import fingerprint
 
 
 def print_of(**changed: Any) -> str:

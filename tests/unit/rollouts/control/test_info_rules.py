@@ -1,7 +1,7 @@
 """Sums of `info` over a run, and the metrics between two measurements."""
 
 from rolldeck.fleet_wire import InfoDrops, InfoSum, InfoWindow
-from rollouts.control.rules.info_totals import added, info_figures, message_of
+from rollouts.control.rules import added, info_figures, message_of
 
 
 def window(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.control.rules.last_reports import STARTS_WITHIN, UNKNOWN_AFTER, LastReports
+from rollouts.control.rules import STARTS_WITHIN, UNKNOWN_AFTER, LastReports
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

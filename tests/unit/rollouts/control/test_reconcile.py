@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.control.rules.reconcile import (
+from rollouts.control.rules import (
     Action,
     ActorState,
     FleetView,
@@ -13,7 +13,7 @@ from rollouts.control.rules.reconcile import (
     decide,
     desired_of,
 )
-from runs.lifecycle.rules.lifecycle import RunStatus
+from runs.lifecycle.rules import RunStatus
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

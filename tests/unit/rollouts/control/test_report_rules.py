@@ -3,8 +3,7 @@
 import pytest
 
 from rolldeck.wire import FleetReport, SlotReport, WorkerReport
-from rollouts.control.rules.launch import LaunchRequest, actor_name
-from rollouts.control.rules.returns import mean, recent_returns_of
+from rollouts.control.rules import LaunchRequest, actor_name, mean, recent_returns_of
 from rollouts.fleet.manager.reports import InvalidReport, check, env_steps_since
 
 

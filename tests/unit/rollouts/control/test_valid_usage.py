@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rolldeck.wire import WorkerReport
-from rollouts.control.rules.resources import valid_usage
+from rollouts.control.rules import valid_usage
 
 FULL: dict[str, Any] = {
     "cpu_percent": 250.0,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.control.rules.weight_syncs import NONE_STEP, Steps, advances
+from rollouts.control.rules import NONE_STEP, Steps, advances
 
 NONE = Steps(NONE_STEP, NONE_STEP, NONE_STEP)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.packing import pack, unpack
+from rollouts.curriculum.rules import pack, unpack
 from rollouts.lessons.rules.performance import Outcome, Performance
 
 REWARDS = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40)

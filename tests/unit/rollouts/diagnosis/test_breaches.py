@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollouts.diagnosis.rules.breaches import MICROS, breach_start
-from rollouts.metrics.rules.series import blocks_of, condensed
-from runs.alerts.rules.alert_rules import UNCOMPARED, Comparator, InvalidRule, Limit
+from rollouts.metrics.rules import blocks_of, condensed
+from runs.alerts.rules import UNCOMPARED, Comparator, InvalidRule, Limit
 
 VALUES = st.one_of(st.floats(-10, 10), st.sampled_from([math.nan, math.inf, -math.inf]))
 SAMPLES = st.lists(st.tuples(st.integers(1, 20), VALUES), min_size=1, max_size=60)

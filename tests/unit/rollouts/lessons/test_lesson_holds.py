@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.curriculum.rules.steering import LEAST_FACTOR, MOST_FACTOR, decide, reweighted
+from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR, decide, reweighted
 from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Requirement
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.performance import Progress

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.metrics.rules.measures import at_rank, began_at
+from rollouts.metrics.rules import at_rank, began_at
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 USUAL = timedelta(seconds=10)

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rollouts.metrics.rules.series import BLOCK_SAMPLES, Line, blocks_of, condensed, summarised
+from rollouts.metrics.rules import BLOCK_SAMPLES, Line, blocks_of, condensed, summarised
 
 PLACES = st.one_of(st.integers(0, 40), st.integers(0, 2**62))
 VALUES = st.one_of(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.access.rules.login_limits import counters
+from runs.access.rules import counters
 
 
 def keys(name: str, address: str, browser: str = "") -> set[str]:

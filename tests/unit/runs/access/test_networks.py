@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.access.rules.networks import InvalidNetwork, checked, is_within
+from runs.access.rules import InvalidNetwork, checked, is_within
 
 
 def test_addresses_and_networks_are_normalized_and_unique() -> None:

@@ -1,8 +1,7 @@
 import pytest
 
-from runs.access.rules import rights
-from runs.access.rules.credentials import MalformedCredentials, token_in
-from runs.access.rules.rights import Caller, Role
+from runs.access import rules
+from runs.access.rules import Caller, MalformedCredentials, Role, token_in
 
 ANONYMOUS = Caller(identity="address:192.0.2.1")
 VIEWER = Caller(identity="user:vera", role=Role.VIEWER)
@@ -40,19 +39,19 @@ def machine(*scopes: str, run: str | None = None, role: Role = Role.ANONYMOUS) -
 )
 def test_the_rights_of_a_caller_match_the_table(caller: Caller, may: str) -> None:
     allowed = {
-        "read": rights.may_read(caller, run="alpha"),
-        "operate": rights.may_operate(caller, run="alpha"),
-        "administer": rights.may_administer(caller, run="alpha"),
-        "act": rights.act_as("trainer").allows(caller, run="alpha"),
+        "read": rules.may_read(caller, run="alpha"),
+        "operate": rules.may_operate(caller, run="alpha"),
+        "administer": rules.may_administer(caller, run="alpha"),
+        "act": rules.act_as("trainer").allows(caller, run="alpha"),
     }
 
     assert [right for right, is_allowed in allowed.items() if is_allowed] == may.split()
 
 
 def test_a_token_of_one_run_has_no_server_rights() -> None:
-    assert not rights.may_read(machine("read", run="alpha"))
-    assert not rights.may_administer(machine("admin", run="alpha"))
-    assert rights.may_read(machine("read"))
+    assert not rules.may_read(machine("read", run="alpha"))
+    assert not rules.may_administer(machine("admin", run="alpha"))
+    assert rules.may_read(machine("read"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_a_token_of_one_run_has_no_server_rights() -> None:
 def test_a_token_has_the_scopes_that_its_owner_may_grant(
     scopes: set[str], owner_role: Role | None, role: Role, live: set[str], suspended: set[str]
 ) -> None:
-    caller = rights.token_caller(identity="token:1", scopes=scopes, owner_role=owner_role, run=None)
+    caller = rules.token_caller(identity="token:1", scopes=scopes, owner_role=owner_role, run=None)
 
     assert (caller.role, caller.scopes, caller.suspended) == (role, live, suspended)
 
@@ -79,27 +78,27 @@ def test_a_token_has_the_scopes_that_its_owner_may_grant(
 @pytest.mark.parametrize(
     ("rule", "caller", "run", "words"),
     [
-        (rights.OPERATE, VIEWER, "alpha", "needs the role operator; yours is viewer"),
-        (rights.READ, machine("env", run="beta"), "alpha", "bound to run beta; the request is"),
-        (rights.READ, machine("env", run="beta"), None, "is about all runs"),
-        (rights.act_as("trainer"), machine("env"), "alpha", "scope trainer, or the role admin"),
-        (rights.act_as("env", "worker"), machine("read"), "alpha", "env or worker, or the role"),
-        (rights.ADMINISTER, machine("env", "read"), None, "scope admin, or the role admin"),
+        (rules.OPERATE, VIEWER, "alpha", "needs the role operator; yours is viewer"),
+        (rules.READ, machine("env", run="beta"), "alpha", "bound to run beta; the request is"),
+        (rules.READ, machine("env", run="beta"), None, "is about all runs"),
+        (rules.act_as("trainer"), machine("env"), "alpha", "scope trainer, or the role admin"),
+        (rules.act_as("env", "worker"), machine("read"), "alpha", "env or worker, or the role"),
+        (rules.ADMINISTER, machine("env", "read"), None, "scope admin, or the role admin"),
     ],
 )
 def test_a_refusal_names_required_and_granted_scopes(
-    rule: rights.Rule, caller: Caller, run: str | None, words: str
+    rule: rules.Rule, caller: Caller, run: str | None, words: str
 ) -> None:
     assert not rule.allows(caller, run=run)
     assert words in rule.refusal(caller, run=run)
 
 
 def test_a_refusal_names_suspended_scopes() -> None:
-    caller = rights.token_caller(
+    caller = rules.token_caller(
         identity="token:1", scopes={"trainer"}, owner_role=Role.OPERATOR, run=None
     )
 
-    assert rights.act_as("trainer").refusal(caller) == (
+    assert rules.act_as("trainer").refusal(caller) == (
         "This needs a token with the scope trainer, or the role admin; this token has no scope in "
         "effect (trainer suspended: its owner is not an administrator)."
     )

@@ -3,8 +3,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.alerts.rules.alerts import KINDS, AlertKind, Condition, Severity, compare
-from runs.alerts.schemas import alerts as wire
+from runs.alerts import schemas
+from runs.alerts.rules import KINDS, AlertKind, Condition, Severity, compare
 
 CONDITIONS = st.builds(
     Condition,
@@ -55,4 +55,4 @@ def test_the_message_of_a_condition_is_not_part_of_its_identity() -> None:
 def test_every_kind_has_title_remedy_and_code() -> None:
     assert {*KINDS} == {*AlertKind}
     assert all(note.title and note.advice.endswith(".") for note in KINDS.values())
-    assert {*get_args(wire.Kind)} == {*AlertKind}
+    assert {*get_args(schemas.Kind)} == {*AlertKind}

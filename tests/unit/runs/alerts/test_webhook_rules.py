@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from runs.alerts.rules import webhooks
+from runs.alerts import rules
 
 
 @pytest.mark.parametrize(
@@ -16,30 +16,30 @@ from runs.alerts.rules import webhooks
     ],
 )
 def test_an_invalid_webhook_address_is_refused(url: str) -> None:
-    with pytest.raises(webhooks.InvalidWebhook):
-        webhooks.check_url(url)
+    with pytest.raises(rules.InvalidWebhook):
+        rules.check_url(url)
 
 
 def test_the_path_of_an_address_is_hidden_and_still_distinguishes_it() -> None:
     url, other = "https://hooks.example.org/T0/secret", "https://hooks.example.org/T0/other"
 
-    assert webhooks.label(webhooks.check_url(url)) == "https://hooks.example.org"
-    assert "secret" not in webhooks.fingerprint(url)
-    assert webhooks.fingerprint(url) != webhooks.fingerprint(other)
+    assert rules.label(rules.check_url(url)) == "https://hooks.example.org"
+    assert "secret" not in rules.fingerprint(url)
+    assert rules.fingerprint(url) != rules.fingerprint(other)
 
 
 def test_a_signature_is_over_the_time_and_the_body() -> None:
-    signed = webhooks.signature("a secret", b'{"a":1}', at_seconds=1_700_000_000)
+    signed = rules.signature("a secret", b'{"a":1}', at_seconds=1_700_000_000)
 
     expected = hmac.new(b"a secret", b'1700000000.{"a":1}', hashlib.sha256).hexdigest()
     assert signed == f"t=1700000000,v1={expected}"
-    assert webhooks.signature("", b"{}", at_seconds=5) == "t=5"
+    assert rules.signature("", b"{}", at_seconds=5) == "t=5"
 
 
 def test_retry_delays_grow_to_an_hour_and_end() -> None:
-    waits = [webhooks.wait_after(attempts) for attempts in range(1, webhooks.ATTEMPTS)]
+    waits = [rules.wait_after(attempts) for attempts in range(1, rules.ATTEMPTS)]
     known = [wait for wait in waits if wait is not None]
 
     assert known == sorted(known)
     assert (known[0], known[-1]) == (timedelta(seconds=5), timedelta(hours=1))
-    assert webhooks.wait_after(webhooks.ATTEMPTS) is None
+    assert rules.wait_after(rules.ATTEMPTS) is None

@@ -1,6 +1,6 @@
 import pytest
 
-from runs.lifecycle.rules.versions import (
+from runs.lifecycle.rules import (
     FromAnotherEpoch,
     FromTheFuture,
     PolicyVersion,

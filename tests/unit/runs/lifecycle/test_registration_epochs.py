@@ -1,6 +1,6 @@
 import pytest
 
-from runs.lifecycle.rules.registration import opens_epoch
+from runs.lifecycle.rules import opens_epoch
 
 
 @pytest.mark.parametrize(

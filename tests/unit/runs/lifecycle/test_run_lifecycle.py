@@ -1,6 +1,6 @@
 import pytest
 
-from runs.lifecycle.rules.lifecycle import (
+from runs.lifecycle.rules import (
     ACCEPTING,
     ACTIVE,
     TERMINAL,

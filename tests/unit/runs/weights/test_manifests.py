@@ -3,7 +3,7 @@
 import pytest
 
 from rolldeck.safetensors import Header, Tensor
-from runs.weights.rules.manifests import differing_field
+from runs.weights.rules import differing_field
 
 HELD = Header(
     tensors=(

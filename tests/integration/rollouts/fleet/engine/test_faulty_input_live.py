@@ -14,7 +14,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from rolldeck.trainer import Trainer
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.steering import steer_lesson
@@ -23,8 +23,8 @@ from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, save_tokenizer
 from runs.config.rules import run_config
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import Run
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet

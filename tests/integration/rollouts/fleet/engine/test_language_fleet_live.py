@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from rolldeck.trainer import Trainer
-from rollouts.control.models.fleets import FleetWorker
+from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import Evaluation, LessonOutcome
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import named_tensors
 from runs.config.rules import run_config
 from runs.events.models import RunEvent
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle.rules import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet

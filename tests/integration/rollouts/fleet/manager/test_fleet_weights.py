@@ -11,18 +11,18 @@ import pytest
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from buffer.items.models.items import FragmentChunk
+from buffer.items.models import FragmentChunk
 from rolldeck import weights_directory
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from rolldeck.wire import WeightsManifest
-from rollouts.control.models.fleets import Fleet, FleetWorker
+from rollouts.control.models import Fleet, FleetWorker
 from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.events.models import RunEvent
-from runs.lifecycle.models.runs import PolicyVersion, Run
-from runs.lifecycle.queries import runs
-from runs.lifecycle.rules.lifecycle import RunVerb
+from runs.lifecycle import queries
+from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.rules import RunVerb
 from tests.factories import make_token
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.local_fleets import Platform, local_fleet
@@ -150,7 +150,7 @@ def test_a_version_that_is_not_in_the_directory_is_reported_and_awaited(
         manifest = msgspec.convert(stored, WeightsManifest)
         content = weights_directory.read(elsewhere, manifest)
         assert content is not None
-        shared = Path(runs.weights_directory(Run.objects.get(pk=scene.run.pk)))
+        shared = Path(queries.weights_directory(Run.objects.get(pk=scene.run.pk)))
         weights_directory.write(shared, manifest, content)
         assert within(60, lambda: scene.active() == {1})
 

@@ -1,0 +1,291 @@
+"""Schemas of the API of groups, fragments and their contents."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from buffer.inspect.rules.fragment_views import FragmentContent
+from buffer.inspect.rules.marks import LONGEST_NOTE, MOST_AT_ONCE
+from web.http.field_types import Reason
+from web.rules.pages import Page
+
+# API schemas of fragments.
+
+
+class FragmentRow(Struct, frozen=True):
+    """A fragment without its content."""
+
+    id: int
+    slot: str
+    """Environment slot and incarnation."""
+    number: int
+    """Counts the fragments of its slot from 0."""
+    contiguous: bool
+    environment: str
+    worker: str
+    epoch: int
+    version_min: int
+    version_max: int
+    """`version_min` to `version_max`: the policy versions that acted in it."""
+    steps: int
+    """Environment steps, without padding."""
+    state: str
+    drop_reason: str
+    batch: str | None
+    step: int | None
+    """Ordinal of its batch, which is the train step."""
+    uses: int
+    """Number of batches that it was sampled into."""
+    received_at: datetime
+    size_bytes: int
+    has_bytes: bool
+    """True if bytes were stored; retention may have removed them since."""
+
+
+class FragmentSummary(FragmentRow, frozen=True, kw_only=True):
+    """A fragment without its content."""
+
+    reward_sum: float | None
+    """Null if the fragment is too large for a list or cannot be read."""
+
+
+class FragmentList(Page[FragmentSummary], frozen=True, kw_only=True):
+    """Fragments with stored bytes, newest first."""
+
+    is_partial: bool
+    """True if the page ends early because the search reached its row limit."""
+
+
+class FragmentDetail(Struct, frozen=True, kw_only=True):
+    """A fragment with its content, except its steps, and its neighbours."""
+
+    fragment: FragmentSummary
+    content: FragmentContent | None
+    problem: str
+    """Reason why the content is null: its bytes are gone or not a valid fragment."""
+    version: int | None
+    """Id of the newest policy version that acted in it; null if not on record."""
+    before: int | None
+    """Id of the previous fragment of the same slot."""
+    after: int | None
+
+
+# API schemas of groups.
+
+
+class MarkOfGroup(Struct, frozen=True, kw_only=True):
+    """Label and note of a group."""
+
+    label: int | None
+    """1 to 9."""
+    note: str
+    """Plain text; empty if there is none."""
+    changed_by: str
+    """Name of the user or token that last changed the mark."""
+    changed_at: datetime
+
+
+class GroupSummary(Struct, frozen=True, kw_only=True):
+    """A trajectory group without its content."""
+
+    id: int
+    state: str
+    drop_reason: str
+    env_id: int | None
+    environment: str
+    """Name of the environment; empty if none is registered."""
+    lesson: str
+    worker: str
+    example: str
+    producer: str
+    epoch: int
+    policy_step: int | None
+    batch: str | None
+    step: int | None
+    """Ordinal of its batch, which is the served step."""
+    position: int | None
+    """Position in its batch."""
+    received_at: datetime
+    size_bytes: int
+    sequences: int
+    tokens: int
+    """Total of all sequences."""
+    longest_tokens: int
+    score_mean: float | None
+    score_min: float | None
+    score_max: float | None
+    score_std: float | None
+    scores: list[float | None]
+    """Scores of its first 64 sequences; empty until it is digested."""
+    lengths: list[int]
+    flags: list[str]
+    excerpt: str
+    """Beginning of its prompt."""
+    is_digested: bool
+    """True once flags, lesson, worker, scores and excerpt are known, seconds after arrival."""
+    has_bytes: bool
+    """True if its content was stored on arrival."""
+    prompt: str
+    """Digest of its prompt, equal for equal prompts; empty if unknown."""
+    mark: MarkOfGroup | None
+    """Null if the group is unmarked."""
+
+
+class GroupList(Page[GroupSummary], frozen=True, kw_only=True):
+    """A page of groups."""
+
+    is_partial: bool
+    """True if the page ends early because the search reached its limit; `next` continues."""
+
+
+class FacetValue(Struct, frozen=True, kw_only=True):
+    """A facet value and the number of groups that have it."""
+
+    value: str
+    label: str
+    groups: int
+
+
+class ScoreBins(Struct, frozen=True, kw_only=True):
+    """A histogram with bins of equal width."""
+
+    least: float
+    most: float
+    counts: list[int]
+
+
+class GroupFacets(Struct, frozen=True, kw_only=True):
+    """Facet counts and histograms of the newest groups."""
+
+    examined: int
+    """Number of groups examined: the newest, at most 10,000."""
+    matching: int
+    """Number of examined groups that match the filter."""
+    total: int
+    """Number of groups that the run has accepted."""
+    oldest_at: datetime | None
+    """Arrival time of the oldest examined group."""
+    undigested: int
+    """Number of groups not digested yet, counted up to 10,000."""
+    facets: dict[str, list[FacetValue]]
+    histograms: dict[str, ScoreBins]
+
+
+class BatchOfGroup(Struct, frozen=True, kw_only=True):
+    """The batch that holds a group."""
+
+    id: str
+    step: int
+    state: str
+    trainer: str
+    policy_step: int
+    """Policy version of the run when the batch was leased."""
+    epoch: int
+    staleness: int | None
+    """Policy versions by which the group was behind; null across epochs."""
+    leased_at: datetime
+    """Start of the latest lease; `lease_expiries` counts expired leases."""
+    lease_expires_at: datetime
+    lease_expiries: int
+    delivered_at: datetime | None
+    """Time at which its last byte was sent."""
+    settled_at: datetime | None
+    """Time of its acknowledgement or drop."""
+
+
+class VersionOfGroup(Struct, frozen=True, kw_only=True):
+    """The policy version that sampled a group."""
+
+    id: int
+    epoch: int
+    step: int
+    published_at: datetime
+    sha256: str
+
+
+class GroupDetail(Struct, frozen=True, kw_only=True):
+    """A group with its origin and its batch."""
+
+    group: GroupSummary
+    batch: BatchOfGroup | None
+    version: VersionOfGroup | None
+    """Null if the policy version is not on record."""
+    env_spec: str
+    seed: int | None
+    """Seed of the run; null for runs with external environments."""
+    newer: int | None
+    """Id of the next group by arrival."""
+    older: int | None
+
+
+# API schemas for labels and notes of groups.
+
+GroupIds = Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=MOST_AT_ONCE)]
+
+
+class MarkGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes to the marks of groups; omitted fields keep their values."""
+
+    groups: GroupIds
+    label: Annotated[int, Meta(ge=1, le=9)] | UnsetType | None = UNSET
+    """Null removes the label."""
+    note: Annotated[str, Meta(max_length=LONGEST_NOTE)] | UnsetType = UNSET
+    """Plain text; empty removes the note."""
+    reason: Reason = ""
+
+
+class NameLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Name of a label in a run; empty removes the name."""
+
+    name: Annotated[str, Meta(max_length=200)]
+    reason: Reason = ""
+
+
+class LabelRow(Struct, frozen=True, kw_only=True):
+    """One of the nine labels of a run."""
+
+    label: int
+    name: str
+    """Empty if unnamed."""
+    groups: int
+
+
+class MarkVocabulary(Struct, frozen=True, kw_only=True):
+    """Labels of a run; counts cover the newest 10,000 marked groups."""
+
+    labels: list[LabelRow]
+    noted: int
+    """Number of groups with a note."""
+
+
+# API schemas of prompts that several runs share.
+
+
+class PromptInRun(Struct, frozen=True, kw_only=True):
+    """Scores of a run on a prompt, over its newest 16 groups."""
+
+    run: str
+    groups: int
+    newest: int
+    """Id of the newest group."""
+    policy_step: int | None
+    """Policy version of the newest group."""
+    score_mean: float | None
+    score_min: float | None
+    score_max: float | None
+
+
+class PromptRow(Struct, frozen=True, kw_only=True):
+    """A prompt; `runs` omits runs without groups for it."""
+
+    prompt: str
+    """Digest of the prompt, usable in the group filter."""
+    excerpt: str
+    lesson: str
+    example: str
+    runs: list[PromptInRun]
+
+
+class PromptList(Page[PromptRow], frozen=True, kw_only=True):
+    """Prompts among the newest 1,000 groups of each run; most widely shared first."""

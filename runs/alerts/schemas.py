@@ -1,0 +1,273 @@
+"""Schemas of the API of alerts, their rules and silences."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from web.http.field_types import Reason
+from web.rules.pages import Page
+
+# Schemas of alerts, their deliveries and webhooks.
+
+Kind = Literal[
+    "run_failed",
+    "run_not_starting",
+    "run_stalled",
+    "registration_differs",
+    "training_stalled",
+    "stale_drops",
+    "fleet_silent",
+    "workers_down",
+    "environments_fail",
+    "weights_late",
+    "no_gradient",
+    "lesson_stalled",
+    "lesson_regressed",
+    "lease_lapsed",
+    "batch_quarantined",
+    "items_corrupt",
+    "ledger_unbalanced",
+    "pushes_refused",
+    "queue_full",
+    "disk_low",
+    "jobs_down",
+    "part_exited",
+    "rule",
+]
+Severity = Literal["warning", "error"]
+State = Literal["open", "acknowledged", "resolved"]
+Change = Literal["raised", "acknowledged", "resolved", "test"]
+"""Change of an alert, or a test of a channel."""
+
+
+class AlertRow(Struct, frozen=True, kw_only=True):
+    """An alert."""
+
+    id: int
+    kind: Kind
+    title: str
+    advice: str
+    """Recommended action."""
+    severity: Severity
+    state: State
+    run: str | None
+    """Null for alerts of the deployment."""
+    subject: str
+    """Affected part of the run: a batch, a lesson, or the id of the breached rule; empty for the
+    run itself."""
+    metric: str
+    """Metric of the breached rule; empty for other alerts."""
+    message: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+    times_seen: int
+    """For a fact the number of occurrences; 1 for a condition."""
+    cleared_at: datetime | None
+    """Time at which the condition ended; null while it holds."""
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+    acknowledged_reason: str
+    resolved_at: datetime | None
+    resolved_by: str
+    resolved_reason: str
+    silenced_until: datetime | None
+    """End of the silence; null if not silenced."""
+
+
+class AlertKindRow(Struct, frozen=True, kw_only=True):
+    """A kind of alert, with its default texts and severity."""
+
+    kind: Kind
+    title: str
+    advice: str
+    """Recommended action."""
+    severity: Severity
+
+
+class AlertKindList(Page[AlertKindRow], frozen=True, kw_only=True):
+    """Every kind of alert."""
+
+
+class AlertGroup(Struct, frozen=True, kw_only=True):
+    """The open alerts of one kind, or of one rule."""
+
+    alert: AlertRow
+    """The newest of the most severe ones."""
+    count: int
+    """Number of these alerts."""
+    runs: list[str]
+    """Their runs, newest alert first."""
+
+
+class AlertSummary(Struct, frozen=True, kw_only=True):
+    """Counts of alerts that need attention, and the newest of them, errors first."""
+
+    errors: int
+    """Open, unsilenced alerts of this severity."""
+    warnings: int
+    acknowledged: int
+    """Acknowledged alerts of either severity."""
+    silenced: int
+    """Silenced open alerts of either severity."""
+    newest: list[AlertRow]
+    groups: list[AlertGroup]
+    """Open, unsilenced alerts by kind, errors first: of the first 1,000 alerts."""
+
+
+class AlertList(Page[AlertRow], frozen=True, kw_only=True):
+    """A page of alerts, newest first."""
+
+    summary: AlertSummary
+
+
+class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
+    """Delivery of an alert's change to one channel."""
+
+    id: int
+    change: Change
+    target: str
+    """Scheme and host of a webhook (the path may be secret), or ``mailto:`` and an address."""
+    state: Literal["waiting", "delivered", "given up"]
+    created_at: datetime
+    attempts: int
+    next_attempt_at: datetime
+    last_status: int | None
+    last_error: str
+    last_took_ms: int | None
+    """Duration of the last attempt."""
+    settled_at: datetime | None
+
+
+class AlertDetail(AlertRow, frozen=True, kw_only=True):
+    """An alert with its details and deliveries."""
+
+    details: dict[str, Any]
+    deliveries: list[AlertDeliveryRow]
+
+
+class AlertMessage(Struct, frozen=True, kw_only=True):
+    """Body of a webhook request; see docs/howto/alerts.md."""
+
+    change: Change
+    at: datetime
+    platform_url: str
+    """URL of the deployment."""
+    text: str
+    """One-line summary, under the key that chat systems read. `&`, `<` and `>` are escaped as
+    these require."""
+    url: str
+    alert: AlertRow
+    """For a test: a resolved sample alert with id 0 that is not stored."""
+
+
+class WebhookRow(Struct, frozen=True, kw_only=True):
+    """A notification channel, without secrets."""
+
+    id: str
+    """Identifies the channel without revealing its address."""
+    channel: Literal["webhook", "email"]
+    target: str
+    """Scheme and host of a webhook (the path may be secret), or ``mailto:`` and an address."""
+    is_signed: bool
+    """Applies to webhooks; mail is not signed."""
+    least_severity: Severity
+    """Minimum severity of delivered alerts."""
+    last_test: AlertDeliveryRow | None
+    """The newest test delivery."""
+
+
+class WebhookList(Page[WebhookRow], frozen=True, kw_only=True):
+    """Configured notification channels."""
+
+
+# Schemas of alert rules and silences.
+
+ComparatorWord = Literal["above", "at_least", "below", "at_most", "not_finite", "no_data"]
+RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class SetAlertRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Complete definition of an alert rule."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=80)]
+    metric: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
+    comparator: ComparatorWord
+    threshold: float | None = None
+    """Null for `not_finite` and `no_data`."""
+    for_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
+    """Time that the breach must last; for `no_data` the time without samples, at least 10."""
+    severity: Severity = "warning"
+    runbook: Annotated[str, Meta(max_length=4000)] = ""
+    """Instructions shown with the rule's alerts."""
+    run: str | None = None
+    """The only run that the rule covers; null to select runs by `filter`."""
+    filter: Annotated[str, Meta(max_length=500)] = ""
+    """Filter in the syntax of the run list; empty for all runs."""
+    is_enabled: bool = True
+    reason: Reason = ""
+
+
+class AlertRuleRow(Struct, frozen=True, kw_only=True):
+    """A stored alert rule."""
+
+    id: int
+    name: str
+    metric: str
+    comparator: ComparatorWord
+    threshold: float | None
+    for_seconds: int
+    severity: Severity
+    runbook: str
+    run: str | None
+    filter: str
+    is_enabled: bool
+    condition: str
+    """The condition that breaches the rule: ``above 5 for 10 min``."""
+    created_at: datetime
+    created_by: str
+    changed_at: datetime
+    changed_by: str
+    firing: int
+    """Number of its alerts whose condition holds."""
+
+
+class AlertRuleList(Page[AlertRuleRow], frozen=True, kw_only=True):
+    """All alert rules, by name."""
+
+    at_most: int
+    """Maximum number of rules per deployment."""
+
+
+class NewSilence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Alerts to silence, the end of the silence and its reason."""
+
+    kind: Kind
+    rule: RuleId | None = None
+    """For the kind `rule`: the only rule that is silenced."""
+    run: str | None = None
+    """Null for all runs and the deployment."""
+    until: datetime
+    reason: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class SilenceRow(Struct, frozen=True, kw_only=True):
+    """A silence: alerts without notifications for a limited time."""
+
+    id: int
+    kind: Kind
+    rule: int | None
+    rule_name: str
+    run: str | None
+    until: datetime
+    reason: str
+    created_at: datetime
+    created_by: str
+    ended_at: datetime | None
+    """Set when a person ended the silence early."""
+    ended_by: str
+    is_lasting: bool
+
+
+class SilenceList(Page[SilenceRow], frozen=True, kw_only=True):
+    """Active silences, then past ones, newest first."""

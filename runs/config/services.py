@@ -1,0 +1,247 @@
+"""Configurations of runs: build, validate and check them."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from runs.access.rules import Caller
+from runs.config import queries as presets
+from runs.config.queries import is_changeable, seen_by
+from runs.config.rules import environment_specs, extensions, policy_kinds, run_config
+from runs.config.rules.extensions import ExtensionPoint
+from runs.config.rules.inference_servers import unsupported
+from runs.config.rules.preset_rules import PRESET, PresetExists, secret_in
+from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.saved import services as saved
+from runs.saved.models import SavedObject
+from runs.saved.rules import Access, NotAllowedToChange
+from web.rules import json_values
+from web.rules.errors import Conflict, Invalid
+
+# Build and validate the configuration of a run.
+
+
+def registered_extensions(point: ExtensionPoint) -> list[str]:
+    """Return the names from the setting and from installed packages."""
+    packaged = (f"package:{one.name}" for one in entry_points(group=point.entry_points))
+    return sorted({*getattr(settings, point.setting), *packaged})
+
+
+CONFIG_CHECKS: Final[list[Callable[[RunConfig], object]]] = []
+"""Checks of the packages above (:mod:`config.readers`), which may raise `InvalidRunConfig`."""
+
+
+class UnknownPreset(Invalid):
+    """The preset does not exist."""
+
+    field = "preset"
+
+
+def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = None) -> RunConfig:
+    """Return the validated configuration of `config` merged over `preset`.
+
+    Raises:
+        UnknownPreset: If there is no such preset that `asked_by` may see.
+        InvalidRunConfig: If a field is invalid; `field` is its path.
+    """
+    base = _base(preset, asked_by)
+    try:
+        json_values.check(config)
+    except json_values.NotStorable as error:
+        raise InvalidRunConfig(error.field, error.message) from error
+    parsed, errors = run_config.examined(run_config.merged(base, config))
+    if parsed is not None:
+        known = {error.field for error in errors}
+        errors += [each for each in _registry_errors(parsed) if each.field not in known]
+    if parsed is None or errors:
+        raise run_config.combined(errors)
+    return parsed
+
+
+def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
+    """Return an error for each field that names what this server does not have or allow."""
+    environment, policy = config.environment, config.policy
+    policies = registered_extensions(extensions.POLICIES)
+    lists = {
+        extensions.WRAPPERS: environment.wrappers,
+        extensions.ENVIRONMENT_CALLBACKS: environment.callbacks,
+        extensions.STEP_CALLBACKS: environment.step_callbacks,
+    }
+    return run_config.errors_of(
+        partial(
+            environment_specs.check, environment.spec, registered=settings.ROLLDECK_ENVIRONMENTS
+        ),
+        *(
+            partial(extensions.check, point, named, registered=registered_extensions(point))
+            for point, named in lists.items()
+        ),
+        partial(policy_kinds.check, policy, registered=policies),
+        partial(environment_specs.check_policy, environment.spec, policy.kind),
+        partial(_check_directory, config),
+        partial(_check_server, config),
+        *(partial(check, config) for check in CONFIG_CHECKS),
+    )
+
+
+def _check_directory(config: RunConfig) -> None:
+    if config.fleet.weights_transport == "directory" and not settings.ROLLDECK_WEIGHTS_DIRECTORY:
+        raise InvalidRunConfig(
+            "fleet.weights_transport", "no shared directory is set (ROLLDECK_WEIGHTS_DIRECTORY)"
+        )
+
+
+def _check_server(config: RunConfig) -> None:
+    server = config.language.inference if config.language else ""
+    if server and server not in settings.ROLLDECK_INFERENCE_SERVERS:
+        raise InvalidRunConfig(
+            "language.inference", f"unknown server {server!r} (ROLLDECK_INFERENCE_SERVERS)"
+        )
+    if config.language:
+        kind = settings.ROLLDECK_INFERENCE_SERVERS[server].kind if server else ""
+        if wrong := unsupported(config.language, kind=kind):
+            raise InvalidRunConfig(*wrong)
+
+
+def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
+    """Return the configuration of a preset; empty without one."""
+    if not preset:
+        return {}
+    if preset in PRESETS:
+        return run_config.to_builtins(PRESETS[preset][1])
+    saved = presets.seen_by(asked_by).filter(name=preset).values_list("body", flat=True).first()
+    if saved is None:
+        raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
+    return dict(saved)
+
+
+# Save, change and delete presets.
+
+_COLUMNS: Final = {"description": "text", "config": "body"}
+
+
+class PresetChanged(Conflict):
+    """The preset was changed since it was read."""
+
+    code = "preset_changed"
+    title = "Changed by another request"
+
+
+class InvalidAccess(Invalid):
+    """A machine cannot own a private preset."""
+
+    field = "access"
+
+
+@transaction.atomic
+def save_preset(
+    *,
+    name: str,
+    config: dict[str, Any],
+    description: str = "",
+    access: str = Access.PRIVATE,
+    person: User | None,
+    actor: str,
+    reason: str = "",
+    now: datetime,
+) -> SavedObject:
+    """Save a complete, validated configuration under a new name.
+
+    Args:
+        name: Unique among all presets, including the built-in ones.
+        config: Fields of a RunConfig that override the defaults.
+        description: Short description for lists.
+        access: One of :class:`runs.saved.rules.Access`.
+        person: The owner; None for a machine.
+        actor: Actor of the event.
+        reason: Reason, for the audit log.
+        now: Time of the save.
+
+    Raises:
+        PresetExists: If a preset has this name, including private ones of other users.
+        InvalidAccess: If a machine saves a private preset.
+        InvalidRunConfig: If the configuration is invalid, or a value looks like a secret.
+    """
+    if person is None and access == Access.PRIVATE:
+        raise InvalidAccess("a preset saved with a token must be shared or open")
+    if name in PRESETS:
+        raise PresetExists(f"{name!r} is a built-in preset")
+    row = SavedObject(
+        name=name,
+        text=description,
+        access=access,
+        body=_checked(config, person=person),
+        owner=person,
+    )
+    return saved.save(PRESET, row, actor=actor, reason=reason, now=now)
+
+
+@transaction.atomic
+def change_preset(
+    *,
+    name: str,
+    revision: int,
+    changes: dict[str, Any],
+    person: User | None,
+    caller: Caller,
+    reason: str = "",
+    now: datetime,
+) -> SavedObject:
+    """Change the `description`, `access` or `config` of a preset at a given revision.
+
+    Raises:
+        SavedObjectNotFound: If there is no such preset that the person may see.
+        NotAllowedToChange: If the caller may use it but not change it.
+        PresetChanged: If it has another revision.
+        InvalidAccess: If a preset without an owner would become private.
+        InvalidRunConfig: As for :func:`save_preset`.
+    """
+    row = _changeable(name, person=person, caller=caller)
+    if changes.get("access") == Access.PRIVATE and row.owner is None:
+        raise InvalidAccess("a preset without an owner cannot be private")
+    columns = {_COLUMNS.get(field, field): value for field, value in changes.items()}
+    if "body" in columns:
+        columns["body"] = _checked(columns["body"], person=person)
+    if row.revision != revision:
+        raise PresetChanged(
+            f"{row.changed_by} changed {name!r} since revision {revision}: reload it"
+        )
+    return saved.change(PRESET, row, columns, actor=caller.identity, reason=reason, now=now)
+
+
+@transaction.atomic
+def delete_preset(
+    *, name: str, person: User | None, caller: Caller, reason: str = "", now: datetime
+) -> None:
+    """Delete a preset; runs created from it keep their configuration.
+
+    Raises:
+        SavedObjectNotFound: If there is no such preset that the person may see.
+        NotAllowedToChange: If the caller may use it but not change it.
+    """
+    row = _changeable(name, person=person, caller=caller)
+    saved.delete(row, actor=caller.identity, reason=reason, now=now)
+
+
+def _changeable(name: str, *, person: User | None, caller: Caller) -> SavedObject:
+    row = seen_by(person).locked().one(f"saved preset {name!r} not found", name=name)
+    if not is_changeable(row, person=person, caller=caller):
+        owner = row.owner.get_username() if row.owner else "an administrator"
+        raise NotAllowedToChange(f"only {owner} and administrators may change {name!r}")
+    return row
+
+
+def _checked(config: dict[str, Any], *, person: User | None) -> dict[str, Any]:
+    """Return the complete configuration, with all defaults."""
+    whole = run_config.to_builtins(configured(preset="", config=config, asked_by=person))
+    secret = secret_in(whole)
+    if secret is not None:
+        raise InvalidRunConfig(
+            secret, "looks like a secret, which presets must not contain: set it at each launch"
+        )
+    return whole

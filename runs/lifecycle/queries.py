@@ -1,0 +1,361 @@
+"""Read runs, their events, notes and waiting environments."""
+
+from collections.abc import Collection
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+from django.conf import settings
+from django.db.models.functions import Length
+
+from runs.events.models import RunEvent
+from runs.lifecycle.models import Environment, PolicyVersion, Run, RunKind, RunNote, Trainer
+from runs.lifecycle.rules import RunStatus, allowed_verbs, was_seen_recently
+from runs.lifecycle.schemas import (
+    EnvironmentRow,
+    Event,
+    Note,
+    NoteRevision,
+    Notes,
+    PolicyVersionRow,
+    RefusedPushes,
+    RunDetail,
+    RunInferenceServer,
+    RunSummary,
+    TrainerRow,
+)
+from web import database
+from web.rows import first_row
+from web.rules.errors import NotFound
+
+# Read the notes of a run.
+
+EARLIER_AT_MOST: Final = 50
+
+
+class NoteNotFound(NotFound):
+    """The run's notes have no such revision."""
+
+
+def newest_note(run_id: int) -> RunNote | None:
+    """Return the current notes of a run, or None without notes."""
+    return RunNote.objects.filter(run_id=run_id).order_by("-revision").first()
+
+
+def notes_of(run_id: int) -> Notes:
+    """Return the notes of a run with their earlier edits."""
+    newest = newest_note(run_id)
+    if newest is None:
+        return Notes(text="", revision=0, author="", at=None, earlier=[])
+    earlier = (
+        RunNote.objects.filter(run_id=run_id, revision__lt=newest.revision)
+        .annotate(letters=Length("text"))
+        .order_by("-revision")
+        .values_list("revision", "author", "at", "letters")[:EARLIER_AT_MOST]
+    )
+    return Notes(
+        text=newest.text,
+        revision=newest.revision,
+        author=newest.author,
+        at=newest.at,
+        earlier=[
+            NoteRevision(revision=revision, author=author, at=at, letters=letters)
+            for revision, author, at, letters in earlier
+        ],
+    )
+
+
+def note_at(run_id: int, revision: int) -> Note:
+    """Return one revision of a run's notes.
+
+    Raises:
+        NoteNotFound: If the revision does not exist.
+    """
+    found = RunNote.objects.filter(run_id=run_id, revision=revision).first()
+    if found is None:
+        raise NoteNotFound(f"revision {revision} of the notes not found")
+    return Note(
+        revision=found.revision,
+        author=found.author,
+        at=found.at,
+        letters=len(found.text),
+        text=found.text,
+    )
+
+
+# Read the summary fields of a run.
+
+
+def summary_fields(run: Run) -> dict[str, Any]:
+    """Return the fields common to all run schemas."""
+    given = {field: getattr(run, field, None) for field in RunSummary.__struct_fields__}
+    given["created_by"] = run.created_by.get_username() if run.created_by else None
+    given["project"] = run.project.name if run.project else None
+    given["allowed_verbs"] = [str(verb) for verb in allowed_verbs(RunStatus(run.status))]
+    return given
+
+
+# Selectors: read runs for pages and machines.
+
+EVENTS_PER_PAGE: Final = 200
+_ID_NAMED: Final = "SELECT id FROM runs_run WHERE archived_at IS NULL AND name = %s"
+_SERVED_STEPS: Final = "SELECT served_steps FROM runs_run WHERE id = %s"
+_BATCH_SIZE: Final = "SELECT id, batch_size FROM runs_run WHERE archived_at IS NULL AND "
+_BATCH_SIZE_NAMED: Final = f"{_BATCH_SIZE} name = %s AND kind <> '{RunKind.FLEET}'"
+_BATCH_SIZE_OF_DEFAULT: Final = f"{_BATCH_SIZE} is_default"
+
+
+class RunNotFound(NotFound):
+    """There is no current run with this name."""
+
+
+class RunArchived(RunNotFound):
+    """The run is archived, so it is read-only."""
+
+    status = 409
+    code = "run_archived"
+    title = "The run is archived"
+
+
+class NoWeights(NotFound):
+    """The requested weights do not exist."""
+
+    code = "no_weights"
+    title = "No such weights"
+
+
+class WeightsMissing(NoWeights):
+    """The file of a kept policy version is not in the folder of this server."""
+
+    code = "weights_missing"
+    title = "Weights file missing"
+
+
+def run_named(name: str) -> Run:
+    """Return the current run named `name`.
+
+    Raises:
+        RunArchived: If only an archived run is at this address.
+        RunNotFound: If there is no such run.
+    """
+    run = first_row(Run, "name = %s AND archived_at IS NULL", [name])
+    if run is None:
+        raise _absence(name)
+    return run
+
+
+def batch_size_of(name: str | None) -> tuple[int, int | None] | None:
+    """Return id and batch size of a current run that takes groups, without loading the run.
+
+    Args:
+        name: Its name; None for the default run.
+
+    Returns:
+        None if there is no such run.
+    """
+    with database.cursor() as cursor:
+        if name is None:
+            return cursor.execute(_BATCH_SIZE_OF_DEFAULT, prepare=True).fetchone()
+        return cursor.execute(_BATCH_SIZE_NAMED, [name], prepare=True).fetchone()
+
+
+def readable_run(address: str) -> Run:
+    """Return the run at an address, current or archived (:mod:`runs.lifecycle.rules`).
+
+    Raises:
+        RunNotFound: If there is no such run.
+    """
+    run = first_row(Run, "name = %s AND archived_at IS NULL", [address]) or Run.objects.at(address)
+    if run is None:
+        raise RunNotFound(f"run {address!r} not found")
+    return run
+
+
+def readable_run_id(address: str) -> int:
+    """Return the id of the run at an address, current or archived.
+
+    Raises:
+        RunNotFound: If there is no such run.
+    """
+    return readable_run(address).pk
+
+
+def run_id_named(name: str) -> int:
+    """Return the id of the current run named `name`, without loading its configuration.
+
+    Raises:
+        RunArchived: If only an archived run is at this address.
+        RunNotFound: If there is no such run.
+    """
+    with database.cursor() as cursor:
+        row = cursor.execute(_ID_NAMED, [name], prepare=True).fetchone()
+    if row is None:
+        raise _absence(name)
+    return int(row[0])
+
+
+def _absence(name: str) -> RunNotFound:
+    """Return the error for a name without a current run."""
+    run = Run.objects.at(name)
+    if run is None or run.archived_at is None:
+        return RunNotFound(f"run {name!r} not found")
+    return RunArchived(
+        f"run {run.name!r} was archived on {run.archived_at:%Y-%m-%d at %H:%M} UTC and is"
+        f" read-only; unarchive it (id {run.pk}) to change it"
+    )
+
+
+def served_steps(run_id: int) -> int:
+    """Return the number of batches served by a run; 0 if it does not exist."""
+    with database.cursor() as cursor:
+        row = cursor.execute(_SERVED_STEPS, [run_id], prepare=True).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def run_detail(run: Run) -> RunDetail:
+    """Return a run with its configuration."""
+    return RunDetail(
+        **summary_fields(run), config=run.config, inference_server=_inference_server(run.config)
+    )
+
+
+def _inference_server(config: dict[str, Any]) -> RunInferenceServer | None:
+    name = (config.get("language") or {}).get("inference", "")
+    server = settings.ROLLDECK_INFERENCE_SERVERS.get(name)
+    return None if server is None else RunInferenceServer(kind=server.kind, port=server.port)
+
+
+def run_part(run_id: int) -> RunDetail | None:
+    """Return a run for its live page."""
+    run = Run.objects.select_related("created_by", "project").filter(pk=run_id).first()
+    return None if run is None else run_detail(run)
+
+
+def _event(event: RunEvent) -> Event:
+    return Event(**{field: getattr(event, field) for field in Event.__struct_fields__})
+
+
+def events(
+    *, run_id: int, before: int | None = None, limit: int = 100, kinds: Collection[str] = ()
+) -> list[Event]:
+    """Return events of a run older than event `before`, newest first, optionally by kind."""
+    found = RunEvent.objects.filter(run_id=run_id).order_by("-id")
+    if kinds:
+        found = found.filter(kind__in=kinds)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return [_event(event) for event in found[:limit]]
+
+
+def event_series(run_id: int, after_id: int | None, limit: int) -> list[Event]:
+    """Return a run's events, oldest first, after `after_id`, or the newest ones."""
+    if after_id is None:
+        return events(run_id=run_id, limit=min(limit, EVENTS_PER_PAGE))[::-1]
+    rows = RunEvent.objects.filter(run_id=run_id, id__gt=after_id).order_by("id")[:limit]
+    return [_event(event) for event in rows]
+
+
+def environments(*, run_id: int, now: datetime) -> list[EnvironmentRow]:
+    """Return a run's environments in order of registration."""
+    found = Environment.objects.filter(run_id=run_id).order_by("env_id")
+    return [environment_row(row, now=now) for row in found]
+
+
+def environment_row(row: Environment, *, now: datetime) -> EnvironmentRow:
+    """Return an environment for the API; one without recent calls is not connected."""
+    fields = {f: getattr(row, f) for f in EnvironmentRow.__struct_fields__}
+    refused = msgspec.convert(row.refused or {}, dict[str, RefusedPushes])
+    connected = row.connected and was_seen_recently(row.last_seen_at, now=now)
+    return EnvironmentRow(**fields | {"refused": refused, "connected": connected})
+
+
+def trainers(*, run_id: int) -> list[TrainerRow]:
+    """Return a run's trainers in order of their first registration."""
+    found = Trainer.objects.filter(run_id=run_id).order_by("id")
+    return [
+        TrainerRow(**{f: getattr(row, f) for f in TrainerRow.__struct_fields__}) for row in found
+    ]
+
+
+def current_weights(*, run: Run) -> PolicyVersion:
+    """Return the newest policy version of the run's epoch.
+
+    Raises:
+        NoWeights: If none was published in this epoch.
+    """
+    return weights(run=run, epoch=run.epoch, step=run.policy_step)
+
+
+def weights(*, run: Run, epoch: int, step: int) -> PolicyVersion:
+    """Return one policy version.
+
+    Raises:
+        NoWeights: If it was never published.
+    """
+    version = PolicyVersion.objects.filter(run=run, epoch=epoch, step=step).first()
+    if version is None:
+        raise NoWeights(f"{run.name} has no version {epoch}.{step}")
+    return version
+
+
+def policy_versions(
+    *, run_id: int, before: int | None = None, only: int | None = None, limit: int = 50
+) -> list[PolicyVersionRow]:
+    """Return a run's published versions, newest first.
+
+    Args:
+        run_id: Id of the run.
+        before: Only versions with a smaller id.
+        only: Id of a single version; None for all.
+        limit: Maximum number of versions.
+    """
+    found = PolicyVersion.objects.filter(run_id=run_id).defer("manifest").select_related("trainer")
+    if before is not None:
+        found = found.filter(id__lt=before)
+    if only is not None:
+        found = found.filter(id=only)
+    return [
+        PolicyVersionRow(
+            id=row.pk,
+            epoch=row.epoch,
+            step=row.step,
+            sha256=row.sha256,
+            size_bytes=row.size_bytes,
+            published_at=row.published_at,
+            trainer=str(row.trainer.name or row.trainer.identity) if row.trainer else None,
+            has_file=bool(row.file),
+        )
+        for row in found.order_by("-id")[:limit]
+    ]
+
+
+def weights_directory(run: Run) -> str:
+    """Return the shared folder of the run's weights; empty if they are uploaded."""
+    transport = (run.config or {}).get("fleet", {}).get("weights_transport", "http")
+    root = settings.ROLLDECK_WEIGHTS_DIRECTORY
+    if transport != "directory" or not root:
+        return ""
+    # An archived run's name may be reused; the time of creation makes the folder unique.
+    return str(Path(root, f"{run.name}-{run.created_at:%Y%m%dT%H%M%S%f}"))
+
+
+def weights_file(version: PolicyVersion) -> IO[bytes]:
+    """Return the open file of a policy version.
+
+    Raises:
+        NoWeights: If newer versions have evicted it.
+        WeightsMissing: If it should be there.
+    """
+    gone = f"the file of version {version} has been evicted"
+    if not version.file:
+        raise NoWeights(gone)
+    try:
+        return version.file.storage.open(str(version.file.name))
+    except FileNotFoundError as error:
+        if not PolicyVersion.objects.filter(pk=version.pk).exclude(file="").exists():
+            raise NoWeights(gone) from error
+        raise WeightsMissing(
+            f"the file {version.file.name} of version {version} was not evicted, but is not in "
+            "ROLLDECK_VAR/media of this server"
+        ) from error

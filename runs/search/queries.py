@@ -1,0 +1,430 @@
+"""Lists of runs: filters, sort keys and rows."""
+
+import csv
+import io
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from django.db import connection
+from django.db.models import Count, F, Func, Q, QuerySet, TextField, Value, Window
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, RowNumber
+
+from runs.lifecycle.models import Run
+from runs.lifecycle.queries import summary_fields
+from runs.lifecycle.rules import ACTIVE, TERMINAL
+from runs.search.rules import QUALIFIERS, Term, parse
+from runs.search.schemas import (
+    LiveRunRow,
+    ProjectActivity,
+    ProjectRun,
+    QualifierRow,
+    RunActivity,
+    RunList,
+    RunRow,
+    ValueRow,
+)
+from web.live import parts
+from web.rules.errors import Invalid
+from web.rules.pages import PageRequest
+from web.rules.texts import plain_cell
+
+# Translate run filters into database queries.
+
+_COLUMNS: Final = {
+    "step": "served_steps",
+    "planned": "num_steps",
+    "policy": "policy_step",
+    "epoch": "epoch",
+    "workers": "num_workers",
+    "batch": "batch_size",
+}
+_TIMES: Final = {"created": "created_at", "changed": "status_changed_at"}
+_TEXTS: Final = {
+    "name": "name",
+    "owner": "created_by__username",
+    "preset": "preset",
+    "project": "project__name",
+}
+_LISTS: Final = {"tag": "tags", "env": "environment_words"}
+_LOOKUPS: Final = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+# Older runs have earlier times, so comparisons of ages are reversed.
+_TURNED: Final = {">": "lt", ">=": "lte", "<": "gt", "<=": "gte"}
+_IS: Final[dict[str, Callable[[], Q]]] = {
+    "active": lambda: Q(status__in=ACTIVE),
+    "over": lambda: Q(status__in=TERMINAL),
+    "archived": lambda: Q(archived_at__isnull=False),
+    "unbalanced": lambda: ~Q(ledger_problem=""),
+}
+
+
+def filtered(text: str, *, now: datetime) -> QuerySet[Run]:
+    """Return the runs that match a filter; archived ones only if it names them.
+
+    Raises:
+        InvalidFilter: If a word is invalid.
+    """
+    terms = parse(text)
+    found = Run.objects.all()
+    if not any(term.name == "is" and "archived" in term.values for term in terms):
+        found = found.filter(archived_at=None)
+    for term in terms:
+        condition = _condition(term, now)
+        found = found.exclude(condition) if term.negated else found.filter(condition)
+    return found
+
+
+def _condition(term: Term, now: datetime) -> Q:
+    values: Sequence[Any] = term.values
+    if term.name == "is":
+        return _any(_IS[value]() for value in values)
+    if term.name in ("state", "kind"):
+        return Q(**{f"{'status' if term.name == 'state' else 'kind'}__in": values})
+    if term.name in _LISTS:
+        return _any(_in_list(_LISTS[term.name], term.operator, value) for value in values)
+    if term.name in _TEXTS:
+        lookup = "icontains" if term.operator == "~" else "iexact"
+        return _any(Q(**{f"{_TEXTS[term.name]}__{lookup}": value}) for value in values)
+    if term.name in _TIMES:
+        return _any(_at(_TIMES[term.name], term.operator, value, now) for value in values)
+    return _any(_number(_COLUMNS[term.name], term.operator, value) for value in values)
+
+
+def _any(conditions: Any) -> Q:
+    found = Q(pk__in=[])
+    for condition in conditions:
+        found |= condition
+    return found
+
+
+def _in_list(column: str, operator: str, value: str) -> Q:
+    if operator != "~":
+        return Q(**{f"{column}__overlap": [value.lower()]})
+    joined = Func(F(column), Value("\n"), function="array_to_string", output_field=TextField())
+    return Q(pk__in=Run.objects.annotate(words=joined).filter(words__icontains=value))
+
+
+def _number(column: str, operator: str, value: float) -> Q:
+    if operator in _LOOKUPS:
+        return Q(**{f"{column}__{_LOOKUPS[operator]}": value})
+    return Q(**{column: int(value)}) if value == int(value) else Q(pk__in=[])
+
+
+def _at(column: str, operator: str, value: timedelta | datetime, now: datetime) -> Q:
+    if isinstance(value, timedelta):
+        return Q(**{f"{column}__{_TURNED[operator]}": now - value})
+    return Q(**{f"{column}__{_LOOKUPS[operator]}": value})
+
+
+# Read the list of runs, filtered, sorted and paginated, and the activity of runs and projects.
+
+ROWS_AT_MOST: Final = 500
+# Limits the cost of counting; larger counts are not shown exactly.
+COUNTED_AT_MOST: Final = 10_000
+EXPORTED_AT_MOST: Final = 100_000
+VALUES_AT_MOST: Final = 20
+Position = tuple[Any, int]
+"""Sort value and id of a run."""
+
+
+class Sort(NamedTuple):
+    """Sort key of a list: a column, or an expression of another app."""
+
+    column: str
+    kind: type[Any]
+    measure: Callable[[datetime], Combinable] | None = None
+    """Returns `column` at a given time: an expression over :class:`Run`, a finite number or NULL,
+    which sorts below all numbers.
+    """
+
+
+NOT_KNOWN: Final = -sys.float_info.max
+"""Sort value of unknown values, below all known ones."""
+SORTS: Final[dict[str, Sort]] = {
+    "created": Sort("created_at", datetime),
+    "changed": Sort("status_changed_at", datetime),
+    "name": Sort("name", str),
+    "step": Sort("served_steps", int),
+    "policy": Sort("policy_step", int),
+    "planned": Sort("num_steps", int),
+}
+"""Sort keys; :mod:`config.readers` adds those of the fleets."""
+NEWEST_FIRST: Final = "-created"
+
+
+class UnknownSort(Invalid):
+    """The list does not have this sort key."""
+
+    field = "sort"
+
+
+def position_kind(sort: str) -> type[Position]:
+    """Return the type of the positions of a list: its sort value, then the id of a run.
+
+    Raises:
+        UnknownSort: If the sort key is unknown.
+    """
+    column, _ = _sort(sort)
+    return tuple[column.kind, int]  # type: ignore[name-defined]
+
+
+def run_page(page: PageRequest[Position], *, text: str, sort: str, now: datetime) -> RunList:
+    """Return one page of the runs that match a filter.
+
+    Args:
+        page: The requested page, with a position of :func:`position_kind`.
+        text: A filter in the syntax of :mod:`runs.search.rules`.
+        sort: One of :data:`SORTS`, prefixed with a minus for descending order.
+        now: Reference time of ages.
+
+    Raises:
+        InvalidFilter: If the filter is invalid.
+        UnknownSort: If the sort key is unknown.
+    """
+    found = filtered(text, now=now)
+    column, _ = _sort(sort)
+    behind = _behind(found, sort, page.after, now=now).select_related("created_by", "project")
+    rows, cursor = page.cut(
+        behind[: page.limit + 1], lambda run: (getattr(run, column.column), run.pk)
+    )
+    total = found[: COUNTED_AT_MOST + 1].count() if page.after is None else None
+    return RunList(results=run_rows(rows), next=cursor, total=total)
+
+
+def _sort(sort: str) -> tuple[Sort, bool]:
+    found = SORTS.get(sort.removeprefix("-"))
+    if found is None:
+        raise UnknownSort(f"unknown sort key {sort!r}; known: {', '.join(SORTS)}")
+    return found, sort.startswith("-")
+
+
+def _behind(
+    found: QuerySet[Run], sort: str, after: Position | None, *, now: datetime
+) -> QuerySet[Run]:
+    (column, _, measure), backwards = _sort(sort)
+    if measure is not None:
+        found = found.annotate(**{column: Coalesce(measure(now), Value(NOT_KNOWN))})
+    if after is not None:
+        value, row_id = after
+        side = "lt" if backwards else "gt"
+        found = found.filter(
+            Q(**{f"{column}__{side}": value}) | Q(**{column: value, f"pk__{side}": row_id})
+        )
+    return found.order_by(*(f"-{name}" if backwards else name for name in (column, "pk")))
+
+
+def run_rows(rows: list[Run]) -> list[RunRow]:
+    """Return runs for lists, with their environments."""
+    names = environments_of([run.pk for run in rows])
+    return [RunRow(**summary_fields(run), environment=names.get(run.pk)) for run in rows]
+
+
+def environments_of(run_ids: list[int]) -> dict[int, str | None]:
+    """Return the environment of each run, its lessons, or its registered environments."""
+    configured = Run.objects.filter(pk__in=run_ids).values_list(
+        "pk", "config__environment__spec", "config__language__lessons"
+    )
+    names = {pk: ", ".join(lessons) if lessons else spec for pk, spec, lessons in configured}
+    bare = [pk for pk, name in names.items() if not name]
+    registered = Run.objects.filter(pk__in=bare, environments__isnull=False).values_list(
+        "pk", "environments__desired_name"
+    )
+    for pk, name in registered.order_by("pk", "environments__env_id"):
+        others = (names[pk] or "").split(", ") if names[pk] else []
+        if name not in others:
+            names[pk] = ", ".join([*others, name])
+    return names
+
+
+def activity_of(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return the summaries of runs: queue, fleet, returns."""
+    found: dict[int, dict[str, Any]] = {run_id: {} for run_id in run_ids}
+    for read in parts.RUN_ACTIVITY:
+        for run_id, more in read(run_ids).items():
+            found[run_id] |= more
+    return found
+
+
+def qualifiers() -> list[QualifierRow]:
+    """Return the qualifiers of the filter language."""
+    return [
+        QualifierRow(
+            name=each.name,
+            form=each.form.value,
+            meaning=each.meaning,
+            operators=list(each.operators),
+            choices=list(each.choices),
+            example=each.example,
+        )
+        for each in QUALIFIERS.values()
+    ]
+
+
+_VALUES: Final = {
+    "tag": "SELECT unnest(tags) AS value FROM runs_run WHERE archived_at IS NULL",
+    "env": "SELECT unnest(environment_words) AS value FROM runs_run WHERE archived_at IS NULL",
+    "owner": """SELECT u.username AS value
+        FROM runs_run r JOIN auth_user u ON u.id = r.created_by_id WHERE r.archived_at IS NULL""",
+    "project": """SELECT p.name AS value
+        FROM runs_run r JOIN runs_project p ON p.id = r.project_id WHERE r.archived_at IS NULL""",
+    "preset": "SELECT preset AS value FROM runs_run WHERE archived_at IS NULL AND preset <> ''",
+    "name": "SELECT name AS value FROM runs_run WHERE archived_at IS NULL",
+}
+VALUES_OF: Final = tuple(_VALUES)
+
+
+def filter_values(*, of: str, part: str) -> list[ValueRow]:
+    """Return values of a qualifier that contain `part`, the most used first."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT value, COUNT(*) FROM ({_VALUES[of]}) v WHERE strpos(lower(value), %s) > 0"  # noqa: S608 texts of our own
+            " GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT %s",
+            [part.lower(), VALUES_AT_MOST],
+        )
+        return [ValueRow(value=value, runs=runs) for value, runs in cursor.fetchall()]
+
+
+CSV_COLUMNS: Final = (
+    *("name", "kind", "status", "status_reason", "environment", "project", "tags", "created_by"),
+    *("served_steps", "num_steps", "epoch", "policy_step", "num_workers", "batch_size"),
+    *("created_at", "status_changed_at", "archived_at"),
+)
+# Summary columns by header; headers include units where needed.
+CSV_SUMMARIES: Final = {
+    "queued": "queued",
+    "return_mean": "return_mean",
+    "accepted_per_second": "accepted_per_second",
+    "staleness_p50_versions": "staleness_p50",
+}
+
+
+def runs_csv(*, text: str, sort: str, now: datetime) -> Iterator[str]:
+    """Yield the runs that match a filter as CSV lines.
+
+    Raises:
+        InvalidFilter: If the filter is invalid, before the first line.
+        UnknownSort: If the sort key is unknown.
+    """
+    found = _behind(filtered(text, now=now), sort, None, now=now).select_related(
+        "created_by", "project"
+    )
+    rows = found[:EXPORTED_AT_MOST]
+    yield _line([*CSV_COLUMNS, *CSV_SUMMARIES])
+    batch: list[Run] = []
+    for run in rows.iterator(chunk_size=ROWS_AT_MOST):
+        batch.append(run)
+        if len(batch) == ROWS_AT_MOST:
+            yield from _lines(batch)
+            batch = []
+    yield from _lines(batch)
+
+
+def _lines(rows: list[Run]) -> Iterator[str]:
+    beside = activity_of([row.pk for row in rows])
+    for row in run_rows(rows):
+        more = beside[row.id]
+        own = [_cell(getattr(row, column)) for column in CSV_COLUMNS]
+        yield _line([*own, *(_cell(more.get(name)) for name in CSV_SUMMARIES.values())])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        value = " ".join(value)
+    if isinstance(value, str):
+        return plain_cell(value)
+    return "" if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _line(cells: Any) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+LIVE_RUNS: Final = 200
+
+
+def active_run_rows() -> list[LiveRunRow]:
+    """Return the active runs among the newest, with summaries; they change often."""
+    found = [run for run in _newest_runs() if run.status in ACTIVE]
+    beside = activity_of([run.pk for run in found])
+    return [_live_run_row(row, beside.get(row.id, {})) for row in run_rows(found)]
+
+
+def inactive_run_rows() -> list[LiveRunRow]:
+    """Return the inactive runs among the newest; they rarely change."""
+    found = [run for run in _newest_runs() if run.status not in ACTIVE]
+    return [_live_run_row(row, {}) for row in run_rows(found)]
+
+
+def _newest_runs() -> list[Run]:
+    found = (
+        Run.objects.current().select_related("created_by", "project").order_by("-created_at", "-id")
+    )
+    return list(found[:LIVE_RUNS])
+
+
+def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:
+    shown = {name: value for name, value in beside.items() if name != "observed_at"}
+    return LiveRunRow(**msgspec.structs.asdict(row), **shown)
+
+
+def run_activity(run_ids: Sequence[int]) -> dict[int, RunActivity]:
+    """Return run summaries as API objects."""
+    return {run_id: RunActivity(**more) for run_id, more in activity_of(run_ids).items()}
+
+
+RUNS_EACH: Final = 50
+"""Newest runs of each project whose returns and heartbeats are read."""
+BEST_AT_MOST: Final = 5
+
+
+def project_activity(names: Sequence[str]) -> dict[str, ProjectActivity]:
+    """Return the activity of the projects with these names; unknown ones are omitted.
+
+    Runs that are archived are not counted. Returns and times are those of the newest
+    :data:`RUNS_EACH` runs of each project.
+    """
+    runs = Run.objects.current().filter(project__name__in=names)
+    active = dict(runs.active().values_list("project__name").annotate(Count("pk")))
+    newest = runs.select_related("project").annotate(
+        place=Window(RowNumber(), partition_by="project", order_by=[F("created_at").desc(), "-pk"])
+    )
+    found = list(newest.filter(place__lte=RUNS_EACH).order_by("-created_at", "-pk"))
+    beside = activity_of([run.pk for run in found])
+    by_project: dict[str, list[Run]] = defaultdict(list)
+    for run in found:
+        if run.project is not None:
+            by_project[run.project.name].append(run)
+    return {
+        name: _activity(rows, beside, active=active.get(name, 0))
+        for name, rows in by_project.items()
+    }
+
+
+def _activity(
+    rows: Sequence[Run], beside: dict[int, dict[str, Any]], *, active: int
+) -> ProjectActivity:
+    """Return the activity of one project; `rows` are its newest runs, newest first."""
+    with_return = [
+        ProjectRun(name=run.name, status=run.status, return_mean=mean)
+        for run in rows
+        if (mean := beside[run.pk].get("return_mean")) is not None
+    ]
+    best = sorted(with_return, key=lambda run: run.return_mean, reverse=True)
+    return ProjectActivity(
+        active_runs=active,
+        last_activity_at=max(_last_activity(run, beside[run.pk]) for run in rows),
+        newest_return=with_return[0] if with_return else None,
+        best_runs=best[:BEST_AT_MOST],
+    )
+
+
+def _last_activity(run: Run, more: dict[str, Any]) -> datetime:
+    """Return the time of the last status change, heartbeat or measurement of a run."""
+    times = (run.status_changed_at, more.get("observed_at"), more.get("measured_at"))
+    return max(time for time in times if time is not None)
