@@ -218,3 +218,24 @@ def test_the_examples_of_the_live_protocol_match_the_messages() -> None:
             if f'"{frame.__struct_config__.tag}"' in example
         ]
         assert set(msgspec.json.decode(text)) == {"type", *frame.__struct_fields__}
+
+
+def test_files_named_in_the_docs_exist() -> None:
+    """A name without a folder, in architecture.md, is in the folder of the name before it."""
+    folders = {entry.name for entry in ROOT.iterdir() if entry.is_dir()}
+    missing = []
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        if page.parent.name == "adr" or page.name == "CHANGELOG.md":
+            continue  # accepted decisions and past changes are history
+        for line in page.read_text(encoding="utf-8").splitlines():
+            folder = None
+            for name in re.findall(r"`([\w./-]+\.py)`", line):
+                if "/" not in name:
+                    is_known = page.name != "architecture.md" or folder is None
+                    path = ROOT / name if folder is None else folder / name
+                    missing += [] if is_known or path.exists() else [f"{page.name}: {name}"]
+                elif name.partition("/")[0] in folders:
+                    folder = (ROOT / name).parent
+                    missing += [] if (ROOT / name).exists() else [f"{page.name}: {name}"]
+
+    assert missing == []
