@@ -43,6 +43,7 @@ from rolldeck.operator_requests import (
     RestartCommand,
     StacksRequest,
 )
+from rolldeck.structs import prepare_structs
 
 SCHEMA_VERSION: Final = 1
 FRAGMENTS_TYPE: Final = "application/vnd.rolldeck.fragments+msgpack"
@@ -391,3 +392,6 @@ def unpack_array(array: Array) -> NDArray[Any]:
         return np.frombuffer(array.data, dtype=_LITTLE[array.dtype]).reshape(array.shape)
     except ValueError as error:  # no bytes, and dimensions too large for an array
         raise InvalidMessage(f"shape {list(array.shape)}: {error}") from error
+
+
+prepare_structs()

@@ -5,7 +5,7 @@ import os
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.sessions import CookieMiddleware
-from django.urls import path
+from django.urls import get_resolver, path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
@@ -18,11 +18,15 @@ from config.compression import CompressedAnswers  # noqa: E402
 from config.machines import Machines  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
+from rolldeck.structs import prepare_structs  # noqa: E402
 from runs.live.api import ControlConsumer, LiveConsumer  # noqa: E402
 from web.http.push_answers import PushAnswers  # noqa: E402
 from web.live.socket_origins import SocketOrigins  # noqa: E402
 
 refuse_dangers()
+# Views and their messages are loaded before threads decode the first requests.
+_ = get_resolver().url_patterns
+prepare_structs()
 machines = Machines(CompressedHandler())
 limited = BodyLimits(machines, on_refusal=count_refused_request)
 sockets = [

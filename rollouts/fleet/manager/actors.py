@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rolldeck.operator_requests import LogLines, RecordingCommand
+from rolldeck.structs import prepare_structs
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
     id_of,
@@ -43,6 +44,7 @@ class WorkerActor:
         from rollouts.fleet.manager.worker_kinds import begin
 
         private_process.hide()
+        prepare_structs()
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
         decoded = replace(decoded, node_id=_own_node())
         redirect_output(decoded.fleet, worker=decoded.index)
@@ -188,6 +190,7 @@ class ManagerActor:
         from rollouts.fleet.manager.manager import RolloutManager
 
         private_process.hide()
+        prepare_structs()
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
         redirect_output(decoded, worker=None)
