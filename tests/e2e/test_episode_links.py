@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from rolldeck import wire
 from tests.api.rollouts.episodes.test_episode_fragments import cut
@@ -62,12 +62,19 @@ def fragments(server: Server) -> list[int]:
     return [row["id"] for row in rows][::-1]
 
 
-def test_an_extreme_episode_links_to_its_fragments(
+def found(page: Page, value: int) -> Locator:
+    """Open the list of the episodes with this return, and return its only row."""
+    page.goto(f"/runs/{RUN}/episodes?least={value}&most={value}")
+    rows = page.get_by_label("Newest episodes in the range").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    return rows
+
+
+def test_an_episode_links_to_its_fragments(
     signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in
-    page.goto(f"/runs/{RUN}/episodes?span=3600")
-    page.locator("[data-find=highest]").first.get_by_role("button", name="View episode").click()
+    found(page, 9).get_by_role("button", name="View episode").click()
 
     expect(page).to_have_url(re.compile(f"/fragments/{fragments[0]}\\?.*step=2"))
     marked = page.get_by_label("Episodes", exact=True).locator("[aria-current]")
@@ -77,19 +84,16 @@ def test_an_extreme_episode_links_to_its_fragments(
     expect(page).to_have_url(re.compile(f"/fragments/{fragments[1]}\\?"))
     expect(marked).to_contain_text("0 – 4")
 
-    page.go_back()
-    page.go_back()
-    page.locator("[data-find=lowest]").first.get_by_role("button", name="View episode").click()
+    found(page, 1).get_by_role("button", name="View episode").click()
     expect(page).to_have_url(re.compile(f"/fragments/{fragments[1]}\\?.*step=5"))
     expect(marked).to_contain_text("5 – 5")
 
 
-def test_the_fragments_of_an_extreme_episode_are_listed_alone(
+def test_the_fragments_of_an_episode_are_listed_alone(
     signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in
-    page.goto(f"/runs/{RUN}/episodes?span=3600")
-    page.locator("[data-find=lowest]").first.get_by_role("link", name="Its fragments").click()
+    found(page, 1).get_by_role("link", name="Its fragments").click()
 
     expect(page).to_have_url(re.compile(r"/trajectories\?episode="))
     rows = page.locator("[data-fragment]")
@@ -104,8 +108,7 @@ def test_an_episode_of_two_fragments_is_one_transcript(
 ) -> None:
     page = signed_in
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(f"/runs/{RUN}/episodes?span=3600")
-    page.locator("[data-find=highest]").first.get_by_role("link", name="Transcript").click()
+    found(page, 9).get_by_role("link", name="Transcript").click()
 
     expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()
     expect(page.locator("[data-return]")).to_have_text("9")
