@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from runs.access.queries import caller_of_session, caller_of_token
-from runs.access.rules import KNOW_RUN, READ, Caller, MalformedCredentials, may_read, token_in
+from runs.access.rules import KNOW_RUN, READ, Caller, MalformedCredentials, token_in
 from runs.access.services.tokens import authenticate
 from runs.lifecycle.queries import RunNotFound, readable_run, run_named
 from runs.live.rules import SERVER_TOPICS, frame_topic, key_of, rule_of
@@ -190,7 +190,7 @@ class SocketConsumer(AsyncWebsocketConsumer):
             return
         self.caller = caller
         for topic in list(self.page.sequences):
-            if not _may_watch(caller, topic):
+            if not may_watch(caller, topic):
                 await self.close(NOT_ALLOWED)
         if self.beats:
             # With no frames in transit the page must have all of these, which reveals lost frames.
@@ -202,9 +202,12 @@ class SocketConsumer(AsyncWebsocketConsumer):
         await self.send(text_data=msgspec.json.encode(frame).decode())
 
 
-def _may_watch(caller: Caller, topic: str) -> bool:
-    rule = rule_of(topic)
-    return may_read(caller, run=_run_in(topic)) if rule is None else rule.may_watch(caller)
+def may_watch(caller: Caller, topic: str) -> bool:
+    """Return whether the caller may keep watching a topic; machines know the state of their run."""
+    if rule := rule_of(topic):
+        return rule.may_watch(caller)
+    right = KNOW_RUN if topic.startswith(CONTROL_PREFIX) else READ
+    return right.allows(caller, run=_run_in(topic))
 
 
 def _run_in(topic: str) -> str:
@@ -281,7 +284,7 @@ class LiveConsumer(SocketConsumer):
         if rule is None and not is_run:
             known = ", ".join(sorted(SERVER_TOPICS))
             raise UnknownTopic(f"unknown topic; known: {known}, {RUN_PREFIX}<name>")
-        if not _may_watch(self.caller, topic):
+        if not may_watch(self.caller, topic):
             raise Forbidden(
                 rule.refusal(self.caller) if rule else READ.refusal(self.caller, run=run)
             )

@@ -5,8 +5,10 @@ import json
 import pytest
 from django.test import Client
 
+from runs.access.rules import Caller
 from runs.access.services.tokens import revoke_token
 from runs.lifecycle.models import Run
+from runs.live.api import may_watch
 from tests.factories import NOON, make_run, make_token
 from tests.live_sockets import (
     ORIGIN,
@@ -114,3 +116,10 @@ async def test_a_handler_without_the_right_or_the_run_is_refused(path: str, code
     await socket.connect()
 
     assert (await socket.receive_output(20))["code"] == code
+
+
+@pytest.mark.parametrize(("topic", "allowed"), [("control:alpha", True), ("run:alpha", False)])
+def test_a_machine_of_the_run_keeps_its_control_socket(topic: str, allowed: bool) -> None:
+    caller = Caller(identity="token:1", scopes=frozenset({"env"}), run="alpha")
+
+    assert may_watch(caller, topic) == allowed
