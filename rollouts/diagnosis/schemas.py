@@ -33,7 +33,7 @@ class PipelineStage(Struct, frozen=True, kw_only=True):
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """One cause of what is wrong with a run, or limits it."""
+    """One cause that harms or limits a run."""
 
     kind: Kind
     """Kind of the cause; its thresholds have hysteresis."""
@@ -48,7 +48,7 @@ class Cause(Struct, frozen=True, kw_only=True):
 
 
 class PipelineDiagnosis(Cause, frozen=True, kw_only=True):
-    """The most harmful cause of what is wrong with a run, or limits it, and the further ones."""
+    """The most harmful cause, and the further ones."""
 
     further: list[Cause]
     """Further causes, the most harmful first."""

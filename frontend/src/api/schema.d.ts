@@ -4615,7 +4615,7 @@ export interface components {
         };
         /**
          * Cause
-         * @description One cause of what is wrong with a run, or limits it.
+         * @description One cause that harms or limits a run.
          */
         Cause: {
             /** @enum {unknown} */
@@ -7056,7 +7056,7 @@ export interface components {
         };
         /**
          * PipelineDiagnosis
-         * @description The most harmful cause of what is wrong with a run, or limits it, and the further ones.
+         * @description The most harmful cause, and the further ones.
          */
         PipelineDiagnosis: {
             /** @enum {unknown} */

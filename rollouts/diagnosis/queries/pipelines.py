@@ -96,7 +96,7 @@ def diagnoses(run_ids: Sequence[int], *, now: datetime) -> dict[int, PipelineDia
 
 
 def judge(run: Run, *, now: datetime) -> tuple[list[Diagnosis], RunDiagnosis | None]:
-    """Return the causes of what is wrong with a run, and its last record."""
+    """Return the causes that harm or limit a run, and its last record."""
     return _judge(run, facts_of(run, now=now))
 
 

@@ -1,4 +1,4 @@
-"""The judgement of a run: everything that is wrong with it, in order of harm.
+"""The diagnosis of a run: every cause that harms or limits it, in order of harm.
 
 A state that explains everything else is the only cause. Otherwise every problem is named. The pace
 is judged only if no problem explains it: the first matching rule names the slowest part. Rules

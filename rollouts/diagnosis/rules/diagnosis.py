@@ -1,4 +1,4 @@
-"""Causes of what is wrong with a run, or limits it: their kinds, thresholds and common phrases.
+"""Causes that harm or limit a run: their kinds, thresholds and common phrases.
 
 :func:`rollouts.diagnosis.rules.causes.diagnose` is the only judgement. The API, every page, the
 command line and the alerts show its result, so they never disagree.
@@ -58,7 +58,7 @@ START_SECONDS: Final = 180.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One cause of what is wrong with a run, or limits it."""
+    """One cause that harms or limits a run."""
 
     kind: Kind
     summary: str
