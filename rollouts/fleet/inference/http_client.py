@@ -12,7 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import httpx
+from anyio.from_thread import BlockingPortal
 
 from rolldeck import tracing
 from rolldeck.wire import ReplicaReport
@@ -40,8 +42,10 @@ from runs.config.rules.language_config import AdapterConfig
 REQUESTS_AT_A_TIME: Final = 64
 """Maximum number of concurrent requests; further prompts wait in this process."""
 POLL_SECONDS: Final = 0.1
+START_SECONDS: Final = 30.0
+"""Time limit for starting the event loop."""
 CLOSE_SECONDS: Final = 0.5
-"""Time limit for closing connections, and again for ending the event loop."""
+"""Time limit for closing connections."""
 CHECKED_SECONDS: Final = 60.0
 """Time for which a check of all replicas stays valid."""
 RETRIED: Final = frozenset({429, 502, 503, 504})
@@ -109,9 +113,6 @@ class HttpInferenceServer:
         )
         self._repairing, self._checked = asyncio.Lock(), -math.inf
         """Lock of the check of all replicas, and the time of the last one."""
-        self._loop = asyncio.new_event_loop()
-        self._runner = threading.Thread(target=self._run_loop, daemon=True)
-        self._runner.start()
         self._failing: tuple[float, str] | None = None
         """Time of the first failure since the last success, and the newest failure."""
         self._http = httpx.AsyncClient(
@@ -120,6 +121,12 @@ class HttpInferenceServer:
             timeout=httpx.Timeout(30.0, read=None),
             limits=httpx.Limits(max_connections=REQUESTS_AT_A_TIME),
         )
+        started: Future[tuple[asyncio.AbstractEventLoop, BlockingPortal]] = Future()
+        self._runner = threading.Thread(
+            target=anyio.run, args=(self._send_requests, started), daemon=True
+        )
+        self._runner.start()
+        self._loop, self._portal = started.result(START_SECONDS)
 
     @property
     def version(self) -> Version:
@@ -142,7 +149,7 @@ class HttpInferenceServer:
             self._sleep.wake()
         deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
-        pending = asyncio.run_coroutine_threadsafe(self._all(prompts, found, deadline), self._loop)
+        pending = self._portal.start_task_soon(self._all, prompts, found, deadline)
         try:
             self._wait(pending, stop, deadline)
         finally:
@@ -192,7 +199,8 @@ class HttpInferenceServer:
 
     def close(self) -> None:
         """Close all connections; the server keeps running."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._runner.is_alive():
+            asyncio.run_coroutine_threadsafe(self._portal.stop(cancel_remaining=True), self._loop)
         self._runner.join(CLOSE_SECONDS)
         for client in (self._health, *self._replicas.values()):
             client.close()
@@ -201,17 +209,17 @@ class HttpInferenceServer:
         if self._sleep is not None:
             self._sleep.close()
 
-    def _run_loop(self) -> None:
-        self._loop.run_forever()
-        self._loop.run_until_complete(self._hang_up())
-        self._loop.close()
+    async def _send_requests(
+        self, started: "Future[tuple[asyncio.AbstractEventLoop, BlockingPortal]]"
+    ) -> None:
+        """Send requests until `close`.
 
-    async def _hang_up(self) -> None:
-        in_transit = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in in_transit:
-            task.cancel()
-        await asyncio.gather(*in_transit, return_exceptions=True)
-        await self._http.aclose()
+        Requests are cancelled through anyio, because only its cancellation leaves httpx the time to
+        close the connections of a request and those that have expired.
+        """
+        async with self._http, BlockingPortal() as portal:
+            started.set_result((asyncio.get_running_loop(), portal))
+            await portal.sleep_until_stopped()
 
     @property
     def _healthy(self) -> frozenset[int]:
@@ -238,9 +246,9 @@ class HttpInferenceServer:
                 found[place] = await traced(answers, prompt, self._settings)
 
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with anyio.create_task_group() as tasks:
                 for place, prompt in enumerate(prompts):
-                    tasks.create_task(one(place, prompt))
+                    tasks.start_soon(one, place, prompt)
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 

@@ -1,10 +1,12 @@
 """An inference server that does not answer is reported while its requests are repeated."""
 
+import asyncio
 import http.server
 import threading
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from rollouts.fleet.engine.engine import Prompt
@@ -19,6 +21,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
     """Server that is busy until `is_up`, and then refuses the prompt."""
 
     is_up = threading.Event()
+    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -81,6 +84,38 @@ def test_a_close_on_a_busy_machine_is_completed_in_the_background(
 
     client.close()
 
-    assert not client._loop.is_closed()
-    eventually(client._loop.is_closed, 10)
+    assert client._runner.is_alive()
+    eventually(lambda: not client._runner.is_alive(), 10)
     assert client._http.is_closed
+
+
+def connections_to(port: int) -> int:
+    connections = psutil.Process().net_connections("tcp")
+    return sum(bool(one.raddr) and one.raddr.port == port for one in connections)
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "closed"])
+@pytest.mark.parametrize("turns", range(6), ids="after {} turns of the event loop".format)
+def test_a_request_that_ends_while_expired_connections_close_leaves_none_open(
+    server: HttpInferenceServer, turns: int, ends: str
+) -> None:
+    async def at_once(requests: int) -> None:
+        await asyncio.gather(*(server._http.post("/", content=b"") for _ in range(requests)))
+
+    async def later() -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    port = int(server._settings.url.rpartition(":")[2])
+    server._portal.call(at_once, 5)
+    assert connections_to(port) > 1
+    for connection in server._http._transport._pool.connections:
+        connection._connection._expire_at = 0.0
+    request = server._portal.start_task_soon(server._http.post, "/")
+    server._portal.call(later)
+    if ends == "cancelled":
+        request.cancel()
+    server.close()
+
+    server._runner.join(10)
+    assert connections_to(port) == 0
