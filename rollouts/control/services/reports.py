@@ -15,8 +15,8 @@ from rollouts.control.services import attempts
 from rollouts.control.services.many_rows import store_rows
 from rollouts.control.services.weight_syncs import record_weight_syncs
 from rollouts.fleet.manager import reports as rules
-from rollouts.fleet.process import log_text
-from rollouts.fleet.spool.refusals import KIND as FRAGMENT_REFUSED
+from rollouts.fleet.process import logs
+from rollouts.fleet.spool.sender import FRAGMENT_REFUSED
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
@@ -81,7 +81,7 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
         values = msgspec.structs.asdict(worker)
         reported_slots, _ = values.pop("slots"), values.pop("machine")
         # Text printed by an environment; the fleet sanitizes it.
-        values["last_log"] = log_text.clean(worker.last_log)
+        values["last_log"] = logs.clean(worker.last_log)
         values |= valid_usage(worker)
         rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
         # An index, not yet an id: the id is looked up when the slots are stored.

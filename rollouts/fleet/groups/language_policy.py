@@ -12,7 +12,7 @@ from rollouts.fleet.engine.building import build, tokenizer_for
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.groups.stop_texts import check_stop_tokens
+from rollouts.fleet.groups.policy_context import check_stop_tokens
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.replicas import ReplicasBehind

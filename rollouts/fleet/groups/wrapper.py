@@ -12,18 +12,15 @@ from rolldeck.operator_requests import LogLines, RecordingCommand, RecordingUpda
 from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
-from rollouts.fleet.groups.credits import Credits
-from rollouts.fleet.groups.curriculum import Curriculum
+from rollouts.fleet.groups.curriculum import Curriculum, PlatformCurriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupSender, Outbox, PushGroups
-from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
-from rollouts.fleet.groups.task_loop import Counted, TaskContext, TaskLoop
-from rollouts.fleet.groups.task_supply import TaskSupply
+from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskLoop, TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from rollouts.fleet.process.logs import read_stacks
 from rollouts.fleet.process.settings import WorkerSettings, sequences_of
-from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.weights.records import Version, WeightsOffer
 from rollouts.fleet.worker.episodes import EpisodeStatistics
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState, obstacle_without_credits

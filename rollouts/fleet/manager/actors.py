@@ -1,9 +1,11 @@
-"""Ray actors of managers and workers; their logic is in plain classes.
+"""Ray actors of managers and workers, and the start of a run's manager; logic is in plain classes.
 
 Those classes are imported inside the actors, so a process that only launches actors needs no
 torch.
 """
 
+import contextlib
+import logging
 import os
 from collections import defaultdict, deque
 from concurrent.futures import Future
@@ -12,28 +14,32 @@ from typing import Any, Final
 import msgspec
 import ray
 from msgspec.structs import replace
+from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rolldeck.operator_requests import LogLines, RecordingCommand
 from rolldeck.structs import prepare_structs
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
+    anywhere_but,
     id_of,
     is_living,
     is_placed,
     node_of,
 )
 from rollouts.fleet.manager.workers import WorkerHandle
-from rollouts.fleet.process import private_process
-from rollouts.fleet.process.log_capture import redirect_output
-from rollouts.fleet.process.log_files import read_log
+from rollouts.fleet.process import child_environment
+from rollouts.fleet.process.logs import read_log, redirect_output
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights.object_references import RefWeights
 from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 
+logger = logging.getLogger(__name__)
+
 CONCURRENCY: Final = 8
 """Concurrent calls per actor, so that a slow call does not block a ping."""
+ANSWER_SECONDS: Final = 5.0
 
 
 @ray.remote
@@ -43,7 +49,7 @@ class WorkerActor:
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.worker_kinds import begin
 
-        private_process.hide()
+        child_environment.hide_this_process()
         prepare_structs()
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
         decoded = replace(decoded, node_id=_own_node())
@@ -189,7 +195,7 @@ class ManagerActor:
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.manager import RolloutManager
 
-        private_process.hide()
+        child_environment.hide_this_process()
         prepare_structs()
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
@@ -217,3 +223,58 @@ class ManagerActor:
     def shutdown(self) -> None:
         """End every worker."""
         self._manager.shutdown()
+
+
+def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) -> None:
+    """Start a detached manager called `name`, unless one with these settings exists.
+
+    A manager that has other settings or does not answer is ended first.
+
+    Args:
+        address: Address of the cluster, for log messages.
+        namespace: Ray namespace of the name.
+        name: Name of the actor.
+        settings: Settings of the fleet.
+    """
+    found = find(namespace=namespace, name=name)
+    if found is not None:
+        if _fingerprint(found) == settings.fingerprint:
+            logger.info("manager %s already exists", name)
+            return
+        kill(namespace=namespace, name=name)
+    ManagerActor.options(  # type: ignore[attr-defined]
+        name=name,
+        namespace=namespace,
+        lifetime="detached",
+        num_cpus=0,
+        max_restarts=-1,
+        max_concurrency=CONCURRENCY,
+        get_if_exists=True,
+        **anywhere_but(settings.closed_nodes),
+    ).remote(msgspec.json.encode(settings))
+    logger.info("manager %s launched at %s", name, address)
+
+
+def find(*, namespace: str, name: str) -> Any | None:
+    """Return the manager's actor handle; None if it does not exist."""
+    try:
+        return ray.get_actor(name, namespace=namespace)
+    except ValueError:
+        return None
+
+
+def kill(*, namespace: str, name: str) -> bool:
+    """End the manager and its workers; return False if it does not exist."""
+    actor = find(namespace=namespace, name=name)
+    if actor is None:
+        return False
+    with contextlib.suppress(RayActorError):
+        ray.kill(actor, no_restart=True)
+    return True
+
+
+def _fingerprint(actor: Any) -> str:
+    try:
+        return str(ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS))
+    except (GetTimeoutError, RayActorError):
+        return ""

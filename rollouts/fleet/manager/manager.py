@@ -4,7 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
 from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, ReportedFleetState
@@ -12,14 +13,12 @@ from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.operator_requests import OperatorRequests
 from rollouts.fleet.manager.reporter import Reporter
 from rollouts.fleet.manager.worker_pool import WorkerPool
-from rollouts.fleet.manager.workers import WorkerSource
-from rollouts.fleet.process import log_files
-from rollouts.fleet.process.backoff import RestartRule
-from rollouts.fleet.process.log_capture import ActorLog
-from rollouts.fleet.process.log_files import RingFile
-from rollouts.fleet.process.loops import LOOP_RULE, EventLog, Loop
+from rollouts.fleet.manager.workers import LocalWorkers, WorkerSource
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.process import logs
+from rollouts.fleet.process.logs import ActorLog, RingFile
+from rollouts.fleet.process.loops import LOOP_RULE, EventLog, Loop, RestartRule
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import NO_STEP, Version, WeightsOffer, WeightsUnavailable
 from rollouts.fleet.weights.sources import source_for
 from rollouts.fleet.worker.messages import WorkerCommand
@@ -101,9 +100,9 @@ class RolloutManager:
             "report": self._report,
             "operator_requests": self._operator_requests.turn,
         }
-        log_files.delete_old_runs(settings)
+        logs.delete_old_runs(settings)
         self._log = ActorLog(
-            RingFile(log_files.log_of(settings, worker=None, slot=None)),
+            RingFile(logs.log_of(settings, worker=None, slot=None)),
             threads=("",) if owns_process else tuple(turns),
         )
         self._loops = {
@@ -398,3 +397,29 @@ class RolloutManager:
         refusals = [one.refusal for one in self._worker_pool.staying if one.refusal]
         count = len(self._worker_pool.staying)
         return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""
+
+
+class LocalFleet:
+    """Manager and workers of a fleet as threads of this process; a context manager.
+
+    Environments still run in separate processes.
+    """
+
+    def __init__(self, settings: FleetSettings) -> None:
+        """Start the fleet."""
+        self._manager = RolloutManager(settings, LocalWorkers())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._manager.shutdown()
+
+    def snapshot(self) -> FleetReport:
+        """Return the state of the fleet."""
+        return self._manager.snapshot()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rollouts.fleet.process.backoff import RestartBudget, RestartRule
+from rollouts.fleet.process.loops import RestartBudget, RestartRule
 from rollouts.fleet.worker.messages import WorkerState
 
 RESPAWN_RULE: Final = RestartRule(

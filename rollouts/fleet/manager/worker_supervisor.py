@@ -23,7 +23,7 @@ from rollouts.fleet.manager.supervisor_reports import (
 )
 from rollouts.fleet.manager.weights_distributor import WeightsDistributor
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
-from rollouts.fleet.process import log_files
+from rollouts.fleet.process import logs
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights.records import WeightsOffer
@@ -394,6 +394,6 @@ class WorkerSupervisor:
             self._restart_policy.replaced(now)
         else:
             wait = self._restart_policy.crashed(now)
-            log = log_files.last_log_lines(self._settings, worker=self.index)
+            log = logs.last_log_lines(self._settings, worker=self.index)
             exit_events.emit_crash(self._events, ending, wait=wait, log=log)
             self._restart_policy.schedule_after(wait, now)

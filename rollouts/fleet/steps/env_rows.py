@@ -23,9 +23,9 @@ from rollouts.fleet.policies.space_values import (
     validity,
 )
 from rollouts.fleet.policies.spaces import InvalidValue, Space, fitted
-from rollouts.fleet.steps.env_block import EnvBlock
 from rollouts.fleet.steps.env_messages import (
     Began,
+    EnvBlock,
     EnvCrashed,
     FromProcess,
     InfoReport,
@@ -42,7 +42,7 @@ from rollouts.fleet.steps.info_values import (
     split_rows,
     task_of,
 )
-from rollouts.fleet.steps.recorder import RecordedEnvironment
+from rollouts.fleet.steps.recordings import RecordedEnvironment
 from rollouts.fleet.worker.info_totals import InfoTotals
 
 BOUNDS_CHECKS: Final = 100

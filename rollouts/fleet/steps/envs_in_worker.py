@@ -16,19 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.loader import import_registered_modules
-from rollouts.fleet.process.log_capture import OutputPump
-from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.steps.env_messages import (
     AnyMessage,
     Build,
+    EnvBlock,
     FromProcess,
     Record,
     Setup,
     StepResult,
+    anonymous_memory,
 )
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
-from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.slots import Slots
 from runs.config.rules.environment_config import ExtensionConfig
 
 

@@ -22,7 +22,7 @@ from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps import command_config
-from rollouts.fleet.steps.evaluation_round import EvaluationFailed, EvaluationRound, Weights
+from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, Weights
 from rollouts.fleet.worker.episodes import EpisodeStatistics
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 

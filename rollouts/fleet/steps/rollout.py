@@ -17,8 +17,7 @@ import msgspec
 
 from rolldeck.fragment_files import FragmentFiles
 from rollouts.fleet.steps import command_config
-from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutResult
-from rollouts.fleet.steps.local_worker import RolloutFailed
+from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutFailed, RolloutResult
 from runs.config.rules.run_config import RunConfig
 
 SIGNALED: Final = 128

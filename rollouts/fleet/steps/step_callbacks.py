@@ -14,8 +14,7 @@ from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.process.extensions import ExtensionFailed, build, raised
 from rollouts.fleet.steps.env_messages import Stepped
-from rollouts.fleet.steps.progress import ProgressHandler
-from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.slots import ProgressHandler, Slots
 from rollouts.fleet.weights.records import Version
 from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.extensions import STEP_CALLBACKS

@@ -20,15 +20,14 @@ from rollouts.fleet.policies.policy_protocol import (
 from rollouts.fleet.policies.space_values import action_validity, invalid_actions
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.extensions import ExtensionFailed
-from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
-from rollouts.fleet.steps.progress import ProgressHandler
 from rollouts.fleet.steps.recordings import Recordings
-from rollouts.fleet.steps.slot_queue import SlotQueue, Slots
+from rollouts.fleet.steps.slots import ProgressHandler, SlotQueue, Slots
 from rollouts.fleet.steps.step_callbacks import ConfiguredCallbacks
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP

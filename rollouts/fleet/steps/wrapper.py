@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from rolldeck.operator_requests import LogLines, RecordingCommand
 from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow, WorkerReport, encode
+from rollouts.fleet.process.logs import read_stacks
 from rollouts.fleet.process.settings import WorkerSettings
-from rollouts.fleet.process.stacks import read_stacks
 from rollouts.fleet.spool.sender import Push
 from rollouts.fleet.steps.evaluator import Evaluator
-from rollouts.fleet.steps.fragment_builder import FragmentBuilder
+from rollouts.fleet.steps.fragments import FragmentBuilder
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.fleet.steps.step_worker import PolicyFactory, StepRolloutWorker
 from rollouts.fleet.weights.records import Version, WeightsOffer

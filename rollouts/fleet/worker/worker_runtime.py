@@ -14,22 +14,20 @@ from typing import Final, Literal
 from rolldeck import tracing
 from rolldeck.operator_requests import LogLines
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.process import log_files
-from rollouts.fleet.process.log_capture import ActorLog
-from rollouts.fleet.process.log_files import RingFile, read_log
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.process import logs
+from rollouts.fleet.process.logs import ActorLog, RingFile, read_log
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.private_folder import private_folder
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor, time_use
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import SPOOL_RETENTION_SECONDS, Spool, SpoolDirectory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP, Version
-from rollouts.fleet.worker.machine_usage import MachineMeter
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.fleet.worker.node_cleanup import clean_node
-from rollouts.fleet.worker.resources import ResourceMeter
+from rollouts.fleet.worker.resources import MachineMeter, ResourceMeter
 
 REASON_CHARACTERS: Final = 2000
 """Maximum length of a reason; the platform refuses longer ones."""
@@ -63,7 +61,7 @@ class WorkerRuntime:
         self.settings = settings
         self.command: WorkerCommand = IDLE
         """Newest command."""
-        path = log_files.log_of(settings.fleet, worker=settings.index, slot=None)
+        path = logs.log_of(settings.fleet, worker=settings.index, slot=None)
         self._log = ActorLog(RingFile(path), threads=("" if owns_process else f"{settings.name} ",))
         tracing.begin("rolldeck-worker")
         self.api = PlatformApi(settings.fleet)

@@ -10,7 +10,7 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.wire import unpack_array
 from rollouts.fleet.environments.loader import make
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import EnvCrashed

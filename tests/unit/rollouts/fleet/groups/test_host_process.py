@@ -15,8 +15,7 @@ import msgspec
 import pytest
 
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
-from rollouts.fleet.groups.host_process import HostProcess
-from rollouts.fleet.groups.verifiers_environment import HOST
+from rollouts.fleet.groups.verifiers_environment import HOST, HostProcess
 
 ECHO = """
 import json, sys

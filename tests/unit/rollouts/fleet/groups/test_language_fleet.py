@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rolldeck.lessons import RolloutTask
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from rolldeck.errors import Conflict, RolldeckError, Unreachable
-from rollouts.fleet.groups.lease_renewer import LeaseRenewer
+from rollouts.fleet.groups.curriculum import LeaseRenewer
 
 SHORT = 0.03
 SECONDS = 30

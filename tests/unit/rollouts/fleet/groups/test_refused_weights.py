@@ -15,7 +15,7 @@ from rollouts.fleet.engine.tokenizers import ByteTokenizer
 from rollouts.fleet.groups.language_policy import ServedPolicy
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.shared_folder import MARKER
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.loader import WeightsLoader

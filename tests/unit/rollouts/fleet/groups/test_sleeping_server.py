@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.fleet.engine.building import build
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from tests.stand_ins.inference_servers import listening

@@ -10,10 +10,10 @@ from rolldeck.errors import InvalidRequest, RolldeckError, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rolldeck.wire import GroupsReceipt, encode
+from rollouts.fleet.groups.curriculum import PlatformCurriculum
 from rollouts.fleet.groups.language_policy import ServedPolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
-from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
-from rollouts.fleet.groups.task_supply import TaskSupply
+from rollouts.fleet.groups.task_loop import TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.inference_servers import SETTING
 from tests.unit.rollouts.fleet.groups.conftest import language

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.groups.credits import Credits
-from rollouts.fleet.groups.task_loop import TaskLoop
+from rollouts.fleet.groups.task_loop import Credits, TaskLoop
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.messages import WorkerCommand, obstacle_without_credits
 

@@ -16,11 +16,10 @@ from rolldeck.wire import FleetEvent, WorkerReport
 from rollouts.diagnosis.rules.problems import causes
 from rollouts.fleet.manager.restart_policy import RESPAWN_RULE
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
-from rollouts.fleet.process.backoff import RestartRule
-from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.loops import EventLog, RestartRule
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
-from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 
 MakeSettings = Callable[..., FleetSettings]

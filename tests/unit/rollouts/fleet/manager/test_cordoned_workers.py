@@ -8,7 +8,7 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.operator_requests import CordonCommand
 from rolldeck.wire import WorkerReport
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings

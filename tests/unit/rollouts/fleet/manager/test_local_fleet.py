@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from small_platform import SmallPlatform, served
 
 from buffer.ingest.rules.fragments import real_steps
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 from tests.waiting import stays
 

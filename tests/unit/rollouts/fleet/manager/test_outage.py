@@ -14,7 +14,7 @@ from small_platform import SmallPlatform, served
 from spool_contents import spooled
 
 from buffer.ingest.rules.fragments import check
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 
 Eventually = Callable[..., None]
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[5]
 
 FLEET = """
 import sys, time, msgspec
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 with LocalFleet(msgspec.json.decode(sys.argv[1], type=FleetSettings)):
     time.sleep(600)

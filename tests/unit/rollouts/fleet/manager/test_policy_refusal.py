@@ -8,7 +8,7 @@ import pytest
 from small_platform import SmallPlatform, served
 from worker_bench import bench
 
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 

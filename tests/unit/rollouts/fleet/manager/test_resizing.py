@@ -8,7 +8,7 @@ from small_platform import SmallPlatform, served
 from buffer.ingest.rules.fragments import real_steps
 from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager import worker_supervisor
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool import sender
 

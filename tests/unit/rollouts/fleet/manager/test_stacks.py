@@ -6,10 +6,9 @@ from collections.abc import Callable
 from small_platform import SmallPlatform, served
 
 from rolldeck.operator_requests import StacksRequest
-from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.process.log_text import LINES_AT_MOST
+from rollouts.fleet.manager.manager import LocalFleet
+from rollouts.fleet.process.logs import LINES_AT_MOST, read_stacks
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.process.stacks import read_stacks
 
 Eventually = Callable[..., None]
 MakeSettings = Callable[..., FleetSettings]

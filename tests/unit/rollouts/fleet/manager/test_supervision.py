@@ -14,8 +14,7 @@ from worker_bench import bench
 
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
-from rollouts.fleet.process.backoff import RestartRule
-from rollouts.fleet.process.loops import EventLog, Loop
+from rollouts.fleet.process.loops import EventLog, Loop, RestartRule
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]

@@ -1,6 +1,6 @@
 """A crashed component waits longer each time, and finally stays down."""
 
-from rollouts.fleet.process.backoff import RestartBudget, RestartRule
+from rollouts.fleet.process.loops import RestartBudget, RestartRule
 
 RULE = RestartRule(most_crashes=4, window_seconds=60.0, first_seconds=1.0, most_seconds=3.0)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.fleet.process.log_text import LINE_CHARACTERS, clean, last_lines
+from rollouts.fleet.process.logs import LINE_CHARACTERS, clean, last_lines
 from web.rules.texts import visible
 
 

@@ -14,10 +14,9 @@ import pytest
 from small_platform import SmallPlatform, served
 
 from rolldeck.operator_requests import LogLines, LogRequest
-from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.process import log_files
-from rollouts.fleet.process.log_capture import OutputPump
-from rollouts.fleet.process.log_files import RingFile, tail
+from rollouts.fleet.manager.manager import LocalFleet
+from rollouts.fleet.process import logs
+from rollouts.fleet.process.logs import OutputPump, RingFile, tail
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]
@@ -66,8 +65,8 @@ def test_logs_of_inactive_runs_are_deleted(
     make_settings: Callable[..., FleetSettings],
 ) -> None:
     settings = make_settings()
-    mine = log_files.log_of(settings, worker=0, slot=None)
-    root = log_files.folder_of(settings).parent
+    mine = logs.log_of(settings, worker=0, slot=None)
+    root = logs.folder_of(settings).parent
     for name in ("old", "new"):
         (root / name).mkdir(parents=True)
         (root / name / "manager.log").write_text("x")
@@ -77,7 +76,7 @@ def test_logs_of_inactive_runs_are_deleted(
     for path in (root / "old" / "manager.log", mine):
         os.utime(path, (long_ago, long_ago))
 
-    log_files.delete_old_runs(settings)
+    logs.delete_old_runs(settings)
 
     assert not (root / "old").exists()
     assert (root / "new").exists()
@@ -103,7 +102,7 @@ def test_the_last_output_of_a_crash_is_kept(
     run_into(pump, 0, "import faulthandler, os; faulthandler.enable(); os.abort()")
     pump.write_line(0, "it is gone")
 
-    lines = tail(log_files.log_of(make_settings(), worker=0, slot=1), lines=50)
+    lines = tail(logs.log_of(make_settings(), worker=0, slot=1), lines=50)
     assert any("Fatal Python error: Aborted" in line for line in lines)
     assert lines[-1].endswith("it is gone")
 
@@ -116,10 +115,10 @@ def test_a_flood_of_output_fills_no_disk_and_delays_no_process(
     pump.write_line(0, "over")
     pump.write_line(2, "over")
 
-    flooded = log_files.log_of(make_settings(), worker=0, slot=0)
-    assert flooded.stat().st_size <= log_files.MOST_BYTES + 100
+    flooded = logs.log_of(make_settings(), worker=0, slot=0)
+    assert flooded.stat().st_size <= logs.MOST_BYTES + 100
     assert tail(flooded, lines=1)[0].endswith("over")
-    beside = tail(log_files.log_of(make_settings(), worker=0, slot=2), lines=9)
+    beside = tail(logs.log_of(make_settings(), worker=0, slot=2), lines=9)
     assert "beside it" in beside
 
 
@@ -131,7 +130,7 @@ def test_a_child_with_an_open_output_does_not_block_the_next_log(
     run_into(pump, 0, "print('the next')")
     pump.write_line(0, "over")
 
-    lines = tail(log_files.log_of(make_settings(), worker=0, slot=0), lines=9)
+    lines = tail(logs.log_of(make_settings(), worker=0, slot=0), lines=9)
     assert lines[:2] == ["parent", "the next"]
 
 
@@ -228,8 +227,8 @@ def test_logs_are_separated_by_thread_in_a_shared_process(
         settings = make_settings(url=url, num_workers=2)
         with LocalFleet(settings):
             eventually(lambda: platform.reports)
-            first = log_files.log_of(settings, worker=0, slot=None)
-            second = log_files.log_of(settings, worker=1, slot=None)
+            first = logs.log_of(settings, worker=0, slot=None)
+            second = logs.log_of(settings, worker=1, slot=None)
             import logging
 
             speak = logging.getLogger("rollouts.fleet.test").warning

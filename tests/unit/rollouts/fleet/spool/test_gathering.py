@@ -11,8 +11,7 @@ import pytest
 from small_platform import SmallPlatform, served
 
 from rolldeck.wire import FragmentReceipt
-from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.manager.manager import PLENTY_SECONDS
+from rollouts.fleet.manager.manager import PLENTY_SECONDS, LocalFleet
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool.sender import PER_REQUEST, Sender

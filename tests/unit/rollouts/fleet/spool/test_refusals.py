@@ -4,7 +4,7 @@ import msgspec
 
 from rolldeck.errors import InvalidRequest, RolldeckError
 from rollouts.fleet.process.loops import EventLog
-from rollouts.fleet.spool.refusals import RefusalEvents
+from rollouts.fleet.spool.sender import RefusalEvents
 
 NAN = InvalidRequest(status=422, code="invalid_data", detail="arrays.obs: not finite")
 FRAGMENT = msgspec.msgpack.encode({"slot": "w0-3@a", "environment": "module:lab:Maze"})

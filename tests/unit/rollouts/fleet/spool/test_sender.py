@@ -17,11 +17,11 @@ from spool_contents import left_in
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.spool import sender as sender_module
 from rollouts.fleet.spool import spool_directory
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import (
     SEGMENT_BYTES,

@@ -13,8 +13,7 @@ from rollouts.fleet.environments import loader
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor
-from rollouts.fleet.steps.env_block import anonymous_memory
-from rollouts.fleet.steps.env_messages import EnvCrashed, Setup
+from rollouts.fleet.steps.env_messages import EnvCrashed, Setup, anonymous_memory
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.step_callbacks import EachStep
 from rollouts.fleet.steps.step_worker import StepRolloutWorker

@@ -16,11 +16,11 @@ import pytest
 from rolldeck.fleet_wire import InfoDrops, InfoWindow
 from rollouts.fleet.environments.loader import register_vector
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     Began,
     Build,
     Channel,
+    EnvBlock,
     EnvCrashed,
     FromProcess,
     InfoReport,
@@ -29,6 +29,7 @@ from rollouts.fleet.steps.env_messages import (
     Stepped,
     StepResult,
     ToProcess,
+    anonymous_memory,
 )
 from rollouts.fleet.steps.env_rows import INFO_SECONDS
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied

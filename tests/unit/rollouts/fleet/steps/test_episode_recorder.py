@@ -15,7 +15,7 @@ from rolldeck.operator_requests import RecordedEpisode
 from rollouts.fleet.steps import recorder as filming
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
-from rollouts.fleet.steps.recorder import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
+from rollouts.fleet.steps.recordings import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
 
 
 def described(video: Path) -> RecordedEpisode:

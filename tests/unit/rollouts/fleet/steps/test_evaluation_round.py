@@ -10,7 +10,7 @@ from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.steps.evaluation_round import EvaluationFailed, EvaluationRound, Weights
+from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, Weights
 
 MakeSettings = Callable[..., FleetSettings]
 

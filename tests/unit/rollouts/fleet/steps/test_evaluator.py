@@ -11,7 +11,7 @@ from small_platform import SmallPlatform, served
 from worker_bench import bench
 
 from rolldeck.wire import EpisodeWindow
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.mlp import TorchMlp
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings

@@ -11,10 +11,9 @@ from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.steps.env_block import anonymous_memory
-from rollouts.fleet.steps.env_messages import InfoReport, Setup
+from rollouts.fleet.steps.env_messages import InfoReport, Setup, anonymous_memory
 from rollouts.fleet.steps.env_rows import EnvRows
-from rollouts.fleet.steps.evaluation_round import EvaluationRound, Weights
+from rollouts.fleet.steps.evaluator import EvaluationRound, Weights
 
 
 def test_return_and_length_are_added_to_the_task_of_an_episode() -> None:

@@ -12,14 +12,13 @@ import pytest
 
 from rolldeck.wire import MachineUsage, WorkerReport
 from rollouts.fleet.manager.supervisor_reports import final_report, with_measurements
-from rollouts.fleet.worker.gpus import GpuReader, Gpus
-from rollouts.fleet.worker.machine_usage import MEASURE_SECONDS, MachineMeter
+from rollouts.fleet.worker.resources import MEASURE_SECONDS, GpuReader, Gpus, MachineMeter
 
 NO_GPUS = Gpus()
 HOLDING = """
 import sys
 from pathlib import Path
-from rollouts.fleet.worker.machine_usage import MachineMeter
+from rollouts.fleet.worker.resources import MachineMeter
 MachineMeter(sys.argv[2], folder=Path(sys.argv[1])).measure(0.0)
 print("measured", flush=True)
 sys.stdin.readline()

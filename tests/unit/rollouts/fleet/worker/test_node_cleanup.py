@@ -18,8 +18,13 @@ from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.worker import node_cleanup as clean_node
-from rollouts.fleet.worker.leftovers import VARIABLE, Mark
-from rollouts.fleet.worker.node_cleanup import end_leftovers, mark_of, wait_for_gpu
+from rollouts.fleet.worker.node_cleanup import (
+    MARK_VARIABLE,
+    Mark,
+    end_leftovers,
+    mark_of,
+    wait_for_gpu,
+)
 from tests.processes import is_gone, wait_until_gone
 
 Eventually = Callable[..., None]
@@ -47,7 +52,7 @@ def start() -> Iterator[Callable[[Mark], list[int]]]:
     def begin(mark: Mark) -> list[int]:
         process = subprocess.Popen(
             [sys.executable, "-c", STUBBORN],
-            env={**os.environ, VARIABLE: str(mark)},
+            env={**os.environ, MARK_VARIABLE: str(mark)},
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
@@ -164,7 +169,7 @@ def test_processes_started_by_an_environment_end_with_it(
     process = psutil.Process(worker.pid)
     eventually(lambda: process.children())
     [child] = process.children()
-    assert child.environ()[VARIABLE] == str(mine)
+    assert child.environ()[MARK_VARIABLE] == str(mine)
 
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(EnvWorkerDied, match="signal 9"):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.fleet.worker.gpus import shortage
-from rollouts.fleet.worker.leftovers import Mark, lives, read_mark, why_ended
+from rollouts.fleet.worker.node_cleanup import Mark, lives, read_mark, why_ended
+from rollouts.fleet.worker.resources import shortage
 
 MINE = Mark(fleet="f00d", worker=0, incarnation="2-a-b", owner_pid=100, owner_started=5000.0)
 OLD = replace(MINE, incarnation="1-a-b", owner_pid=50, owner_started=4000.0)

@@ -10,8 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from rollouts.fleet.worker.gpus import GpuReader, computes_on_gpu
-from rollouts.fleet.worker.resources import ResourceMeter
+from rollouts.fleet.worker.resources import GpuReader, ResourceMeter, computes_on_gpu
 from tests.waiting import eventually
 
 SPINNING = "held = b'x' * 50_000_000\nprint(flush=True)\nwhile True: pass"
