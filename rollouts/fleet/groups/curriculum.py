@@ -47,11 +47,9 @@ class NoCurriculum:
     """A curriculum that discards outcomes, for the evaluation of a checkpoint."""
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return a task to wait."""
         return RolloutTask(kind="wait", reason=f"no tasks for {request.worker}", wait_seconds=1.0)
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Discard the outcome."""
         del lesson, outcome
         return OutcomeReceipt(is_new=True)
 

@@ -97,15 +97,12 @@ class EnginePolicy:
         self._adopted: Transformer | None = None
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Transformer:
-        """Return a model with these weights; see :class:`LanguagePolicy`."""
         return self._engine.prepare(tensors)
 
     def adopt(self, prepared: Transformer) -> None:
-        """Store the model."""
         self._adopted = prepared
 
     def draw_with(self, version: Version) -> Version:
-        """Sample with the stored model from the next token on."""
         if self._adopted is not None:
             self._engine.adopt(self._adopted, version)
             self._adopted = None
@@ -126,7 +123,6 @@ class ServedPolicy:
         return tensors
 
     def adopt(self, prepared: Mapping[str, NDArray[Any]]) -> None:
-        """Store the weights."""
         self._adopted = prepared
 
     def draw_with(self, version: Version) -> Version:

@@ -198,7 +198,6 @@ class OpenEnvEnvironment:
         self._schema = self._action_schema()
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
-        """Return the groups of the requested problems; see :class:`GroupEnvironment`."""
         at_once = max(1, self._settings.max_sessions // request.generations)
         numbers, groups, faults = request.numbers, list[RolloutGroup](), list[Fault]()
         played = list[Played]()

@@ -355,7 +355,6 @@ class DatasetEnvironment:
         return sampled
 
     def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> dict[str, float]:
-        """Compute all rewards of a batch; see :class:`Scorer`."""
         for one in episodes:
             if one.fault is not None and self._config.on_failure == "stop":
                 raise LessonFailed(*one.fault, stops=True)
@@ -380,7 +379,6 @@ class DatasetEnvironment:
         return _means(scored, self._config)
 
     def close(self) -> None:
-        """End the reward processes and the tool server."""
         self._pool.close()
         if self._tools:
             self._tools.close()

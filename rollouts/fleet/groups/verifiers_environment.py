@@ -311,7 +311,6 @@ class VerifiersEnvironment:
         return self._sampled(recorded, played, request.mode)
 
     def close(self) -> None:
-        """End the host and the server, also while another thread loads the environment."""
         self._is_closed = True
         if self._host is not None:
             self._host.close()

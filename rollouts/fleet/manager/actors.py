@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rolldeck.operator_requests import LogLines, RecordingCommand
+from rolldeck.operator_requests import LogLines
 from rolldeck.structs import prepare_structs
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
@@ -27,13 +27,12 @@ from rollouts.fleet.manager.worker_placement import (
     is_placed,
     node_of,
 )
-from rollouts.fleet.manager.workers import WorkerHandle
+from rollouts.fleet.manager.workers import WorkerHandle, begin
 from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.logs import read_log, redirect_output
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights.object_references import RefWeights
-from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
-from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
+from rollouts.fleet.weights.records import WeightsOffer, WeightsRecord
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +43,9 @@ ANSWER_SECONDS: Final = 5.0
 
 @ray.remote
 class WorkerActor:
-    """Ray actor of a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`."""
+    """Ray actor of a :class:`rollouts.fleet.worker.wrapper.WorkerWrapper`."""
 
     def __init__(self, settings: bytes) -> None:
-        from rollouts.fleet.manager.worker_kinds import begin
-
         child_environment.hide_this_process()
         prepare_structs()
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
@@ -56,29 +53,9 @@ class WorkerActor:
         redirect_output(decoded.fleet, worker=decoded.index)
         self._wrapper = begin(decoded, owns_process=True)
 
-    def heartbeat(self, command: WorkerCommand) -> WorkerState:
-        """Apply a command and return the worker's state."""
-        return self._wrapper.heartbeat(command)
-
-    def update_weights(self, offer: WeightsOffer) -> Version:
-        """Receive an offered version and return the newest version known."""
-        return self._wrapper.update_weights(offer)
-
-    def record(self, command: RecordingCommand) -> None:
-        """Record the next episode of a slot."""
-        self._wrapper.record(command)
-
-    def read_log(self, slot: int | None, lines: int) -> LogLines:
-        """Return the end of a log on this node."""
-        return self._wrapper.read_log(slot, lines)
-
-    def read_stacks(self) -> LogLines:
-        """Return the stacks of all threads of this process."""
-        return self._wrapper.read_stacks()
-
-    def stop(self) -> WorkerState:
-        """End loops and environments, and return the worker's final state."""
-        return self._wrapper.stop()
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the wrapper."""
+        return getattr(self._wrapper, method)(*arguments)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
@@ -115,12 +92,10 @@ class RayHandle:
         return id_of(self._actor)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
-        """Call a method of the actor."""
-        future: Future[Any] = getattr(self._actor, method).remote(*arguments).future()
+        future: Future[Any] = self._actor.call.remote(method, *arguments).future()
         return future
 
     def kill(self) -> None:
-        """End the actor's process at once."""
         ray.kill(self._actor, no_restart=True)
 
     def obstacle(self) -> str:
@@ -128,7 +103,6 @@ class RayHandle:
         return "" if self.is_placed() else self._placement.obstacle(self._index)
 
     def is_placed(self) -> bool:
-        """Return whether the worker has a process on some node."""
         return is_placed(self._actor)
 
 
@@ -142,17 +116,14 @@ class RayWorkers:
         self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
-        """Request a worker from the cluster."""
         handle = RayHandle(settings, self._placement)
         self._actors[settings.index].appendleft(handle.actor_id)
         return handle
 
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
-        """Place no further workers on these nodes."""
         self._placement.exclude_nodes(nodes)
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
-        """Read the log of a worker that ended, in a task pinned to its node."""
         nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
         if not nodes or nodes[0] == _own_node():
             return None
@@ -172,7 +143,6 @@ class RayWorkers:
         return RefWeights.put(record)
 
     def close(self) -> None:
-        """Release the reserved placement."""
         self._placement.close()
 
     def retire(self) -> None:

@@ -11,8 +11,8 @@ from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, Ro
 from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, ReportedFleetState
 from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.operator_requests import OperatorRequests
-from rollouts.fleet.manager.reporter import Reporter
 from rollouts.fleet.manager.worker_pool import WorkerPool
+from rollouts.fleet.manager.worker_reports import Reporter
 from rollouts.fleet.manager.workers import LocalWorkers, WorkerSource
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process import logs
@@ -336,7 +336,10 @@ class RolloutManager:
             self._reporter.info.merge(window)
         self._reporter.events.extend(self._events.pop())
         workers = self._worker_pool.reports(self._newest_step())
-        is_final = state == "failed" and self._cannot_recover()
+        # Another fleet of this configuration would fail the same way.
+        is_final = state == "failed" and any(
+            member.cannot_recover for member in self._worker_pool.staying
+        )
         report = self._reporter.next(state, reason, workers, is_final=is_final)
         accepted = self._worker_pool.accepted
         try:
@@ -383,10 +386,6 @@ class RolloutManager:
             return "paused", reason
         return "starting", reason
 
-    def _cannot_recover(self) -> bool:
-        """Return whether another fleet of this configuration would fail the same way."""
-        return any(member.cannot_recover for member in self._worker_pool.staying)
-
     def _why_given_up(self, failed: int, count: int) -> str:
         causes = {
             member.report(0).reason for member in self._worker_pool.staying if member.is_given_up
@@ -406,7 +405,6 @@ class LocalFleet:
     """
 
     def __init__(self, settings: FleetSettings) -> None:
-        """Start the fleet."""
         self._manager = RolloutManager(settings, LocalWorkers())
 
     def __enter__(self) -> Self:

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rolldeck.errors import RolldeckError
 from rolldeck.operator_requests import LogLines, LogRequest, RecordingCommand, StacksRequest
@@ -35,82 +35,11 @@ POLL_SECONDS: Final = 0.05
 REMEMBERED: Final = 256
 
 
-class _PendingDump(NamedTuple):
-    future: Future[Any] | None
-    until: float
-
-    @property
-    def is_over(self) -> bool:
-        return self.future is None or self.future.done() or time.monotonic() > self.until
-
-
-class StackRequests:
-    """Stack requests in progress; no method waits for a worker."""
-
-    def __init__(self, *, api: PlatformApi, worker_pool: WorkerPool) -> None:
-        """Start without requests.
-
-        Args:
-            api: Receives the answers.
-            worker_pool: Pool of the workers that can be asked.
-        """
-        self._api = api
-        self._worker_pool = worker_pool
-        self._under_way: dict[str, _PendingDump] = {}
-        self._done: dict[str, None] = {}
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether any answer is outstanding."""
-        return bool(self._under_way)
-
-    def turn(self, requests: Sequence[StacksRequest]) -> None:
-        """Start the new requests in `requests`, and send finished answers."""
-        # Requests that the platform no longer lists were answered or have expired.
-        ids = {request.id for request in requests}
-        self._done = {request_id: None for request_id in self._done if request_id in ids}
-        for request in requests:
-            if request.id not in self._done and request.id not in self._under_way:
-                until = time.monotonic() + STACKS_SECONDS
-                self._under_way[request.id] = _PendingDump(self._send(request), until)
-        for request_id, dump in list(self._under_way.items()):
-            if dump.is_over:
-                del self._under_way[request_id]
-                self._done[request_id] = None
-                self._answer(request_id, _stacks_of(dump.future))
-
-    def _send(self, request: StacksRequest) -> Future[Any] | None:
-        for member in self._worker_pool.members:
-            if (member.index, member.incarnation) == (request.worker, request.incarnation):
-                return member.call("read_stacks", may_start=True)
-        return None
-
-    def _answer(self, request_id: str, read: LogLines) -> None:
-        try:
-            self._api.answer_log(request_id, read)
-        except RolldeckError as failure:
-            # The client has disconnected or will ask again.
-            logger.info("stacks request %s not answered: %s", request_id, failure)
-
-
-def _stacks_of(future: Future[Any] | None) -> LogLines:
-    if future is None:
-        return LogLines(lines=[], note="the worker no longer exists")
-    if not future.done():
-        note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
-        return LogLines(lines=[], note=note)
-    try:
-        read: LogLines | None = future.result()
-    except Exception as error:  # noqa: BLE001 a lost worker raises many types
-        return LogLines(lines=[], note=f"the worker does not answer: {cause_of(error)}")
-    return read or LogLines(lines=[], note="a simulated worker has no threads")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """A log request in progress."""
+class _Pending:
+    """A call of a worker, or of a task on its node, that reads what a request asks for."""
 
-    request: LogRequest
+    request: LogRequest | StacksRequest
     future: "Future[Any] | None"
     until: float
     is_elsewhere: bool = False
@@ -145,20 +74,18 @@ class OperatorRequests:
         self._worker_pool = worker_pool
         self._source = source
         self._wakeup = threading.Event()
-        self._wanted: list[LogRequest] = []
+        self._wanted: list[LogRequest | StacksRequest] = []
         self._recordings: list[RecordingCommand] = []
-        self._stacks_wanted: list[StacksRequest] = []
-        self._stacks = StackRequests(api=api, worker_pool=worker_pool)
         self._assigned: dict[str, tuple[int, str]] = {}
         """Worker index and incarnation by recording id."""
-        self._under_way: dict[str, _Reading] = {}
+        self._under_way: dict[str, _Pending] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def receive(self, control: FleetControl) -> None:
         """Store the requests of the platform's commands; never waits."""
-        self._wanted, self._recordings = control.log_requests, control.recordings
-        self._stacks_wanted = control.stacks
-        if control.log_requests or control.recordings or control.stacks:
+        self._wanted = [*control.log_requests, *control.stacks]
+        self._recordings = control.recordings
+        if self._wanted or self._recordings:
             self._wakeup.set()
 
     def wake(self) -> None:
@@ -167,18 +94,18 @@ class OperatorRequests:
 
     def turn(self) -> None:
         """Start new requests and send finished answers; wait if there are none."""
-        is_busy = bool(self._under_way) or self._stacks.is_waiting
-        self._wakeup.wait(POLL_SECONDS if is_busy else 1.0)
+        self._wakeup.wait(POLL_SECONDS if self._under_way else 1.0)
         self._wakeup.clear()
         self._assign_recordings(self._recordings)
-        self._stacks.turn(self._stacks_wanted)
         for request in self._wanted:
             if request.id not in self._seen:
-                self._remember(request.id)
-                self._under_way[request.id] = self._send(request)
-        for reading in list(self._under_way.values()):
-            if reading.is_over:
-                self._send_answer(reading)
+                self._seen[request.id] = None
+                self._under_way[request.id] = self._ask(request)
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        for pending in list(self._under_way.values()):
+            if pending.is_over:
+                self._answer(pending)
 
     def _assign_recordings(self, commands: Sequence[RecordingCommand]) -> None:
         """Assign each recording to a worker, and reassign it when that worker is lost."""
@@ -204,43 +131,47 @@ class OperatorRequests:
         running = [member for member in members if member.condition == "running"]
         return sorted(running, key=lambda member: load[member.index])
 
-    def _remember(self, request_id: str) -> None:
-        self._seen[request_id] = None
-        while len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
+    def _ask(self, request: LogRequest | StacksRequest) -> _Pending:
+        members, seconds = self._worker_pool.members, ANSWER_SECONDS
+        if isinstance(request, StacksRequest):
+            seconds = STACKS_SECONDS
+            asked = [
+                member.call("read_stacks", may_start=True)
+                for member in members
+                if (member.index, member.incarnation) == (request.worker, request.incarnation)
+            ]
+        else:
+            asked = [
+                member.call("read_log", request.slot, request.lines)
+                for member in members
+                if member.index == request.worker
+            ]
+        future = asked[0] if asked else None
+        return _Pending(request=request, future=future, until=time.monotonic() + seconds)
 
-    def _send(self, request: LogRequest) -> _Reading:
-        pending = [
-            member.call("read_log", request.slot, request.lines)
-            for member in self._worker_pool.members
-            if member.index == request.worker
-        ]
-        until = time.monotonic() + ANSWER_SECONDS
-        return _Reading(request=request, future=pending[0] if pending else None, until=until)
-
-    def _send_answer(self, reading: _Reading) -> None:
-        """Send the answer; if the read failed, retry on the worker's node or on this one."""
-        request = reading.request
-        read, failure = _outcome(reading.future)
-        if read is None and not reading.is_elsewhere and request.worker is not None:
-            future = self._source.read_log(request.worker, request.slot, request.lines)
-            if future is not None:
-                until = time.monotonic() + ELSEWHERE_SECONDS
-                self._under_way[request.id] = _Reading(
-                    request=request, future=future, until=until, is_elsewhere=True
-                )
-                return
+    def _answer(self, pending: _Pending) -> None:
+        """Send the answer; if a log was not read, retry on the worker's node or on this one."""
+        request = pending.request
+        if isinstance(request, StacksRequest):
+            read: LogLines | None = _stacks_of(pending.future)
+        else:
+            read, why_not = _log_of(pending.future)
+            if read is None and not pending.is_elsewhere and request.worker is not None:
+                future = self._source.read_log(request.worker, request.slot, request.lines)
+                if future is not None:
+                    until = time.monotonic() + ELSEWHERE_SECONDS
+                    self._under_way[request.id] = _Pending(
+                        request=request, future=future, until=until, is_elsewhere=True
+                    )
+                    return
+            if read is None:
+                read = self._read_here(request, failure=why_not, is_elsewhere=pending.is_elsewhere)
         del self._under_way[request.id]
-        if read is None:
-            read = self._read_here(request, failure=failure, is_elsewhere=reading.is_elsewhere)
-        self._answer(request, read)
-
-    def _answer(self, request: LogRequest, lines: LogLines) -> None:
         try:
-            self._api.answer_log(request.id, lines)
+            self._api.answer_log(request.id, read)
         except RolldeckError as failure:
             # The client has disconnected or will ask again.
-            logger.info("log request %s not answered: %s", request.id, failure)
+            logger.info("request %s not answered: %s", request.id, failure)
 
     def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
         """Read the log on the manager's node, where an earlier incarnation may have run.
@@ -261,7 +192,7 @@ class OperatorRequests:
         return LogLines(lines=read.lines, node=read.node, path=read.path, note=note)
 
 
-def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
+def _log_of(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
     """Return the log, or the reason why it could not be read."""
     if future is None or not future.done():
         return None, "its node did not answer in time"
@@ -271,3 +202,16 @@ def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
         logger.info("log not read: %s", error)
         return None, cause_of(error)
     return read, ""
+
+
+def _stacks_of(future: "Future[Any] | None") -> LogLines:
+    if future is None:
+        return LogLines(lines=[], note="the worker no longer exists")
+    if not future.done():
+        note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
+        return LogLines(lines=[], note=note)
+    try:
+        read: LogLines = future.result()
+    except Exception as error:  # noqa: BLE001 a lost worker raises many types
+        return LogLines(lines=[], note=f"the worker does not answer: {cause_of(error)}")
+    return read

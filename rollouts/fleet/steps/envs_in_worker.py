@@ -64,12 +64,10 @@ class EnvsInWorker:
 
     @property
     def descriptor(self) -> int | None:
-        """Descriptor to wait on; None while there are no environments."""
         return self._bell[0] if self._bell else None
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker; None while there are no environments."""
         return os.getpid() if self._bell else None
 
     def start(self) -> None:
@@ -85,15 +83,12 @@ class EnvsInWorker:
         """Do nothing: the worker's log and events cover it."""
 
     def build(self, slot: int) -> None:
-        """Build a new environment for one slot; see `EnvWorker`."""
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, request_id: str, video: str) -> None:
-        """Record the next episode of a slot; see `EnvWorker`."""
         self._send(Record(slot - self.slots.start, request_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
-        """Step N waiting slots with ``actions [N, …]``; see `EnvWorker`."""
         rows = slots - self.slots.start
         self._block().actions[rows] = actions
         self._send(rows)
@@ -115,11 +110,9 @@ class EnvsInWorker:
         return messages
 
     def observation(self, row: int) -> NDArray[Any]:
-        """Return a copy of the current observation of the environment in `row`."""
         return np.array(self._block().obs[row])
 
     def kill(self) -> None:
-        """Drop all environments."""
         rows, self._rows = self._rows, None
         bell, self._bell = self._bell, None
         self._requests.clear()
@@ -132,7 +125,6 @@ class EnvsInWorker:
                 rows.close()
 
     def close(self) -> None:
-        """Close all environments."""
         self.kill()
 
     def _send(self, message: Slots | Build | Record) -> None:

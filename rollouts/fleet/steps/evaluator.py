@@ -246,6 +246,19 @@ class EvaluationRound:
         self._process.step(rows, for_environment(decision.actions, space))
 
 
+def evaluation_policy(
+    config: RunConfig, observation: Space, action: Space, *, device: str
+) -> Policy:
+    """Return the configured policy of a run for its evaluations."""
+    # Imported here, because commands need no torch for --help.
+    from rollouts.fleet.policies.factory import make_policy
+
+    seed = derive_seed(config.seed, "evaluation", "policy")
+    policy = make_policy(config.policy, observation, action, seed=seed, device=device)
+    policy.is_deterministic = config.evaluation.deterministic
+    return policy
+
+
 class Evaluator:
     """Evaluates the weights that the worker uses, every `evaluation.every_train_steps` steps.
 
@@ -407,17 +420,9 @@ class Evaluator:
         return self._policy
 
     def _configured(self, observation: Space, action: Space) -> Policy:
-        from rollouts.fleet.policies.factory import make_policy
-
-        policy = make_policy(
-            self._config.policy,
-            observation,
-            action,
-            seed=derive_seed(self._config.seed, "evaluation", "policy"),
-            device=self._config.fleet.policy_device,
+        return evaluation_policy(
+            self._config, observation, action, device=self._config.fleet.policy_device
         )
-        policy.is_deterministic = self._config.evaluation.deterministic
-        return policy
 
     def _fail(self, version: Version, reason: str) -> None:
         """Report the failure of an evaluation, unless it is reported already."""

@@ -372,11 +372,9 @@ class FragmentBuilder:
             return self._info.pop()
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Store the first observation of a new environment."""
         self._cutter.begin(slot, obs, episode=self._next_episode(slot))
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Store the results of the actions of ``slots [N]``."""
         start = time.perf_counter()
         self._tallies.add(slots, came.reward)
         finals = dict(came.finals)
@@ -401,7 +399,6 @@ class FragmentBuilder:
     def acted(
         self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
-        """Store the actions chosen for ``slots [N]``."""
         step = version[1]
         self._tallies.acted(slots, step)
         self._cutter.act(
@@ -414,7 +411,6 @@ class FragmentBuilder:
         )
 
     def aborted(self, slot: int) -> None:
-        """End the slot's episode, because its environment is lost."""
         self._cutter.abort(slot)
         self._abort_episode(slot)
         if self._is_draining:
@@ -425,7 +421,6 @@ class FragmentBuilder:
         self._flush(slot)
 
     def reported_info(self, window: InfoWindow) -> None:
-        """Add numeric values of the environments' `info`."""
         with self._lock:
             self._info.merge(window)
 

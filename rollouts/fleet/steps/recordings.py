@@ -114,7 +114,6 @@ class VideoRecorder:
         self._waiting.put(copied)
 
     def finish(self) -> None:
-        """End the recording after the waiting frames."""
         self._waiting.put(None)
 
     def _run(self) -> None:
@@ -183,7 +182,6 @@ class TextRecorder:
         self._left_out = 0
 
     def add(self, frame: Any) -> None:
-        """Store a frame while there is room."""
         text = cleaned("\n".join(logs.clean_lines(str(frame).split("\n"))))
         self._bytes += len(text.encode()) + 1
         if len(self._frames) >= MOST_FRAMES or self._bytes > MOST_TEXT_BYTES:
@@ -192,7 +190,6 @@ class TextRecorder:
         self._frames.append(text)
 
     def finish(self) -> None:
-        """Write the file."""
         self._path.write_text(FRAME_BREAK.join(self._frames))
         filmed = RecordedEpisode(
             media_type="text/plain",
@@ -238,14 +235,12 @@ class RecordedEnvironment:
         self._why = why
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the episode and the recording."""
         obs, extras = self._environment.reset(seed=self.seed if seed is None else seed)
         self._camera = self._open(self._draw())
         self._record_frame(f"reset · observation {_short(obs)}")
         return obs, extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Step the environment and render it."""
         obs, reward, terminated, truncated, extras = self._environment.step(action)
         self.total_return += float(reward)
         self.length += 1
@@ -256,11 +251,9 @@ class RecordedEnvironment:
         return obs, reward, terminated, truncated, extras
 
     def close(self) -> None:
-        """Close the environment; an unfinished recording is discarded."""
         self._environment.close()
 
     def finish(self) -> None:
-        """End the recording after the last step of the episode."""
         self._camera.finish()
 
     def _open(self, first: Any) -> Camera:
@@ -341,7 +334,6 @@ class Recordings:
     """
 
     def __init__(self, *, worker: int, slots: int, api: "PlatformApi") -> None:
-        """Start without recordings."""
         self._worker = worker
         self._slots = slots
         self._api = api

@@ -21,7 +21,6 @@ class SlotQueue:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         self._parts: deque[tuple[float, Slots]] = deque()
         self._count = 0
 

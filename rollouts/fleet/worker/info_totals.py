@@ -25,7 +25,6 @@ class InfoTotals:
     """Sums of the values of at most 64 names, first come; the others are counted."""
 
     def __init__(self) -> None:
-        """Start without names."""
         self._names: set[str] = set()
         """Accepted names; they stay when the sums are taken."""
         self._sums: dict[tuple[str, InfoScope], tuple[int, float]] = {}
