@@ -1,28 +1,36 @@
-"""Tasks wait for room, outcomes are retried, and group batches are pushed once."""
+"""Tasks, credits, outcomes and envelopes of a language worker's loops."""
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rolldeck.errors import InvalidRequest, RolldeckError, Unreachable
+from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, Unreachable
 from rolldeck.http import Backoff
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rolldeck.wire import GroupsReceipt, encode
-from rollouts.fleet.groups.curriculum import PlatformCurriculum
+from rollouts.fleet.groups.curriculum import LeaseRenewer, PlatformCurriculum
 from rollouts.fleet.groups.language_policy import ServedPolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
-from rollouts.fleet.groups.task_loop import TaskSupply
+from rollouts.fleet.groups.task_loop import Credits, TaskLoop, TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from rollouts.fleet.process.spans import PipelineMonitor
+from rollouts.fleet.worker.messages import WorkerCommand, obstacle_without_credits
 from runs.config.rules.inference_servers import SETTING
 from tests.unit.rollouts.fleet.groups.conftest import language
-from tests.unit.rollouts.fleet.groups.local_curriculum import LocalCurriculum
 
 LESSONS = {"sort": {"spec": "task:sort"}}
 AWAY = Unreachable(status=0, code="unreachable", detail="away")
 REFUSED = InvalidRequest(status=422, code="invalid", detail="no")
 QUICK = Backoff(first_seconds=0.001, most_seconds=0.01)
+STEPS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 6), st.floats(0, 1)), max_size=30)
+SHORT = 0.03
+SECONDS = 30
+NO_RESPONSE = Unreachable(status=0, code="unreachable", detail="no response")
 
 
 class Platform:
@@ -170,23 +178,6 @@ def test_envelopes_are_pushed_in_order_and_repeated_under_their_keys() -> None:
     assert (postman.sent, postman.dropped) == (6, {"stale_version": 8})
 
 
-def test_a_local_curriculum_counts_an_outcome_once_and_micro_evaluations_never() -> None:
-    curriculum = LocalCurriculum(language(LESSONS))
-    assert curriculum.record("sort", outcome()).is_new
-    assert not curriculum.record("sort", outcome()).is_new
-    curriculum.record("sort", outcome(key="m", mode="micro_eval"))
-    assert curriculum.standing["sort"].training.samples == 2
-    assert curriculum.standing["sort"].evaluation.samples == 0
-
-    receipt = curriculum.record(
-        "sort",
-        outcome(key="e", mode="eval", generations=1, rewards=[1.0] * 64, successes=[True] * 64),
-    )
-    assert "active → graduated" in receipt.changes[0]
-    request = TaskRequest(worker="w", epoch=1, policy_step=0)
-    assert curriculum.next_task(request).reason == "curriculum_complete"
-
-
 def test_a_run_samples_from_the_server_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SETTING, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}')
     policy = policy_of(language(LESSONS, inference="ours"), run="r", device="cpu", rows=4)
@@ -196,3 +187,126 @@ def test_a_run_samples_from_the_server_that_it_names(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(PolicyDoesNotFit, match="ours"):
         policy_of(language(LESSONS, inference="theirs"), run="r", device="cpu", rows=4)
+
+
+@given(st.integers(1, 9), STEPS)
+def test_granted_credits_are_unspent_spent_or_transferred(
+    group_size: int, steps: list[tuple[int, int, float]]
+) -> None:
+    room, granted, handed_over = Credits(), 0, 0
+    for more, requested, share in steps:
+        room.grant(more)
+        granted += more
+        groups = room.reserve(groups=requested, group_size=group_size)
+        assert groups <= requested
+        assert groups == requested or room.unspent < group_size
+        sent = int(groups * share) * group_size
+        assert sum(room.held()) == granted - handed_over
+        room.settle(sequences=groups * group_size, handed_over=sent)
+        handed_over += sent
+
+        assert room.held() == (granted - handed_over, 0)
+
+
+def test_one_group_may_exceed_a_remainder_while_nothing_is_sampled() -> None:
+    room = Credits()
+    room.grant(12)
+
+    assert room.reserve(groups=2, group_size=8, may_exceed=True) == 1
+    # A group is being sampled, whose credits may come back.
+    assert room.reserve(groups=1, group_size=8, may_exceed=True) == 0
+    room.settle(sequences=8, handed_over=8)
+    assert room.reserve(groups=1, group_size=8) == 0
+    assert room.reserve(groups=5, group_size=8, may_exceed=True) == 1
+    assert room.held() == (-4, 8)
+    room.settle(sequences=8, handed_over=8)
+    assert room.reserve(groups=1, group_size=1, may_exceed=True) == 0
+    room.grant(12)
+    assert room.held() == (8, 0)
+
+
+@pytest.mark.parametrize(
+    ("newest", "wait", "reason"),
+    [
+        (4, "waiting_room", "waiting for room in the buffer"),
+        (5, "waiting_weights", "waiting for version 5 of the weights"),
+    ],
+)
+def test_worker_with_an_old_version_waits_for_weights(newest: int, wait: str, reason: str) -> None:
+    monitor = PipelineMonitor(now=time.monotonic())
+    context: Any = SimpleNamespace(
+        config=SimpleNamespace(language=None),
+        active=lambda: (1, 4),
+        supply=SimpleNamespace(next=lambda *_, **__: None),
+        credits=Credits(),
+        has_room=lambda: True,
+        monitor=monitor,
+        wake=threading.Condition(),
+    )
+    worker: Any = SimpleNamespace()
+    loop = TaskLoop(context, index=0)
+    loop.command = WorkerCommand(desired="running", epoch=1, policy_step=newest)
+
+    loop.turn(worker)
+
+    assert list(monitor.shares(time.monotonic())) == [wait]
+    assert obstacle_without_credits((1, 4), loop.command) == reason
+
+
+class RenewingPlatform:
+    """Accepts or refuses renewals."""
+
+    def __init__(self, *answers: RolldeckError | None) -> None:
+        self._answers = list(answers)
+        self.renewals = threading.Semaphore(0)
+        self.count = 0
+        self.lost: list[RolldeckError] = []
+
+    def renew(self) -> None:
+        self.count += 1
+        answer = self._answers.pop(0) if self._answers else None
+        self.renewals.release()
+        if answer is not None:
+            raise answer
+
+    def keeper(self) -> LeaseRenewer:
+        return LeaseRenewer(self.renew, lease_seconds=SHORT, on_lost=self.lost.append)
+
+
+def wait(platform: RenewingPlatform, *, renewals: int) -> None:
+    for _ in range(renewals):
+        assert platform.renewals.acquire(timeout=SECONDS)
+
+
+def test_a_lease_is_renewed_while_the_work_lasts() -> None:
+    platform = RenewingPlatform()
+    with platform.keeper():
+        wait(platform, renewals=5)
+    after = platform.count
+
+    # One renewal may have been in progress when the evaluation ended.
+    assert not (platform.renewals.acquire(timeout=10 * SHORT) and platform.count > after + 1)
+    assert platform.lost == []
+
+
+def test_a_renewal_is_retried_in_an_outage() -> None:
+    platform = RenewingPlatform(NO_RESPONSE, NO_RESPONSE)
+    with platform.keeper():
+        wait(platform, renewals=4)
+    assert platform.lost == []
+
+
+def test_a_lost_lease_is_reported_once() -> None:
+    refusal = Conflict(status=409, code="lease_lost", detail="it is another's")
+    platform = RenewingPlatform(None, refusal)
+    with platform.keeper():
+        wait(platform, renewals=2)
+        assert not platform.renewals.acquire(timeout=10 * SHORT)
+    assert platform.lost == [refusal]
+
+
+def test_an_error_of_the_work_ends_the_renewal() -> None:
+    platform = RenewingPlatform()
+    with pytest.raises(ZeroDivisionError), platform.keeper():
+        raise ZeroDivisionError
+    assert platform.count <= 1
