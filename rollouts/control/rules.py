@@ -36,7 +36,7 @@ import msgspec
 
 from rolldeck.fleet_wire import INFO_NAME_LENGTH, INFO_NAMES_AT_MOST, InfoDrops, InfoWindow
 from rolldeck.wire import FleetReport, MachineUsage, WorkerReport
-from rollouts.fleet.worker.info_totals import InfoTotals
+from rollouts.fleet.worker.info_values import InfoTotals
 from runs.lifecycle.rules import TERMINAL, RunStatus
 from web.rules.errors import Conflict, InvalidField
 

@@ -1,6 +1,6 @@
 """Client of the platform for the fleet of one run."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -57,53 +57,27 @@ class PlatformApi:
 
     def control(self, *, after: str, wait_seconds: float) -> FleetControl:
         """Wait for a command whose fingerprint differs from `after`, and return it."""
-        call = Call(
-            method="GET",
-            path=f"{self._path}/fleet/control",
-            params={"after": after, "wait": wait_seconds},
-            wait_seconds=wait_seconds,
-            is_repeatable=False,
-        )
+        params = {"after": after, "wait": wait_seconds}
+        call = self._call("GET", "fleet/control", params=params, wait_seconds=wait_seconds)
         return self._decode(call, FleetControl)
 
     def report(self, report: FleetReport) -> FleetControl:
         """Send a report of the fleet; return the platform's command."""
-        call = Call(
-            method="POST",
-            path=f"{self._path}/fleet/report",
-            content=to_json(report),
-            content_type="application/json",
-            is_repeatable=False,
-        )
-        return self._decode(call, FleetControl)
+        return self._decode(self._call("POST", "fleet/report", to_json(report)), FleetControl)
 
     def answer_log(self, request_id: str, answer: LogLines) -> None:
         """Send the answer to a log or stacks request."""
-        call = Call(
-            method="POST",
-            path=f"{self._path}/fleet/logs/{request_id}",
-            content=to_json(answer),
-            content_type="application/json",
-            is_repeatable=False,
-        )
-        self._connection.send(call)
+        self._connection.send(self._call("POST", f"fleet/logs/{request_id}", to_json(answer)))
 
     def update_recording(self, recording_id: str, update: RecordingUpdate) -> None:
         """Update the state of a recording, with its file when it is finished."""
-        call = Call(
-            method="PUT",
-            path=f"{self._path}/recordings/{recording_id}",
-            content=encode(update),
-            content_type=RECORDING_TYPE,
-            is_repeatable=False,
-        )
-        self._connection.send(call)
+        path, content = f"recordings/{recording_id}", encode(update)
+        self._connection.send(self._call("PUT", path, content, content_type=RECORDING_TYPE))
 
     def current_weights(self) -> WeightsManifest | None:
         """Return the manifest of the version to use; None if none was published."""
-        path = f"{self._path}/weights/current"
-        call = Call(method="GET", path=path, params={"acting": 1}, is_repeatable=False)
         try:
+            call = self._call("GET", "weights/current", params={"acting": 1})
             return self._decode(call, WeightsManifest)
         except NotFound as absence:
             if absence.code == "no_weights":
@@ -123,53 +97,54 @@ class PlatformApi:
 
     def push(self, fragments: list[bytes]) -> FragmentReceipt:
         """Push encoded fragments; their keys make a repetition harmless."""
-        call = Call(
-            method="POST",
-            path=f"{self._path}/fragments",
-            content=encode_push(fragments),
-            content_type=FRAGMENTS_TYPE,
-            is_repeatable=False,
-        )
+        call = self._call("POST", "fragments", encode_push(fragments), content_type=FRAGMENTS_TYPE)
         with tracing.span("push fragments", {"rolldeck.items": len(fragments)}):
             return self._decode(call, FragmentReceipt)
 
     def push_groups(self, content: bytes, *, key: str) -> GroupsReceipt:
         """Push an encoded :class:`rolldeck.wire.GroupPush`; `key` makes a repetition harmless."""
-        call = Call(
-            method="POST",
-            path=f"{self._path}/groups",
-            content=content,
+        call = self._call(
+            "POST",
+            "groups",
+            content,
             content_type=GROUPS_TYPE,
             idempotency_key=key,
+            is_repeatable=True,
         )
         return self._decode(call, GroupsReceipt)
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
         """Return the next task of a language worker."""
-        return self._decode(self._posted("lessons/tasks", request), RolloutTask)
+        return self._decode(self._call("POST", "lessons/tasks", to_json(request)), RolloutTask)
 
     def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
         """Record an outcome of a lesson; its key makes a repetition harmless."""
         path = f"lessons/{quote(lesson, safe='')}/outcomes"
-        return self._decode(self._posted(path, outcome), OutcomeReceipt)
+        return self._decode(self._call("POST", path, to_json(outcome)), OutcomeReceipt)
 
     def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
         """Renew the lease of an evaluation."""
-        call = Call(
-            method="PUT",
-            path=f"{self._path}/evaluations/{evaluation}/lease",
-            content=msgspec.json.encode(LeaseRenewal(fence=fence)),
-            content_type="application/json",
-        )
+        path, renewal = f"evaluations/{evaluation}/lease", LeaseRenewal(fence=fence)
+        call = self._call("PUT", path, msgspec.json.encode(renewal), is_repeatable=True)
         return self._decode(call, LeaseRenewed)
 
-    def _posted(self, path: str, body: msgspec.Struct) -> Call:
+    def _call(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        *,
+        content_type: str = "application/json",
+        is_repeatable: bool = False,
+        **options: Any,
+    ) -> Call:
         return Call(
-            method="POST",
+            method=method,
             path=f"{self._path}/{path}",
-            content=to_json(body),
-            content_type="application/json",
-            is_repeatable=False,
+            content=content,
+            content_type=content_type,
+            is_repeatable=is_repeatable,
+            **options,
         )
 
     def _decode(self, call: Call, kind: type[Answer]) -> Answer:

@@ -172,6 +172,11 @@ class Played:
         """Append a user message."""
         self.conversation.messages.append({"role": "user", "content": text})
 
+    def close(self) -> None:
+        """End the session, if there is one."""
+        if self.session is not None:
+            self.session.close()
+
     @property
     def is_open(self) -> bool:
         """Whether the policy answers next."""
@@ -228,7 +233,7 @@ class OpenEnvEnvironment:
                     self._answer(still_open, policy, request.seed, turn)
                     _each(pool, self._step, [one for one in still_open if one.is_open])
             finally:
-                _each(pool, _close, everything)
+                _each(pool, Played.close, everything)
         for one in everything:
             one.conversation.is_truncated |= not one.is_over
         return groups
@@ -319,11 +324,6 @@ class OpenEnvEnvironment:
 def _each(pool: ThreadPoolExecutor, call: Callable[[Played], R], played: Iterable[Played]) -> None:
     for _ in pool.map(call, played):
         pass
-
-
-def _close(one: Played) -> None:
-    if one.session is not None:
-        one.session.close()
 
 
 def _text(observation: Any) -> str:

@@ -126,7 +126,7 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
         "inference_logprobs": [np.asarray(one.logprobs, dtype=np.float32) for one in rollouts],
         "scores": np.asarray(group.rewards, dtype=np.float64),
     }
-    about = {
+    about: dict[str, Any] = {
         "lesson": lesson,
         "worker": worker,
         "example": group.example,

@@ -224,7 +224,12 @@ class TaskLoop:
             except SamplingStopped:
                 pass
             except RolldeckError as failure:
-                self._emit_lost(task, failure)
+                self._context.events.add(
+                    "outcome_lost",
+                    f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",
+                    level="warning",
+                    lesson=task.lesson,
+                )
         return None
 
     def _missing(self, version: Version) -> Wants:
@@ -409,11 +414,3 @@ class TaskLoop:
         if episodes:
             with self._context.counted.lock:
                 self._context.counted.dropped[reason] += episodes
-
-    def _emit_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
-        self._context.events.add(
-            "outcome_lost",
-            f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",
-            level="warning",
-            lesson=task.lesson,
-        )

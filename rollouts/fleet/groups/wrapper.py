@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from rolldeck.errors import RolldeckError
 from rolldeck.operator_requests import RecordingCommand, RecordingUpdate
-from rolldeck.wire import GroupsReceipt, SlotReport, WorkerReport
+from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
 from rollouts.fleet.groups.curriculum import Curriculum, PlatformCurriculum
@@ -20,7 +20,7 @@ from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskL
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from rollouts.fleet.process.settings import WorkerSettings, sequences_of
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.worker.episodes import EpisodeStatistics
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
 from rollouts.fleet.worker.wrapper import WorkerWrapper
@@ -56,7 +56,9 @@ class GroupWorkerWrapper(WorkerWrapper):
             owns_process: Whether all log output of the process belongs to this worker.
         """
         self._closing = threading.Event()
-        self._group_sender = GroupSender(push or self._push)
+        self._group_sender = GroupSender(
+            push or (lambda body, key: self.api.push_groups(body, key=key))
+        )
         super().__init__(
             settings, owns_process=owns_process, env_processes=1, push=self._group_sender
         )
@@ -112,7 +114,8 @@ class GroupWorkerWrapper(WorkerWrapper):
         counted = self._context.counted
         # Read in the order in which sequences move on: one may count twice, but none is missed.
         unspent, sampling = self._context.credits.held()
-        waiting = self._waiting_sequences()
+        # Inherited groups are estimated, because their size is unknown.
+        waiting = self.sender.waiting * self.settings.fleet.items_at_once
         episodes = []
         if is_reporting:
             with counted.lock:
@@ -142,9 +145,6 @@ class GroupWorkerWrapper(WorkerWrapper):
         if self._context.supply.reason:
             return f"waiting: {self._context.supply.reason}"
         return "" if self._context.credits.unspent else None
-
-    def _push(self, body: bytes, key: str) -> GroupsReceipt:
-        return self.api.push_groups(body, key=key)
 
     def _task_context(self) -> TaskContext:
         settings = self.settings
@@ -229,7 +229,7 @@ class GroupWorkerWrapper(WorkerWrapper):
             language,
             run=self.settings.fleet.run_key or self.settings.fleet.run,
             device=config.fleet.policy_device,
-            rows=BATCHES_IN_FLIGHT * sequences_of(language),
+            rows=BATCHES_IN_FLIGHT * language.most_sequences,
         )
         self.weights.serve(self._policy, draw_with=self._policy.draw_with)
         return GroupRolloutWorker(
@@ -247,11 +247,6 @@ class GroupWorkerWrapper(WorkerWrapper):
         language = self.settings.fleet.config.language
         has_checkpoint = language is not None and bool(language.model.checkpoint)
         return not (has_checkpoint or isinstance(misfit, PolicyDoesNotFit))
-
-    def _waiting_sequences(self) -> int:
-        """Return the number of unanswered sequences; inherited ones are estimated."""
-        language = self.settings.fleet.config.language
-        return self.sender.waiting * (sequences_of(language) if language else 1)
 
     def _is_busy(self) -> bool:
         return any(task.is_busy for task in self._tasks)

@@ -147,15 +147,11 @@ class RayWorkers:
 
     def retire(self) -> None:
         """End the manager's own actor, which Ray would otherwise keep alive."""
-        _end_own_actor()
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
 
 def _own_node() -> str:
     return str(ray.get_runtime_context().get_node_id())
-
-
-def _end_own_actor() -> None:
-    ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
 
 @ray.remote

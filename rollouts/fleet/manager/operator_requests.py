@@ -153,10 +153,10 @@ class OperatorRequests:
         """Send the answer; if a log was not read, retry on the worker's node or on this one."""
         request = pending.request
         if isinstance(request, StacksRequest):
-            read: LogLines | None = _stacks_of(pending.future)
+            read = _stacks_of(pending.future)
         else:
-            read, why_not = _log_of(pending.future)
-            if read is None and not pending.is_elsewhere and request.worker is not None:
+            log, why_not = _log_of(pending.future)
+            if log is None and not pending.is_elsewhere and request.worker is not None:
                 future = self._source.read_log(request.worker, request.slot, request.lines)
                 if future is not None:
                     until = time.monotonic() + ELSEWHERE_SECONDS
@@ -164,8 +164,9 @@ class OperatorRequests:
                         request=request, future=future, until=until, is_elsewhere=True
                     )
                     return
-            if read is None:
-                read = self._read_here(request, failure=why_not, is_elsewhere=pending.is_elsewhere)
+            if log is None:
+                log = self._read_here(request, failure=why_not, is_elsewhere=pending.is_elsewhere)
+            read = log
         del self._under_way[request.id]
         try:
             self._api.answer_log(request.id, read)

@@ -55,7 +55,12 @@ class WorkerPool:
         taken = {member.index for member in self.members} | {left.index for left in self._left}
         missing = max(0, size - len(staying))
         free = [index for index in range(len(taken) + missing) if index not in taken]
-        new = [self._member(index) for index in free[:missing]]
+        new = [
+            WorkerSupervisor(
+                index, settings=self._settings, source=self._source, events=self._events
+            )
+            for index in free[:missing]
+        ]
         if new:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
 
@@ -116,11 +121,6 @@ class WorkerPool:
         """Forget the workers that left and whose final `reports` were delivered."""
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
-
-    def _member(self, index: int) -> WorkerSupervisor:
-        return WorkerSupervisor(
-            index, settings=self._settings, source=self._source, events=self._events
-        )
 
     def _remove_member(self, member: WorkerSupervisor) -> None:
         self._accepted_of_the_left += member.accepted

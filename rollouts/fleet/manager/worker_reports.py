@@ -19,7 +19,7 @@ from rolldeck.wire import (
 from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.worker_lifecycle import WorkerLifecycle
 from rollouts.fleet.process.loops import EventLog
-from rollouts.fleet.worker.info_totals import InfoTotals
+from rollouts.fleet.worker.info_values import InfoTotals
 from rollouts.fleet.worker.messages import NEVER_SPAWNED, WorkerState, ending_of
 
 EPISODES_PER_REPORT: Final = 4096

@@ -44,7 +44,7 @@ _ESCAPES: Final = re.compile(
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 MOST_BYTES: Final = 1 << 20
 """Size at which the older half of a file is discarded."""
-LAST_OUTPUT_BYTES: Final = 20
+LAST_OUTPUT_LINES: Final = 20
 """Number of log lines in the event about a lost worker."""
 LOG_RETENTION_SECONDS: Final = 7 * 86_400.0
 FORMAT: Final = "%(asctime)s %(levelname)-7s %(threadName)s %(name)s: %(message)s"
@@ -189,7 +189,7 @@ def log_of(settings: FleetSettings, *, worker: int | None, slot: int | None) -> 
 
 def last_log_lines(settings: FleetSettings, *, worker: int) -> list[str]:
     """Return the last lines of a worker's log, if the worker ran on this node."""
-    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_OUTPUT_BYTES)
+    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_OUTPUT_LINES)
 
 
 def tail(path: Path, *, lines: int) -> list[str]:

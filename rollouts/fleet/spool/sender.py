@@ -176,7 +176,9 @@ class Sender:
 
     def has_room(self) -> bool:
         """Return whether another fragment may be started."""
-        if self._is_away or self._is_unanswered():
+        asked_at = self._asked_at
+        is_unanswered = asked_at is not None and time.monotonic() - asked_at > OUTAGE_AFTER_SECONDS
+        if self._is_away or is_unanswered:
             return self._spool.has_room() and not self._spool_fault
         return len(self._spool) + len(self._queue) < self._capacity
 
@@ -323,10 +325,6 @@ class Sender:
         self.refused += 1
         self.sent += 1
         self._refusals.add(failure, fragments[0])
-
-    def _is_unanswered(self) -> bool:
-        asked_at = self._asked_at
-        return asked_at is not None and time.monotonic() - asked_at > OUTAGE_AFTER_SECONDS
 
     def _store(self) -> None:
         """Move the queue to the spool as far as the disk accepts it; requires the lock."""

@@ -105,7 +105,10 @@ class EnvsInWorker:
         while self._requests:
             with _reporting_errors():
                 self._do(self._requests.popleft())
-        messages = [self._read(message) for message in self._messages]
+        messages = [
+            read_steps(message, self._block()) if isinstance(message, StepResult) else message
+            for message in self._messages
+        ]
         self._messages.clear()
         return messages
 
@@ -153,9 +156,6 @@ class EnvsInWorker:
         if self._rows is None or self._rows.block is None:
             raise EnvWorkerDied("not started")
         return self._rows.block
-
-    def _read(self, message: FromProcess) -> AnyMessage:
-        return read_steps(message, self._block()) if isinstance(message, StepResult) else message
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -32,7 +33,7 @@ from rollouts.fleet.steps.step_worker import PolicyFactory
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import Version
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics, EpisodeTallies
-from rollouts.fleet.worker.info_totals import InfoTotals
+from rollouts.fleet.worker.info_values import InfoTotals
 from rollouts.fleet.worker.messages import IDLE
 from rollouts.fleet.worker.node_cleanup import mark_of
 from rollouts.lessons.rules.evaluation import is_due
@@ -288,7 +289,9 @@ class Evaluator:
         self._config = settings.fleet.config
         self._loader = weights
         self._events = events
-        self._factory = policy_factory or self._configured
+        self._factory = policy_factory or partial(
+            evaluation_policy, self._config, device=self._config.fleet.policy_device
+        )
         self._policy: Policy | None = None
         self._evaluated: Version | None = None
         """Version of the last round."""
@@ -416,13 +419,9 @@ class Evaluator:
         )
 
     def _policy_for(self, observation: Space, action: Space) -> Policy:
-        self._policy = self._policy or self._factory(observation, action)
+        if self._policy is None:
+            self._policy = self._factory(observation, action)
         return self._policy
-
-    def _configured(self, observation: Space, action: Space) -> Policy:
-        return evaluation_policy(
-            self._config, observation, action, device=self._config.fleet.policy_device
-        )
 
     def _fail(self, version: Version, reason: str) -> None:
         """Report the failure of an evaluation, unless it is reported already."""

@@ -34,7 +34,7 @@ from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.steps.step_columns import Outcomes, StepColumns
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.episodes import EpisodeStatistics, EpisodeTallies
-from rollouts.fleet.worker.info_totals import InfoTotals
+from rollouts.fleet.worker.info_values import InfoTotals
 
 
 class NotObserved(RuntimeError):

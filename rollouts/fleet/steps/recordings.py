@@ -430,7 +430,9 @@ class Recordings:
             self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
         else:
             self._user.recordings_folder(self._folder.name)
-        candidates = [command.slot] if command.slot is not None else self._rotated()
+        candidates = [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
+        if command.slot is not None:
+            candidates = [command.slot]
         video = self._folder / f"{command.id}.video"
         for slot in candidates:
             if slot in self._active or not wrapper.record(slot, command.id, str(video)):
@@ -439,9 +441,6 @@ class Recordings:
             self._next_slot = slot + 1
             return slot
         return None
-
-    def _rotated(self) -> list[int]:
-        return [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
 
     def _fail(self, command: RecordingCommand, slot: int | None, reason: str) -> None:
         update = RecordingUpdate(

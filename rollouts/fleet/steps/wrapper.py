@@ -6,7 +6,7 @@ import time
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import RecordingCommand
-from rolldeck.wire import EpisodeWindow, Fragment, InfoWindow, WorkerReport, encode
+from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.spool.sender import Push
 from rollouts.fleet.steps.evaluator import Evaluator
@@ -53,7 +53,10 @@ class RolloutWorkerWrapper(WorkerWrapper):
             settings, owns_process=owns_process, env_processes=fleet.env_processes, push=push
         )
         self._fragment_builder = FragmentBuilder(
-            settings, deliver=self._deliver, has_room=self.sender.has_room, monitor=self.monitor
+            settings,
+            deliver=lambda fragment: self.sender.offer(encode(fragment)),
+            has_room=self.sender.has_room,
+            monitor=self.monitor,
         )
         self._recordings = Recordings(
             worker=settings.index, slots=fleet.envs_per_worker, api=self.api
@@ -109,6 +112,13 @@ class RolloutWorkerWrapper(WorkerWrapper):
         # Read in the order in which fragments move on: one may count twice, but none is missed.
         unspent, being_filled = self._fragment_builder.held()
         to_send = self.sender.waiting
+        episodes, info = list[EpisodeWindow](), InfoWindow()
+        if is_reporting:
+            episodes = self._fragment_builder.pop_episodes()
+            if self._evaluator is not None:
+                episodes += self._evaluator.pop_episodes()
+                self._fragment_builder.reported_info(self._evaluator.pop_info())
+            info = self._fragment_builder.pop_info()
         return WorkerState(
             report=self._report(is_reporting=is_reporting),
             unspent=unspent,
@@ -119,8 +129,8 @@ class RolloutWorkerWrapper(WorkerWrapper):
             is_policy_hung=self._worker is not None and self._is_policy_hung(self._worker),
             refusal=self.weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
-            episodes=self._pop_episodes() if is_reporting else [],
-            info=self._pop_info() if is_reporting else InfoWindow(),
+            episodes=episodes,
+            info=info,
             events=self.events.pop(),
             evaluation=self._evaluator.pending if self._evaluator else None,
         )
@@ -142,9 +152,6 @@ class RolloutWorkerWrapper(WorkerWrapper):
 
     def obstacle(self) -> str | None:
         return "" if any(self._fragment_builder.held()) else None
-
-    def _deliver(self, fragment: Fragment) -> None:
-        self.sender.offer(encode(fragment))
 
     def _turn(self) -> None:
         worker = self._worker or self._build()
@@ -193,15 +200,6 @@ class RolloutWorkerWrapper(WorkerWrapper):
         if command.desired == "draining":
             self._fragment_builder.drain()
         self._last_command = command
-
-    def _pop_info(self) -> InfoWindow:
-        if self._evaluator is not None:
-            self._fragment_builder.reported_info(self._evaluator.pop_info())
-        return self._fragment_builder.pop_info()
-
-    def _pop_episodes(self) -> list[EpisodeWindow]:
-        evaluated = self._evaluator.pop_episodes() if self._evaluator else []
-        return self._fragment_builder.pop_episodes() + evaluated
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
         worker = self._worker

@@ -18,8 +18,7 @@ from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import InfoReport, Setup, anonymous_memory
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.evaluator import EvaluationRound, Weights
-from rollouts.fleet.steps.info_values import episode_info, numbers_of, split_rows
-from rollouts.fleet.worker.info_totals import InfoTotals
+from rollouts.fleet.worker.info_values import InfoTotals, episode_info, numbers_of, split_rows
 
 
 def test_numbers_and_bools_are_found_and_all_else_is_skipped() -> None:
