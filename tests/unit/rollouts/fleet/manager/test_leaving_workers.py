@@ -5,13 +5,12 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from idle_workers import IdleWorker, IdleWorkers
+from idle_workers import AnsweringWorkers, IdleWorker, IdleWorkers, state_of
 from msgspec.structs import replace
 from small_platform import SmallPlatform, running, served
 
 from buffer.ingest.rules.fragments import real_steps
 from rolldeck.operator_requests import CordonCommand, MachineCommand, RestartCommand
-from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager import worker_lifecycle
 from rollouts.fleet.manager.manager import LocalFleet, RolloutManager
 from rollouts.fleet.manager.worker_pool import WorkerPool
@@ -20,47 +19,18 @@ from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHand
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.spool import sender
-from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand
 from tests.waiting import eventually
 
 MakeSettings = Callable[..., FleetSettings]
 HOT = MachineCommand(node="north", host="gpu-1", reason="its fan is loud")
 
 
-class FailingWorkers:
+@pytest.fixture
+def failing() -> AnsweringWorkers:
     """Workers that report a failure which any successor would repeat."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def spawn(self, _: object) -> "FailingWorkers":
-        return self
-
-    def submit(self, method: str, *_: object) -> "Future[Any]":
-        self.calls.append(method)
-        report = WorkerReport(index=0, incarnation="a", state="failed", reason="no luck")
-        future: Future[Any] = Future()
-        future.set_result(
-            WorkerState(
-                report=report,
-                unspent=0,
-                outstanding=0,
-                accepted=0,
-                is_drained=True,
-                cannot_recover=True,
-            )
-        )
-        return future
-
-    def kill(self) -> None:
-        """Do nothing: the worker has ended."""
-
-    def obstacle(self) -> str:
-        return ""
-
-    def fail(self, member: WorkerSupervisor, *, now: float) -> None:
-        member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), now)
-        member.turn(now)
+    state = {"is_drained": True, "cannot_recover": True}
+    return AnsweringWorkers(lambda: state_of("failed", reason="no luck", **state))
 
 
 def test_a_worker_is_replaced_by_a_successor_that_continues(make_settings: MakeSettings) -> None:
@@ -104,11 +74,13 @@ def test_steps_of_fragments_that_were_not_full_are_counted_as_lost(
     assert platform.workers()[0].dropped_steps["worker_lost"] == restart.ending.lost_steps
 
 
-def test_an_abandoned_worker_can_be_restarted(make_settings: MakeSettings) -> None:
-    source = FailingWorkers()
-    member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
+def test_an_abandoned_worker_can_be_restarted(
+    make_settings: MakeSettings, failing: AnsweringWorkers
+) -> None:
+    member = WorkerSupervisor(0, settings=make_settings(), source=failing, events=EventLog())
     member.turn(0.0)
-    source.fail(member, now=0.1)
+    member.give(WorkerCommand(desired="running", epoch=1, policy_step=0), 0.1)
+    member.turn(0.1)
     assert member.is_given_up
     before = member.incarnation
 
@@ -120,9 +92,10 @@ def test_an_abandoned_worker_can_be_restarted(make_settings: MakeSettings) -> No
     assert member.report(0).state == "respawning"
 
 
-def test_a_command_for_another_incarnation_is_ignored(make_settings: MakeSettings) -> None:
-    source = FailingWorkers()
-    member = WorkerSupervisor(0, settings=make_settings(), source=source, events=EventLog())  # type: ignore[arg-type]
+def test_a_command_for_another_incarnation_is_ignored(
+    make_settings: MakeSettings, failing: AnsweringWorkers
+) -> None:
+    member = WorkerSupervisor(0, settings=make_settings(), source=failing, events=EventLog())
     member.turn(0.0)
     before = member.incarnation
 
@@ -131,7 +104,7 @@ def test_a_command_for_another_incarnation_is_ignored(make_settings: MakeSetting
     member.turn(20.0)
 
     assert member.incarnation == before
-    assert source.calls == []
+    assert failing.calls == []
 
 
 def states(platform: SmallPlatform) -> list[tuple[int, str]]:
@@ -280,6 +253,19 @@ def test_a_cordon_lifted_during_the_drain_admits_a_successor(member: WorkerSuper
 
     assert member.incarnation != before
     assert not member.report(0).is_cordoned
+
+
+def test_a_cordon_during_a_restart_does_not_drain_the_successor(member: WorkerSupervisor) -> None:
+    state_after_report(member, now=1.0)
+    member.restart(RestartCommand(worker=0, incarnation=member.incarnation), 2.0)
+    member.cordon(CordonCommand(worker=0), 2.0)
+    member.turn(2.1)
+    assert member.is_out
+
+    member.cordon(None, 3.0)
+    member.turn(3.0)
+
+    assert state_after_report(member, now=3.1) == "running"
 
 
 def test_a_cordon_of_a_worker_has_no_time_limit(member: WorkerSupervisor) -> None:

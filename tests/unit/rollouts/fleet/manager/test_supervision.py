@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from idle_workers import AnsweringWorkers, state_of
 from small_platform import SmallPlatform, served
 from worker_bench import bench
 
-from rolldeck.wire import FleetEvent, ReportedWorkerState, WorkerReport
+from rolldeck.wire import FleetEvent, ReportedWorkerState
 from rollouts.diagnosis.rules.problems import causes
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_lifecycle import HANG_RULE, RESPAWN_RULE
@@ -292,37 +293,22 @@ def test_a_crashing_env_process_is_abandoned_and_the_others_continue(
     assert causes(lost, environment="e") == ["e: its process ended with exit code 3 (6 times)"]
 
 
-class Failing:
+class Failing(AnsweringWorkers):
     """Workers that run for a while and then fail, in simulated time."""
 
     def __init__(self, *, works_seconds: float) -> None:
+        super().__init__(self._state)
         self.now = 0.0
         self.spawned_at: list[float] = []
         self._works_seconds = works_seconds
 
-    def spawn(self, _: object) -> "Failing":
+    def spawn(self, settings: WorkerSettings) -> AnsweringWorkers:
         self.spawned_at.append(self.now)
-        return self
+        return super().spawn(settings)
 
-    def submit(self, *_: object) -> "Future[Any]":
+    def _state(self) -> WorkerState:
         works = self.now - self.spawned_at[-1] < self._works_seconds
-        report = WorkerReport(
-            index=0,
-            incarnation="a",
-            state="running" if works else "failed",
-            reason="" if works else "out of luck",
-        )
-        future: Future[Any] = Future()
-        future.set_result(
-            WorkerState(report=report, unspent=0, outstanding=0, accepted=0, is_drained=False)
-        )
-        return future
-
-    def kill(self) -> None:
-        """Do nothing: the worker has ended."""
-
-    def obstacle(self) -> str:
-        return ""
+        return state_of("running") if works else state_of("failed", reason="out of luck")
 
 
 @pytest.fixture
@@ -331,7 +317,7 @@ def live(make_settings: MakeSettings) -> Callable[..., tuple[WorkerSupervisor, l
 
     def through(source: Failing, *, until: float) -> tuple[WorkerSupervisor, list[FleetEvent]]:
         events = EventLog()
-        member = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
+        member = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)
         while source.now < until:
             member.turn(source.now)
             member.give(COMMAND, source.now)
@@ -387,37 +373,22 @@ class HangingPolicy:
         return threading.Event().wait()
 
 
-class HangingWorkers:
+class HangingWorkers(LocalWorkers):
     """Source of workers in this process, whose policy hangs."""
 
     def __init__(self) -> None:
         self.spawned = 0
-        self._present: RolloutWorkerWrapper | None = None
 
-    def spawn(self, settings: WorkerSettings) -> "HangingWorkers":
+    def spawn(self, settings: WorkerSettings) -> WorkerHandle:
         self.spawned += 1
-        self._present = RolloutWorkerWrapper(
+        handle = LocalHandle.__new__(LocalHandle)
+        handle._wrapper = RolloutWorkerWrapper(
             settings,
             push=lambda _: pytest.fail("a fragment was sent"),
             policy_factory=lambda *_: HangingPolicy(),
         )
-        self._present.update_weights(WeightsRecord(epoch=1, step=0, tensors={}))
-        return self
-
-    def submit(self, method: str, *arguments: object) -> "Future[Any]":
-        future: Future[Any] = Future()
-        future.set_result(getattr(self._present, method)(*arguments))
-        return future
-
-    def kill(self) -> None:
-        assert self._present is not None
-        self._present.stop()
-
-    def obstacle(self) -> str:
-        return ""
-
-    def is_placed(self) -> bool:
-        return True
+        handle._wrapper.update_weights(WeightsRecord(epoch=1, step=0, tensors={}))
+        return handle
 
 
 def test_a_worker_whose_policy_hangs_is_replaced_and_then_abandoned(
@@ -426,7 +397,7 @@ def test_a_worker_whose_policy_hangs_is_replaced_and_then_abandoned(
     monkeypatch.setattr(RolloutWorkerWrapper, "close_seconds", 0.05)
     settings = make_settings(policy={"hung_after_seconds": 0.2}, envs_in_worker=True)
     source, events = HangingWorkers(), EventLog()
-    worker = WorkerSupervisor(0, settings=settings, source=source, events=events)  # type: ignore[arg-type]
+    worker = WorkerSupervisor(0, settings=settings, source=source, events=events)
     deadline = time.monotonic() + 60.0
     while not worker.is_given_up:
         assert time.monotonic() < deadline
@@ -445,39 +416,14 @@ def test_a_worker_whose_policy_hangs_is_replaced_and_then_abandoned(
     assert msgspec.msgpack.encode(report)
 
 
-class SilentWorkers:
-    """Workers that answer the first command and none of the following."""
-
-    def __init__(self, state: ReportedWorkerState) -> None:
-        self.state = state
-        self.commands = 0
-
-    def spawn(self, _: object) -> "SilentWorkers":
-        return self
-
-    def submit(self, _: str, *__: object) -> "Future[Any]":
-        future: Future[Any] = Future()
-        self.commands += 1
-        if self.commands == 1:
-            report = WorkerReport(index=0, incarnation="a", state=self.state)
-            future.set_result(
-                WorkerState(report=report, unspent=0, outstanding=0, accepted=0, is_drained=False)
-            )
-        return future
-
-    def kill(self) -> None:
-        """Do nothing: there is no process."""
-
-    def obstacle(self) -> str:
-        return ""
-
-
 @pytest.mark.parametrize(("state", "limit"), [("starting", 180.0), ("running", 15.0)])
 def test_a_starting_worker_has_a_longer_timeout(
     make_settings: MakeSettings, state: ReportedWorkerState, limit: float
 ) -> None:
-    source, events = SilentWorkers(state), EventLog()
-    worker = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)  # type: ignore[arg-type]
+    # It answers the first command and none of the following.
+    answers = iter([state_of(state)])
+    source, events = AnsweringWorkers(lambda: next(answers, None)), EventLog()
+    worker = WorkerSupervisor(0, settings=make_settings(), source=source, events=events)
     worker.turn(0.0)
     worker.give(COMMAND, 0.0)
     worker.turn(0.1)

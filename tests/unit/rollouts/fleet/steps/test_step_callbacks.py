@@ -1,6 +1,5 @@
 """Step callbacks get every argument of every step once."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise
@@ -10,18 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_platform import SmallPlatform, served
+from manual_turns import Rollout
+from small_platform import running
 from worker_bench import bench
 
-from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.step_callbacks import EachStep
-from rollouts.fleet.steps.step_worker import StepRolloutWorker
-from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
 from tests.waiting import eventually
 
@@ -35,35 +30,20 @@ MakeFleetSettings = Callable[..., FleetSettings]
 NAMES = ("Lines", "Raising", "Changing", "Narrow", "nothing", "fails", "absent")
 
 
-class Stepper:
+class Stepper(Rollout):
     """A worker without a fleet that collects its steps in a list."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self.steps: list[Step] = []
-        self.weights = WeightsLoader(EventLog(), announce_ready=lambda: None)
+        slots = [f"slot {number}" for number in range(settings.fleet.config.fleet.envs_per_worker)]
+        super().__init__(settings, handler=EachStep(self._take, slots=slots))
         torch.manual_seed(0)
         module = make_module(settings.fleet.config.policy, SHOWN, TAKEN)
         tensors = {name: value.numpy() for name, value in module.state_dict().items()}
         self.weights.offer(WeightsRecord(epoch=1, step=7, tensors=tensors))
-        slots = [f"slot {number}" for number in range(settings.fleet.config.fleet.envs_per_worker)]
-        self.worker = StepRolloutWorker(
-            settings,
-            weights=self.weights,
-            progress_handler=EachStep(self._take, slots=slots),
-            monitor=PipelineMonitor(now=time.monotonic()),
-            events=EventLog(),
-        )
-        self.worker.epoch = 1
 
     def _take(self, **step: Any) -> None:
         self.steps.append(step)
-
-    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "it never came true"
-            self.weights.load()
-            self.worker.turn()
 
     def by_slot(self) -> dict[str, list[Step]]:
         ordered = sorted(self.steps, key=lambda step: str(step["worker_uuid"]))
@@ -204,9 +184,6 @@ def test_arrays_of_actions_and_state_are_read_only(make_worker_settings: MakeSet
         policy={"kind": "gru", "hidden_sizes": [8], "recurrent_units": 3},
         environment={"step_callbacks": [callback("Changing", argument="action")]},
     )
-    from rollouts.fleet.policies.factory import make_module
-    from rollouts.fleet.policies.spaces import Space
-
     shown = Space(kind="box", shape=(3,), dtype="float32")
     taken = Space(kind="box", shape=(1,), dtype="float32", low=[-2.0], high=[2.0])
     module = make_module(settings.fleet.config.policy, shown, taken)
@@ -220,18 +197,11 @@ def test_arrays_of_actions_and_state_are_read_only(make_worker_settings: MakeSet
 
 
 def test_a_refused_callback_stops_the_fleet_for_good(make_settings: MakeFleetSettings) -> None:
-    platform = SmallPlatform()
-    platform.publish(0)
-    with served(platform) as url:
-        settings = make_settings(
-            url=url,
-            num_workers=2,
-            environment={"step_callbacks": [callback("Raising", at=20)]},
-        )
-        with LocalFleet(settings):
-            eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
-            report = platform.reports[-1]
-            eventually(lambda: "worker_failed" in platform.events())
+    environment = {"step_callbacks": [callback("Raising", at=20)]}
+    with running(make_settings, num_workers=2, environment=environment) as platform:
+        eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
+        report = platform.reports[-1]
+        eventually(lambda: "worker_failed" in platform.events())
 
     assert report.is_final
     assert report.reason.startswith(
