@@ -35,7 +35,7 @@ def ray_fleet(device: str) -> Figures:
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     import ray
 
-    from rollouts.fleet.manager.launch import kill, launch
+    from rollouts.fleet.manager.actors import kill, launch
     from rollouts.fleet.manager.worker_placement import rooms
 
     platform = SinkPlatform()
@@ -84,7 +84,7 @@ def nvml(device: str) -> Figures:
         Unavailable: If the driver or its module is missing.
         Wrong: If the memory in use does not grow by an allocation.
     """
-    from rollouts.fleet.worker.gpus import GpuReader, gpu_memory
+    from rollouts.fleet.worker.resources import GpuReader, gpu_memory
 
     if device == "cpu":
         raise Unavailable("a CPU has no readings of a GPU")

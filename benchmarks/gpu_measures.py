@@ -24,7 +24,7 @@ from rolldeck import safetensors
 from rolldeck.tensors import array_of
 from rolldeck.torch_tensors import tensors_of
 from rollouts.fleet.environments.loader import describe, make
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.spaces import Space, observations

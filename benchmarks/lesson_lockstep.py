@@ -15,8 +15,8 @@ from rolldeck.wire import BatchAnswer, encode
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.batches import Draw, RolloutGroup
 from rollouts.fleet.groups.curriculum import NoCurriculum
-from rollouts.fleet.groups.group_statistics import split_by_variance
 from rollouts.fleet.groups.outbox import encoded
+from rollouts.fleet.groups.outcomes import split_by_variance
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.process.settings import derive_seed

@@ -18,7 +18,7 @@ from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor
-from rollouts.fleet.steps.fragment_builder import FragmentBuilder
+from rollouts.fleet.steps.fragments import FragmentBuilder
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord

@@ -19,7 +19,7 @@ from celery.signals import (
 
 from config.schedule import SCHEDULE
 from config.tracing import trace_jobs
-from rollouts.fleet.process import private_process
+from rollouts.fleet.process import child_environment
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 
@@ -51,7 +51,7 @@ app.autodiscover_tasks(related_name="jobs")
 @beat_init.connect
 def hide_secrets(**_: Any) -> None:
     """Hide the secrets in the environment before pool processes start."""
-    private_process.hide()
+    child_environment.hide_this_process()
 
 
 @worker_init.connect

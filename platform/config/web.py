@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from config.connections import raise_open_files
-from rollouts.fleet.process import private_process
+from rollouts.fleet.process import child_environment
 from web.live.websocket_protocol import PING_SECONDS, PING_TIMEOUT_SECONDS
 
 GRACE_SECONDS: Final = 2
@@ -26,7 +26,7 @@ MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 def serve(listener: socket.socket, *, workers: int) -> None:
     """Serve until SIGTERM or SIGINT; exit at once if the folders are not those of the database."""
-    private_process.hide()
+    child_environment.hide_this_process()
     raise_open_files()
     _claim_folders()
     config = uvicorn.Config(

@@ -35,9 +35,10 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from rolldeck.fleet_wire import INFO_NAME_LENGTH, INFO_NAMES_AT_MOST, InfoDrops, InfoWindow
-from rolldeck.wire import MachineUsage, WorkerReport
-from rollouts.fleet.worker.info_totals import InfoTotals
+from rolldeck.wire import FleetReport, MachineUsage, WorkerReport
+from rollouts.fleet.worker.info_values import InfoTotals
 from runs.lifecycle.rules import TERMINAL, RunStatus
+from web.rules.errors import Conflict, InvalidField
 
 
 def fingerprint(
@@ -493,3 +494,46 @@ def advances(before: Steps, after: Steps) -> list[tuple[int, Stage]]:
         for stage, was, now in zip(stages, before, after, strict=True)
         if now != was and now > NONE_STEP
     ]
+
+
+class InvalidReport(InvalidField):
+    """A report contradicts itself; `field` is the path of the error."""
+
+
+class StaleIncarnation(Conflict):
+    """The report comes from a replaced manager."""
+
+    code = "stale_incarnation"
+    title = "Another manager has taken over"
+
+
+def check_report(report: FleetReport) -> None:
+    """Check that a report contains each worker and slot only once.
+
+    Raises:
+        InvalidReport: If one is repeated.
+    """
+    _refuse_repeats("workers", "index", (worker.index for worker in report.workers))
+    for position, worker in enumerate(report.workers):
+        _refuse_repeats(f"workers[{position}].slots", "slot", (slot.slot for slot in worker.slots))
+
+
+def env_steps_since(*, before: tuple[str, int] | None, incarnation: str, env_steps: int) -> int:
+    """Return the number of env steps of a worker since its last report.
+
+    Args:
+        before: Incarnation and env steps of that report; None if there was none.
+        incarnation: Present incarnation of the worker; a new one counts from zero.
+        env_steps: Env steps since this incarnation began.
+    """
+    if before is None or before[0] != incarnation:
+        return env_steps
+    return max(0, env_steps - before[1])
+
+
+def _refuse_repeats(where: str, field: str, numbers: Iterable[int]) -> None:
+    seen: set[int] = set()
+    for position, number in enumerate(numbers):
+        if number in seen:
+            raise InvalidReport(f"{where}[{position}].{field}", f"{number} is repeated")
+        seen.add(number)

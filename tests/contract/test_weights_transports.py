@@ -15,8 +15,8 @@ from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import InvalidMessage, WeightsManifest
 from rollouts.control.services.ray_cluster import disconnect_from_ray
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
 from rollouts.fleet.weights.sources import DirectoryWeights, source_for
 from runs.lifecycle.models import PolicyVersion, Run

@@ -102,7 +102,7 @@ def small_fleet(
         weights: Its tensors by name.
         fleet: Changes to the default configuration.
     """
-    from rollouts.fleet.manager.launch import find, kill, launch
+    from rollouts.fleet.manager.actors import find, kill, launch
 
     config = {
         "fleet": {**SMALL, "fragment_length": 16, **fleet},

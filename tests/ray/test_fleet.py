@@ -50,7 +50,7 @@ def connected(ray_head: Any) -> Iterator[str]:
 
 @pytest.fixture
 def launched(connected: str, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    from rollouts.fleet.manager.launch import find, kill, launch
+    from rollouts.fleet.manager.actors import find, kill, launch
 
     names: list[str] = []
 
@@ -113,7 +113,7 @@ def assert_no_step_is_missing(platform: SmallPlatform) -> None:
 def test_a_fleet_starts_rolls_out_pauses_and_is_killed_with_its_processes(
     launched: Callable[..., Any],
 ) -> None:
-    from rollouts.fleet.manager.launch import find, kill
+    from rollouts.fleet.manager.actors import find, kill
 
     platform = SmallPlatform()
     platform.publish(0)

@@ -30,7 +30,7 @@ def test_actors_sample_groups_with_the_weights_of_the_trainer(
 ) -> None:
     import ray
 
-    from rollouts.fleet.manager.launch import kill, launch
+    from rollouts.fleet.manager.actors import kill, launch
 
     config = {
         "language": {

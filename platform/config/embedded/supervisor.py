@@ -28,7 +28,7 @@ from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Services, manage_command, write_private
 from config.embedded.valkey import Valkey
 from config.own_folders import ForeignFolder, claim_folders
-from rollouts.fleet.process import environment_user, private_process
+from rollouts.fleet.process import child_environment, environment_user
 from runs.deployment.models import ProcessHeartbeat
 
 # The first ones use the last ones.
@@ -62,7 +62,7 @@ class Supervisor:
         Raises:
             StartFailed: With the reason, if it cannot start; all its processes have ended.
         """
-        private_process.hide()
+        child_environment.hide_this_process()
         self._watch.handle_signals()
         self._folders.create()
         self._folders.create_payloads()

@@ -15,7 +15,7 @@ from rollouts.control.api.queries import wait_of
 from rollouts.control.queries.fleets import fleet_log
 from rollouts.control.schemas.fleets import FleetLog
 from rollouts.control.services.logs import answer_log, request_log
-from rollouts.fleet.process.log_text import LINES_AT_MOST
+from rollouts.fleet.process.logs import LINES_AT_MOST
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries import readable_run, run_named
 from web.http import bodies

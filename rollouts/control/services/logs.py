@@ -13,7 +13,7 @@ from django.db.models import F, Q
 
 from rolldeck.operator_requests import LogLines
 from rollouts.control.models import FleetWorker, LogRequest
-from rollouts.fleet.process import log_text
+from rollouts.fleet.process import logs
 from web.live.announcements import announce
 from web.rules.errors import NotFound
 
@@ -66,10 +66,10 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
     waits = Q(answered_at=None) | Q(answered_at__lt=F("asked_at"))
     taken = LogRequest.objects.filter(waits, run_id=run_id, request=request).update(
         answered_at=now,
-        content=log_text.clean_lines(answer.lines),
-        node=log_text.clean(answer.node),
-        path=log_text.clean(answer.path),
-        note=log_text.clean(answer.note),
+        content=logs.clean_lines(answer.lines),
+        node=logs.clean(answer.node),
+        path=logs.clean(answer.path),
+        note=logs.clean(answer.note),
     )
     if not taken:
         raise LogNotRequested(f"no log request {request} is waiting for an answer")

@@ -138,7 +138,7 @@ class RayCluster:
 
     def _launch(self, order: LaunchRequest) -> None:
         try:
-            from rollouts.fleet.manager.launch import launch
+            from rollouts.fleet.manager.actors import launch
             from rollouts.fleet.process.settings import FleetSettings
 
             settings = FleetSettings(

@@ -13,7 +13,7 @@ from django.db import transaction
 from rolldeck.operator_requests import RecordingUpdate
 from rollouts.control.models import Recording
 from rollouts.control.schemas.fleets import RecordingRequest
-from rollouts.fleet.process import log_text
+from rollouts.fleet.process import logs
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
@@ -161,7 +161,7 @@ def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:
         "state": update.state,
         "worker": update.worker,
         "slot": update.slot,
-        "reason": log_text.clean(update.reason),
+        "reason": logs.clean(update.reason),
     }
     if update.state == "recording":
         return fields | {"started_at": now}
@@ -188,7 +188,7 @@ def _recording_fields(update: RecordingUpdate) -> dict[str, object]:
         "frames_per_second": media.frames_per_second,
         "width": media.width,
         "height": media.height,
-        "note": log_text.clean(media.note),
+        "note": logs.clean(media.note),
         "size_bytes": len(update.content),
     }
 

@@ -14,9 +14,9 @@ from rollouts.control.rules import Steps, mean, recent_returns_of, valid_usage
 from rollouts.control.services import attempts
 from rollouts.control.services.many_rows import store_rows
 from rollouts.control.services.weight_syncs import record_weight_syncs
-from rollouts.fleet.manager import reports as rules
-from rollouts.fleet.process import log_text
-from rollouts.fleet.spool.refusals import KIND as FRAGMENT_REFUSED
+from rollouts.fleet.process import logs
+from rollouts.fleet.spool.sender import FRAGMENT_REFUSED
+from rollouts.fleet.worker.messages import NEVER_SPAWNED
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
@@ -33,11 +33,11 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
         StaleIncarnation: If the run has another manager now, or none.
         InvalidReport: If the report contains a worker or a slot twice.
     """
-    rules.check(report)
+    control_rules.check_report(report)
     fleet = Fleet.objects.select_for_update().filter(run_id=run_id).first()
     if fleet is None or fleet.incarnation != report.incarnation:
         current = (fleet.incarnation if fleet else "") or "none"
-        raise rules.StaleIncarnation(
+        raise control_rules.StaleIncarnation(
             f"incarnation {report.incarnation}; the run's manager is {current}"
         )
     if report.sequence <= fleet.sequence:
@@ -81,14 +81,14 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
         values = msgspec.structs.asdict(worker)
         reported_slots, _ = values.pop("slots"), values.pop("machine")
         # Text printed by an environment; the fleet sanitizes it.
-        values["last_log"] = log_text.clean(worker.last_log)
+        values["last_log"] = logs.clean(worker.last_log)
         values |= valid_usage(worker)
         rows.append({**values, "fleet_id": fleet.pk, "heartbeat_at": now})
         # An index, not yet an id: the id is looked up when the slots are stored.
         slots += [
             {"worker_id": worker.index, **msgspec.structs.asdict(slot)} for slot in reported_slots
         ]
-        steps += rules.env_steps_since(
+        steps += control_rules.env_steps_since(
             before=before.get(worker.index),
             incarnation=worker.incarnation,
             env_steps=worker.env_steps,
@@ -120,7 +120,7 @@ def _new_ones(
     return [
         worker
         for worker in workers
-        if worker.incarnation != rules.NEVER_SPAWNED
+        if worker.incarnation != NEVER_SPAWNED
         and before.get(worker.index, ("", 0))[0] != worker.incarnation
     ]
 

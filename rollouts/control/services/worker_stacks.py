@@ -10,7 +10,7 @@ from rollouts.control.models import LogRequest
 from rollouts.control.schemas.workers import RequestStacks
 from rollouts.control.services.logs import SHARED_FOR
 from rollouts.control.services.worker_placement import placed_worker
-from rollouts.fleet.process.log_text import LINES_AT_MOST
+from rollouts.fleet.process.logs import LINES_AT_MOST
 from runs.events.services import record_event
 from web.live.announcements import announce
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 
 from rollouts.fleet.datasets.columns import column_problem
-from rollouts.fleet.groups import openenv_settings, verifiers_settings
+from rollouts.fleet.groups import environment_settings
 from rollouts.fleet.groups.errors import LessonFailed
 from rollouts.tasks.rules.dataset_config import (
     OWN,
@@ -87,10 +87,14 @@ class _Partner(NamedTuple):
 
 PARTNERS: Final = {
     "verifiers": _Partner(
-        verifiers_settings.SETTING, verifiers_settings.settings_of, verifiers_settings.selection_of
+        environment_settings.VERIFIERS_SETTING,
+        environment_settings.verifiers_settings,
+        environment_settings.selection_of,
     ),
     "openenv": _Partner(
-        openenv_settings.SETTING, openenv_settings.settings_of, openenv_settings.arguments_of
+        environment_settings.OPENENV_SETTING,
+        environment_settings.openenv_settings,
+        environment_settings.arguments_of,
     ),
 }
 

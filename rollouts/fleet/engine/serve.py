@@ -109,8 +109,8 @@ def _run(
 
 def _source(args: argparse.Namespace) -> tuple[Any, Callable[[], None]]:
     """Return the source of the versions, and a function that closes it."""
+    from rollouts.fleet.platform_api import PlatformApi
     from rollouts.fleet.process.settings import FleetSettings
-    from rollouts.fleet.spool.platform_api import PlatformApi
     from rollouts.fleet.weights.sources import source_for
 
     settings = FleetSettings(

@@ -1,8 +1,29 @@
-"""Interface of a curriculum, and one that discards outcomes."""
+"""Curricula: the interface, the client of the platform's, and the renewal of evaluation leases."""
 
-from typing import Protocol
+import random
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Protocol, Self
 
-from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rolldeck.errors import (
+    Conflict,
+    InvalidRequest,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    RolldeckError,
+)
+from rolldeck.http import Backoff
+from rolldeck.lessons import LeaseRenewed, LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+
+FINAL: Final = (InvalidRequest, NotAllowed, NotAuthenticated, NotFound, Conflict)
+"""Errors that a retry cannot resolve."""
+RECORD_SECONDS: Final = 120.0
+"""Time limit of retries for an outcome; its rollouts stay in the spool for longer."""
+RENEWALS_A_LEASE: Final = 3
+"""Renewals per lease period: two may fail before the lease expires."""
 
 
 class Curriculum(Protocol):
@@ -26,13 +47,135 @@ class NoCurriculum:
     """A curriculum that discards outcomes, for the evaluation of a checkpoint."""
 
     def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return a task to wait."""
         return RolloutTask(kind="wait", reason=f"no tasks for {request.worker}", wait_seconds=1.0)
 
     def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Discard the outcome."""
         del lesson, outcome
         return OutcomeReceipt(is_new=True)
 
     def renew_evaluation(self, evaluation: str, fence: int) -> None:
         """Do nothing: evaluations are not leased."""
+
+
+class LessonsApi(Protocol):
+    """Platform calls used here; each makes one attempt."""
+
+    def next_task(self, request: TaskRequest) -> RolloutTask:
+        """Return the next task of a worker."""
+
+    def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
+        """Record an outcome of a lesson."""
+
+    def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
+        """Renew the lease of an evaluation."""
+
+
+class PlatformCurriculum:
+    """The curriculum of a run, which the platform holds for all workers."""
+
+    def __init__(
+        self,
+        api: LessonsApi,
+        *,
+        stop: threading.Event,
+        backoff: Backoff | None = None,
+        record_seconds: float = RECORD_SECONDS,
+    ) -> None:
+        """Prepare the client.
+
+        Args:
+            api: Client of the platform.
+            stop: Ends every wait.
+            backoff: Waits between attempts.
+            record_seconds: Time limit of retries for an outcome.
+        """
+        self._api = api
+        self._stop = stop
+        self._backoff = backoff or Backoff(first_seconds=0.2, most_seconds=5.0)
+        self._record_seconds = record_seconds
+
+    def next_task(self, request: TaskRequest) -> RolloutTask:
+        """Return a task for a free worker, or a task to wait if the platform does not answer."""
+        try:
+            return self._api.next_task(request)
+        except RolldeckError as failure:
+            return RolloutTask(kind="wait", reason=str(failure)[:500], wait_seconds=1.0)
+
+    def record(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
+        """Record an outcome, retrying under the same key until the platform has stored it.
+
+        Raises:
+            RolldeckError: If the platform refuses it or does not answer in time.
+        """
+        deadline = time.monotonic() + self._record_seconds
+        attempt = 0
+        while True:
+            try:
+                return self._api.record_outcome(lesson, outcome)
+            except FINAL:
+                raise
+            except RolldeckError:
+                attempt += 1
+                wait = self._backoff.wait_seconds(attempt, random.random())  # noqa: S311
+                if self._stop.wait(wait) or time.monotonic() > deadline:
+                    raise
+
+    def renew_evaluation(self, evaluation: str, fence: int) -> None:
+        """Renew the lease of an evaluation, in one attempt.
+
+        Raises:
+            RolldeckError: If another worker holds the lease, or the platform does not answer.
+        """
+        self._api.renew_evaluation(evaluation, fence)
+
+
+class LeaseRenewer:
+    """Context manager that renews a lease in a background thread.
+
+    If the lease is lost, `on_lost` is called once and the work continues; the fence then rejects
+    its result.
+    """
+
+    def __init__(
+        self,
+        renew: Callable[[], None],
+        *,
+        lease_seconds: float,
+        on_lost: Callable[[RolldeckError], None],
+    ) -> None:
+        """Prepare the keeper; renewals start on entry.
+
+        Args:
+            renew: Renews the lease once, or raises.
+            lease_seconds: Duration that each renewal adds.
+            on_lost: Receives the reason when renewals are refused for good.
+        """
+        self._renew, self._on_lost = renew, on_lost
+        self._every_seconds = lease_seconds / RENEWALS_A_LEASE
+        self._is_over = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Start renewing."""
+        threading.Thread(target=self._run, name="evaluation lease", daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop without waiting for a renewal in progress."""
+        self._is_over.set()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._every_seconds):
+            try:
+                self._renew()
+            except FINAL as refusal:
+                # An evaluation that has been recorded in the meantime is not lost.
+                if not self._is_over.is_set():
+                    self._on_lost(refusal)
+                return
+            except RolldeckError:
+                continue  # The platform is unreachable; the next attempt may still be in time.

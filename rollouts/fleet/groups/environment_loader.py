@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.fleet.environments.contract import UnknownEnvironment, require_registered
-from rollouts.fleet.groups.dataset_environment import DatasetEnvironment
 from rollouts.fleet.groups.environments import GroupEnvironment
 from rollouts.fleet.groups.errors import LessonFailed
-from rollouts.fleet.groups.task_environment import TaskEnvironment
+from rollouts.fleet.groups.task_environment import DatasetEnvironment, TaskEnvironment
 from rollouts.tasks.rules.task import Task
 from rollouts.tasks.rules.task_specs import InvalidTask, make_task
 

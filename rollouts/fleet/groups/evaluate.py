@@ -15,7 +15,6 @@ import msgspec
 
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
-from rollouts.fleet.groups.evaluation_table import table
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.steps import evaluate_policy
 from rollouts.lessons.rules.evaluation import EvaluationFigures
@@ -31,11 +30,68 @@ if TYPE_CHECKING:
     from rollouts.fleet.engine.tokenizers import Tokenizer
     from rollouts.fleet.inference.contract import InferenceServer
 
+HEAD = ["lesson", "problems", "success", "90 %", "reward", "90 %", "tokens", "cut"]
+TEXT_SHOWN = 60
 ROWS: Final = 256
 """Maximum number of answers generated concurrently."""
 READY_SECONDS: Final = 300.0
 """Time limit for an inference server to become ready."""
 Results = dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]
+
+
+def table(results: Mapping[str, Mapping[str, Any] | None]) -> str:
+    """Return one row per lesson, followed by samples.
+
+    Args:
+        results: Figures by lesson as plain values; None for a lesson without rollouts.
+    """
+    ks = sorted({int(k) for one in results.values() if one for k in one["pass_at"]} - {1})
+    rows = [[*HEAD, *(f"pass@{k}" for k in ks)]]
+    rows += [_row(name, one, ks) for name, one in results.items()]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    for name, one in results.items():
+        lines += _samples(name, one["samples"] if one else [])
+    return "\n".join(lines)
+
+
+def _row(name: str, figures: Mapping[str, Any] | None, ks: Sequence[int]) -> list[str]:
+    if figures is None:
+        return [name, "0", *["–"] * (len(HEAD) - 2 + len(ks))]
+    return [
+        name,
+        str(figures["problems"]),
+        *_interval(figures["success"]),
+        *_interval(figures["reward"]),
+        str(figures["tokens"]),
+        str(figures["truncated"]),
+        *(f"{figures['pass_at'][str(k)]:.3f}" for k in ks),
+    ]
+
+
+def _interval(value: Mapping[str, float]) -> tuple[str, str]:
+    return f"{value['estimate']:.3f}", f"{value['low']:.3f}–{value['high']:.3f}"
+
+
+def _samples(name: str, samples: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not samples:
+        return []
+    shown = [f"\n{name}"]
+    for sample in samples:
+        mark = "✓" if sample["is_correct"] else "✗"
+        shown.append(
+            f"  {mark} {sample['reward']:5.2f}  {_short(sample['prompt'])} → "
+            f"{_short(sample['response'])}"
+        )
+    return shown
+
+
+def _short(text: str) -> str:
+    plain = repr(text)[1:-1]
+    return plain if len(plain) <= TEXT_SHOWN else plain[: TEXT_SHOWN - 1] + "…"
 
 
 class InvalidLessons(ValueError):
@@ -108,7 +164,7 @@ def evaluated(
     # Imported here, because --help needs no torch.
     from rollouts.fleet.engine.checkpoints import read_config
     from rollouts.fleet.engine.tokenizers import check_fit, load_tokenizer
-    from rollouts.fleet.groups.stop_texts import check_stop_tokens
+    from rollouts.fleet.groups.policy_context import check_stop_tokens
     from rollouts.fleet.groups.worker import GroupRolloutWorker
     from rollouts.fleet.inference.contract import InferenceFailed
 

@@ -12,7 +12,7 @@ from rollouts.fleet.engine.building import build, tokenizer_for
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.fleet.groups.stop_texts import check_stop_tokens
+from rollouts.fleet.groups.policy_context import check_stop_tokens
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.replicas import ReplicasBehind
@@ -97,15 +97,12 @@ class EnginePolicy:
         self._adopted: Transformer | None = None
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Transformer:
-        """Return a model with these weights; see :class:`LanguagePolicy`."""
         return self._engine.prepare(tensors)
 
     def adopt(self, prepared: Transformer) -> None:
-        """Store the model."""
         self._adopted = prepared
 
     def draw_with(self, version: Version) -> Version:
-        """Sample with the stored model from the next token on."""
         if self._adopted is not None:
             self._engine.adopt(self._adopted, version)
             self._adopted = None
@@ -126,7 +123,6 @@ class ServedPolicy:
         return tensors
 
     def adopt(self, prepared: Mapping[str, NDArray[Any]]) -> None:
-        """Store the weights."""
         self._adopted = prepared
 
     def draw_with(self, version: Version) -> Version:

@@ -1,31 +1,146 @@
 """Environments of OpenEnv servers as lessons: a session over ``/ws`` for each rollout.
 
-Observations become user messages and the policy's answers become actions. All answers of a turn are
-generated together.
+A session sends one JSON message and awaits its response. Observations become user messages and the
+policy's answers become actions. All answers of a turn are generated together.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import httpx
+import msgspec
+from msgspec import Struct
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
 
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
-from rollouts.fleet.groups.conversation import Conversation, TemplateChanged
+from rollouts.fleet.groups.environment_settings import (
+    OpenEnvSettings,
+    arguments_of,
+    openenv_settings,
+)
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed
-from rollouts.fleet.groups.openenv_session import ActionRefused, Observed, Session, SessionFailed
-from rollouts.fleet.groups.openenv_settings import arguments_of, settings_of
-from rollouts.fleet.groups.policy_context import PolicyContext
+from rollouts.fleet.groups.policy_context import Conversation, PolicyContext, TemplateChanged
 from rollouts.fleet.process.settings import derive_seed
 
+MESSAGE_BYTES: Final = 64 << 20
+SHOWN: Final = 500
 CORRECT_FROM: Final = 0.5
 """Total reward from which a rollout counts as correct."""
 SCHEMA_SECONDS: Final = 10.0
 
 R = TypeVar("R")
+
+
+class SessionFailed(RuntimeError):
+    """The server is unreachable, failed, or sent a malformed response."""
+
+
+class ActionRefused(ValueError):
+    """The server refused an action as invalid; the episode continues."""
+
+
+class Observed(Struct, frozen=True):
+    """Result of a reset or a step."""
+
+    observation: Any
+    reward: float | None = None
+    done: bool = False
+
+
+class _Error(Struct, frozen=True):
+    message: str
+    code: str = ""
+    errors: list[dict[str, Any]] = []
+
+
+class _Response(Struct, frozen=True):
+    type: Literal["observation", "state", "error", "mcp"]
+    data: msgspec.Raw
+
+
+class Session:
+    """One episode's connection; its environment on the server is not shared."""
+
+    def __init__(self, settings: OpenEnvSettings) -> None:
+        """Connect.
+
+        Raises:
+            SessionFailed: If the server is unreachable.
+        """
+        self._seconds = settings.message_seconds
+        self._connection = ExitStack()
+        self._url = "ws" + settings.url.removeprefix("http").rstrip("/") + "/ws"
+        try:
+            self._socket = self._connection.enter_context(
+                connect(
+                    self._url,
+                    additional_headers=settings.headers,
+                    open_timeout=self._seconds,
+                    close_timeout=1,
+                    max_size=MESSAGE_BYTES,
+                    proxy=None,
+                )
+            )
+        except (OSError, WebSocketException) as error:
+            raise SessionFailed(f"{self._url} is unreachable: {error}") from error
+
+    def reset(self, arguments: dict[str, Any]) -> Observed:
+        """Begin an episode; return its first observation.
+
+        Raises:
+            SessionFailed: If the server refuses the arguments, or fails.
+        """
+        try:
+            return self._observed("reset", arguments)
+        except ActionRefused as refusal:
+            raise SessionFailed(f"{self._url} refused the reset: {refusal}") from refusal
+
+    def step(self, action: dict[str, Any]) -> Observed:
+        """Return the result of an action.
+
+        Raises:
+            ActionRefused: If the action is invalid.
+            SessionFailed: If the server fails.
+        """
+        return self._observed("step", action)
+
+    def close(self) -> None:
+        """End the session."""
+        self._connection.close()
+
+    def _observed(self, kind: str, data: dict[str, Any]) -> Observed:
+        try:
+            self._socket.send(msgspec.json.encode({"type": kind, "data": data}).decode())
+            content = self._socket.recv(timeout=self._seconds)
+        except TimeoutError as error:
+            raise SessionFailed(
+                f"{self._url} sent no response within {self._seconds:g} s"
+            ) from error
+        except (OSError, WebSocketException) as error:
+            raise SessionFailed(f"{self._url} closed the session: {error}") from error
+        try:
+            response = msgspec.json.decode(content, type=_Response)
+            if response.type != "error":
+                return msgspec.json.decode(response.data, type=Observed)
+            failure = msgspec.json.decode(response.data, type=_Error)
+        except msgspec.DecodeError as error:
+            raise SessionFailed(
+                f"{self._url} sent a malformed response, {error}: {content[:SHOWN]!r}"
+            ) from error
+        if failure.code == "VALIDATION_ERROR":
+            raise ActionRefused("; ".join(map(_shown, failure.errors)) or failure.message)
+        raise SessionFailed(f"{self._url}: {failure.code}: {failure.message}")
+
+
+def _shown(error: dict[str, Any]) -> str:
+    field = ".".join(str(part) for part in error.get("loc") or ())
+    return f"{field}: {error.get('msg', 'invalid')}"
 
 
 @dataclass(slots=True)
@@ -57,6 +172,11 @@ class Played:
         """Append a user message."""
         self.conversation.messages.append({"role": "user", "content": text})
 
+    def close(self) -> None:
+        """End the session, if there is one."""
+        if self.session is not None:
+            self.session.close()
+
     @property
     def is_open(self) -> bool:
         """Whether the policy answers next."""
@@ -78,12 +198,11 @@ class OpenEnvEnvironment:
                 ``environment_failed``.
         """
         self._name = f"openenv:{name}"
-        self._settings = settings_of(name)
+        self._settings = openenv_settings(name)
         self._arguments = arguments_of(name, kwargs)
         self._schema = self._action_schema()
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
-        """Return the groups of the requested problems; see :class:`GroupEnvironment`."""
         at_once = max(1, self._settings.max_sessions // request.generations)
         numbers, groups, faults = request.numbers, list[RolloutGroup](), list[Fault]()
         played = list[Played]()
@@ -114,7 +233,7 @@ class OpenEnvEnvironment:
                     self._answer(still_open, policy, request.seed, turn)
                     _each(pool, self._step, [one for one in still_open if one.is_open])
             finally:
-                _each(pool, _close, everything)
+                _each(pool, Played.close, everything)
         for one in everything:
             one.conversation.is_truncated |= not one.is_over
         return groups
@@ -205,11 +324,6 @@ class OpenEnvEnvironment:
 def _each(pool: ThreadPoolExecutor, call: Callable[[Played], R], played: Iterable[Played]) -> None:
     for _ in pool.map(call, played):
         pass
-
-
-def _close(one: Played) -> None:
-    if one.session is not None:
-        one.session.close()
 
 
 def _text(observation: Any) -> str:

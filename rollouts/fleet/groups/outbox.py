@@ -12,7 +12,6 @@ from rolldeck import tracing
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
 from rolldeck.wire import FragmentReceipt, GroupPush, GroupsReceipt, encode
-from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 
 PushGroups = Callable[[bytes, str], GroupsReceipt]
@@ -127,7 +126,7 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
         "inference_logprobs": [np.asarray(one.logprobs, dtype=np.float32) for one in rollouts],
         "scores": np.asarray(group.rewards, dtype=np.float64),
     }
-    about = {
+    about: dict[str, Any] = {
         "lesson": lesson,
         "worker": worker,
         "example": group.example,
@@ -139,7 +138,10 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
         about["traceparent"] = traceparent
     if any(one.spans for one in rollouts):
         about["spans"] = [_spans(one) for one in rollouts]
-    return encode(pack_group(columns | _version(group.policy_version) | about))
+    epoch, step = group.policy_version
+    if step != BOOTSTRAP_STEP:  # the initial weights of a run have no step
+        about |= {"epoch": epoch, "policy_step": step}
+    return encode(pack_group(columns | about))
 
 
 def _spans(rollout: Rollout) -> list[dict[str, Any]]:
@@ -148,12 +150,6 @@ def _spans(rollout: Rollout) -> list[dict[str, Any]]:
         {"name": span.name, "start": round(span.start, 3), "end": round(span.end, 3)}
         for span in rollout.spans[:MOST_SPANS]
     ]
-
-
-def _version(version: Version) -> dict[str, int]:
-    """Return the fields of a version; the initial weights of a run have no step."""
-    epoch, step = version
-    return {} if step == BOOTSTRAP_STEP else {"epoch": epoch, "policy_step": step}
 
 
 def _runs(rollout: Rollout) -> list[list[int]]:

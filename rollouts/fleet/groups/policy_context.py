@@ -1,20 +1,67 @@
-"""Interface of the policy for environments: continue a sequence of tokens."""
+"""The policy as environments see it: continue tokens, end answers, hold a conversation.
+
+The tokens of an answer include those of its stop string or its stop token: the policy has sampled
+them, and a trainer needs them to learn when to stop. The text that an environment scores excludes
+them, unless the lesson sets `include_stop_str_in_output`, as in vLLM.
+"""
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rollouts.fleet.engine.engine import Answer, Prompt
+from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.engine.sampling import SamplingParams
-from rollouts.fleet.engine.tokenizers import Tokenizer
+from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer, TokenizerUnusable
 from rollouts.fleet.groups.errors import SamplingStopped
-from rollouts.fleet.groups.stop_texts import ended, scored_text
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
-from runs.config.rules.language_config import SamplingConfig
+from rollouts.tasks.rules.stop_tokens import unknown_stop_token
+from runs.config.rules.language_config import LanguageConfig, SamplingConfig
 
 GENERATE_SECONDS: Final = 600.0
 """Time limit of one turn of a batch."""
+
+
+def check_stop_tokens(language: LanguageConfig, *, vocab_size: int) -> None:
+    """Check that the stop tokens of all lessons are in the vocabulary.
+
+    Raises:
+        TokenizerUnusable: With the field of the first unknown id.
+    """
+    wrong = unknown_stop_token(language, vocab_size=vocab_size)
+    if wrong is not None:
+        raise TokenizerUnusable(f"language.{wrong[0]}: {wrong[1]}")
+
+
+def ended(answer: Answer, sampling: SamplingConfig, tokenizer: Tokenizer) -> Answer:
+    """Return an answer without tokens after the one that completes its first stop string.
+
+    A server that samples several tokens per step may return such tokens.
+    """
+    if not sampling.stop:
+        return answer
+    stream = TextStream(tokenizer, sampling.stop)
+    for count in range(1, len(answer.tokens) + 1):
+        stream.add(answer.tokens[:count])
+        if stream.is_stopped:
+            return replace(
+                answer,
+                tokens=answer.tokens[:count],
+                logprobs=answer.logprobs[:count],
+                versions=answer.versions[:count],
+                finish="stop",
+            )
+    return answer
+
+
+def scored_text(answer: Answer, sampling: SamplingConfig, tokenizer: Tokenizer) -> str:
+    """Return the text of an answer as its environment scores it."""
+    tokens, includes_stop = answer.tokens, sampling.include_stop_str_in_output
+    if tokens and tokens[-1] in sampling.stop_token_ids and not includes_stop:
+        tokens = tokens[:-1]
+    stream = TextStream(tokenizer, sampling.stop, includes_stop=includes_stop)
+    stream.add(tokens, is_last=True)
+    return stream.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +120,62 @@ class PolicyContext:
     def text_of(self, answer: Answer) -> str:
         """Return the text of an answer to score, by default without its stop string or token."""
         return scored_text(answer, self.sampling, self.tokenizer)
+
+
+class TemplateChanged(ValueError):
+    """The chat template changed an earlier turn, so the tokens cannot be continued."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """Messages and tokens of one rollout so far; columns are ``[T]``."""
+
+    policy: PolicyContext
+    messages: list[dict[str, str]]
+    prompt: str = ""
+    text: str = ""
+    """Full text, without the end tokens of answers."""
+    tokens: list[int] = field(default_factory=list)
+    is_own: list[bool] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[Version | None] = field(default_factory=list)
+    turns: int = 0
+    is_truncated: bool = False
+    """Whether the next prompt does not fit the context."""
+
+    def extend(self) -> None:
+        """Append the tokens of the messages since the last answer.
+
+        A prompt that leaves no room in the context sets `is_truncated` and is not appended.
+
+        Raises:
+            TemplateChanged: If the rendered conversation does not continue the text so far.
+        """
+        rendered = self.policy.tokenizer.render(self.messages)
+        if not rendered.startswith(self.text):
+            raise TemplateChanged("the chat template changed an earlier turn")
+        tokens = self.policy.tokenizer.encode(rendered.removeprefix(self.text))
+        if self.tokens and tokens and self.tokens[-1] == tokens[0] == self.policy.tokenizer.end:
+            # Both the template and the policy have ended the answer.
+            tokens = tokens[1:]
+        if len(self.tokens) + len(tokens) >= self.policy.context_tokens:
+            self.is_truncated = True
+            return
+        self.tokens += tokens
+        self.is_own += [False] * len(tokens)
+        self.logprobs += [0.0] * len(tokens)
+        self.versions += [None] * len(tokens)
+        self.text = rendered
+        self.prompt = self.prompt or rendered
+
+    def add_answer(self, answer: Answer) -> str:
+        """Append an answer; return its text."""
+        text = self.policy.text_of(answer)
+        self.tokens += answer.tokens
+        self.is_own += [True] * len(answer.tokens)
+        self.logprobs += answer.logprobs
+        self.versions += answer.versions
+        self.messages.append({"role": "assistant", "content": text})
+        self.text += text
+        self.turns += 1
+        return text

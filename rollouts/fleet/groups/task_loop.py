@@ -1,25 +1,23 @@
-"""Task loop of a language worker: sample, hand over, report the outcome."""
+"""Task loop of a language worker: fetch tasks, sample within credits, hand over, report."""
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from rolldeck import tracing
 from rolldeck.errors import RolldeckError
-from rolldeck.lessons import RolloutTask
+from rolldeck.lessons import RolloutTask, TaskRequest
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch, RolloutGroup
-from rollouts.fleet.groups.credits import Credits
-from rollouts.fleet.groups.curriculum import Curriculum
+from rollouts.fleet.groups.curriculum import Curriculum, LeaseRenewer
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
-from rollouts.fleet.groups.group_statistics import split_by_variance
-from rollouts.fleet.groups.lease_renewer import LeaseRenewer
 from rollouts.fleet.groups.outbox import Outbox
-from rollouts.fleet.groups.outcomes import Lease
-from rollouts.fleet.groups.task_supply import TaskSupply
+from rollouts.fleet.groups.outcomes import Lease, split_by_variance
 from rollouts.fleet.groups.worker import GroupRolloutWorker, Metrics
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
@@ -28,12 +26,118 @@ from rollouts.fleet.worker.messages import IDLE, WorkerCommand
 from rollouts.lessons.rules.lesson_draws import evaluation_seed
 from runs.config.rules.run_config import RunConfig
 
+MOST_KEPT: Final = 4
 POLL_SECONDS: Final = 0.2
 FAILED_PAUSE_SECONDS: Final = 2.0
 """Pause after a lesson returned nothing, because there may be no other lesson to sample."""
 
 Wants = Literal["command", "weights", "task", "room"]
 """Reason of a wait."""
+
+
+class Credits:
+    """Granted room in the buffer; thread-safe.
+
+    A credit allows one sequence to be started. It is either unspent or in use by a sequence
+    being sampled. It is consumed when that sequence is handed over, and returned otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.unspent = 0
+        self.spent = 0
+        """Number of sequences being sampled."""
+
+    def held(self) -> tuple[int, int]:
+        """Return a consistent pair of unspent and spent credits; unspent may be negative."""
+        with self._lock:
+            return self.unspent, self.spent
+
+    def grant(self, sequences: int) -> None:
+        """Grant credits for further sequences."""
+        with self._lock:
+            self.unspent += sequences
+
+    def reserve(self, *, groups: int, group_size: int, may_exceed: bool = False) -> int:
+        """Spend credits for up to `groups` whole groups; return how many groups fit.
+
+        Args:
+            groups: Groups to start.
+            group_size: Sequences of each.
+            may_exceed: Whether one group may exceed the credits, if any are unspent and nothing is
+                being sampled. A remainder smaller than a lesson's group could otherwise keep a
+                batch from being completed. Later grants repay the excess.
+        """
+        with self._lock:
+            count = min(groups, max(0, self.unspent) // group_size)
+            if may_exceed and not count and groups and self.unspent > 0 and not self.spent:
+                count = 1
+            self.unspent -= count * group_size
+            self.spent += count * group_size
+            return count
+
+    def settle(self, *, sequences: int, handed_over: int) -> None:
+        """Finish some sequences; the credits of those not handed over are returned."""
+        with self._lock:
+            self.spent -= sequences
+            self.unspent += sequences - handed_over
+
+
+class TaskSupply:
+    """Tasks of one worker, shared by its loops.
+
+    Training needs room in the buffer; evaluation does not. Without room, the curriculum is asked
+    once per version: a due evaluation is returned at once, and other tasks are kept.
+    """
+
+    def __init__(self, curriculum: Curriculum, *, worker: str) -> None:
+        self._curriculum = curriculum
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._kept: deque[RolloutTask] = deque()
+        self._requested_at: Version | None = None
+        self._ask_again_at = 0.0
+        self.reason = ""
+        """Why there is no task; empty if there is one."""
+
+    def next(self, version: Version, *, has_room: bool) -> RolloutTask | None:
+        """Return a task to run now, or None.
+
+        Args:
+            version: Version that the worker uses.
+            has_room: Whether a group may be started.
+        """
+        with self._lock:
+            if has_room and self._kept:
+                return self._kept.popleft()
+            if time.monotonic() < self._ask_again_at:
+                return None
+            if not has_room and (version == self._requested_at or len(self._kept) >= MOST_KEPT):
+                return None
+            self._requested_at = version
+        request = TaskRequest(worker=self._worker, epoch=version[0], policy_step=version[1])
+        task = self._curriculum.next_task(request)
+        with self._lock:
+            if task.kind == "wait":
+                self.reason = task.reason
+                self._ask_again_at = time.monotonic() + task.wait_seconds
+                return None
+            self.reason = ""
+            if task.kind == "train" and not has_room:
+                self._kept.append(task)
+                return None
+        return task
+
+    def return_unstarted(self, task: RolloutTask, *, begun: int) -> None:
+        """Keep the examples of a task that were not started."""
+        if begun < task.examples:
+            rest = replace(
+                task,
+                first_example=task.first_example + begun,
+                examples=task.examples - begun,
+            )
+            with self._lock:
+                self._kept.appendleft(rest)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +224,12 @@ class TaskLoop:
             except SamplingStopped:
                 pass
             except RolldeckError as failure:
-                self._emit_lost(task, failure)
+                self._context.events.add(
+                    "outcome_lost",
+                    f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",
+                    level="warning",
+                    lesson=task.lesson,
+                )
         return None
 
     def _missing(self, version: Version) -> Wants:
@@ -305,11 +414,3 @@ class TaskLoop:
         if episodes:
             with self._context.counted.lock:
                 self._context.counted.dropped[reason] += episodes
-
-    def _emit_lost(self, task: RolloutTask, failure: RolldeckError) -> None:
-        self._context.events.add(
-            "outcome_lost",
-            f"The outcome of {task.kind} of {task.lesson} was not recorded: {failure}",
-            level="warning",
-            lesson=task.lesson,
-        )

@@ -51,7 +51,6 @@ class TorchInferenceServer:
 
     @property
     def version(self) -> Version:
-        """Epoch and step of the weights in use."""
         return self._thread.progress.version
 
     @property
@@ -62,7 +61,6 @@ class TorchInferenceServer:
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        """Return the answers to each prompt; see :class:`rollouts.fleet.inference.contract`."""
         waiting = _Waiting(prompts)
         pending: list[PendingGeneration] = []
         try:
@@ -96,7 +94,6 @@ class TorchInferenceServer:
         return model.eval()
 
     def adopt(self, model: Transformer, version: Version) -> None:
-        """Use a prepared model from the next step on."""
         self._thread.update_weights(model, version)
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
@@ -112,7 +109,6 @@ class TorchInferenceServer:
         return ""
 
     def replicas(self) -> list[ReplicaReport]:
-        """Return an empty list: the engine is in this process."""
         return []
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
@@ -124,7 +120,6 @@ class TorchInferenceServer:
         """Do nothing: an idle engine uses no processor."""
 
     def close(self) -> None:
-        """End the engine's thread."""
         self._thread.close()
 
     def _wait(self, waiting: "_Waiting", *, stop: threading.Event, timeout_seconds: float) -> None:

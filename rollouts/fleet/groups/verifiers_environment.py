@@ -1,14 +1,22 @@
 """Environments of verifiers 0.4 as lessons: task set, agents, tools and rewards in a subprocess.
 
-The environment runs in the interpreter that an administrator configured. Its client renders each
+The environment runs in the interpreter that an administrator configured; calls go over pipes, a
+JSON object per line. Its client renders each
 turn to tokens and generates through a :class:`TokenServer` of this worker, so that the tokens, log
 probabilities and policy versions of a rollout are those that the policy sampled.
 """
 
+import logging
 import os
 import secrets
+import signal
+import subprocess
 import threading
+import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,16 +27,22 @@ from msgspec import Struct
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import HuggingFaceTokenizer
 from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
+from rollouts.fleet.groups.environment_settings import selection_of, verifiers_settings
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
-from rollouts.fleet.groups.errors import Fault, LessonFailed
-from rollouts.fleet.groups.host_process import HostProcess
+from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.token_server import MODEL, RecordedRollout, TokenServer
-from rollouts.fleet.groups.verifiers_settings import selection_of, settings_of
 from rollouts.fleet.process import environment_user
 from rollouts.fleet.process.child_environment import for_environments
 from rollouts.fleet.process.settings import derive_seed
 
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 0.1
+ERROR_LINES: Final = 20
+SHOWN: Final = 300
+
+Result = msgspec.Raw
 HOST: Final = Path(__file__).resolve().parents[1] / "verifiers_host" / "host.py"
 KEY_VARIABLE: Final = "ROLLDECK_POLICY_API_KEY"
 OVERLONG: Final = "maximum context length"
@@ -38,6 +52,167 @@ CORRECT_FROM: Final = 0.5
 LOAD_SECONDS: Final = 300.0
 GRACE_SECONDS: Final = 30.0
 """Time beyond its rollouts' limits after which an unresponsive host is ended."""
+
+
+class CallError(Struct, frozen=True):
+    """Error of a call."""
+
+    kind: str
+    message: str
+
+
+class Reply(Struct, frozen=True):
+    """Message of the host: the result or the error of a call."""
+
+    id: int
+    result: msgspec.Raw = msgspec.Raw()
+    error: CallError | None = None
+
+
+class HostProcess:
+    """A running host; thread-safe. All calls fail once it has ended."""
+
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str], *, name: str) -> None:
+        """Start the process.
+
+        Args:
+            command: Interpreter and script.
+            variables: All its environment variables.
+            name: Name in errors, such as ``verifiers:gsm8k``.
+
+        Raises:
+            LessonFailed: ``dependency_missing`` if the interpreter cannot be started.
+        """
+        self._name = name
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._pending: dict[int, Future[Result]] = {}
+        self._numbers = 0
+        self._errors: deque[str] = deque(maxlen=ERROR_LINES)
+        self._ending = ""
+        try:
+            self._process = subprocess.Popen(
+                command,
+                env=dict(variables),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                **environment_user.popen_options(),
+            )
+        except OSError as error:
+            raise LessonFailed(
+                "dependency_missing", f"{name} needs the interpreter {command[0]}: {error}"
+            ) from error
+        self._logs = self._thread(self._read_errors)
+        self._thread(self._read_replies)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether calls are possible."""
+        return not self._ending
+
+    def submit(self, call: str, arguments: Mapping[str, Any]) -> Future[Result]:
+        """Send a call; return its future result, which fails with `LessonFailed`."""
+        future: Future[Result] = Future()
+        with self._lock:
+            if self._ending:
+                future.set_exception(LessonFailed("environment_failed", self._ending))
+                return future
+            self._numbers += 1
+            number = self._numbers
+            self._pending[number] = future
+        self._write({"id": number, "call": call, **arguments})
+        return future
+
+    def wait(
+        self, future: Future[Result], *, seconds: float, stop: threading.Event | None = None
+    ) -> Result:
+        """Return the result of a call.
+
+        Raises:
+            LessonFailed: If the call failed, or did not end in time, which ends the process.
+            SamplingStopped: If `stop` is set.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return future.result(timeout=POLL_SECONDS)
+            except TimeoutError:
+                if stop is not None and stop.is_set():
+                    raise SamplingStopped from None
+                if time.monotonic() > deadline:
+                    self._fail(f"{self._name}: no response within {seconds:g} s; process ended")
+
+    def close(self) -> None:
+        """End the process, its tool servers included."""
+        self._fail(f"{self._name}: the environment was closed")
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        # A host that does not read blocks the writer, but not `_fail`, which ends the host.
+        assert self._process.stdin is not None  # noqa: S101 opened above
+        with self._writing:
+            try:
+                self._process.stdin.write(msgspec.json.encode(message) + b"\n")
+                self._process.stdin.flush()
+            except (OSError, ValueError):
+                logger.info("%s: the host ended before call %d", self._name, message["id"])
+
+    def _read_replies(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 opened above
+        with self._process.stdout as lines:
+            for line in lines:
+                try:
+                    self._settle(msgspec.json.decode(line, type=Reply))
+                except (msgspec.DecodeError, KeyError) as error:
+                    shown = line[:SHOWN].decode(errors="replace").strip()
+                    self._fail(f"{self._name}: malformed message of the host, {error}: {shown}")
+        self._process.wait()
+        self._logs.join(1)
+        last = "; ".join(self._errors)
+        self._fail(
+            f"{self._name}: the host ended with exit code {self._process.returncode}: {last}"
+        )
+
+    def _settle(self, reply: Reply) -> None:
+        """Store the result of a call; raise KeyError if no such call is pending."""
+        with self._lock:
+            if self._ending:
+                return
+            future = self._pending.pop(reply.id)
+        if reply.error is not None:
+            text = f"{self._name}: {reply.error.message}"
+            future.set_exception(LessonFailed(reply.error.kind, text))
+        else:
+            future.set_result(reply.result)
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None  # noqa: S101 opened above
+        with self._process.stderr as lines:
+            for line in lines:
+                text = line.decode(errors="replace").rstrip()
+                self._errors.append(text[:SHOWN])
+                logger.info("%s: %s", self._name, text)
+
+    def _fail(self, text: str) -> None:
+        """End the process and fail all pending calls; the first reason counts."""
+        with self._lock:
+            if self._ending:
+                return
+            self._ending = text
+            pending, self._pending = self._pending, {}
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for future in pending.values():
+            future.set_exception(LessonFailed("environment_failed", text))
+        self._process.wait()
+        assert self._process.stdin is not None  # noqa: S101 opened above
+        with self._writing, suppress(OSError):
+            self._process.stdin.close()
+
+    def _thread(self, target: Any) -> threading.Thread:
+        thread = threading.Thread(target=target, daemon=True, name=f"{self._name} host")
+        thread.start()
+        return thread
 
 
 class TokenRun(Struct, frozen=True):
@@ -87,7 +262,7 @@ class VerifiersEnvironment:
                 or ``environment_failed``.
         """
         self._name = f"verifiers:{name}"
-        self._settings = settings_of(name)
+        self._settings = verifiers_settings(name)
         self._selection = selection_of(name, kwargs)
         self._api_key = secrets.token_hex(16)
         self._lock = threading.Lock()
@@ -136,7 +311,6 @@ class VerifiersEnvironment:
         return self._sampled(recorded, played, request.mode)
 
     def close(self) -> None:
-        """End the host and the server, also while another thread loads the environment."""
         self._is_closed = True
         if self._host is not None:
             self._host.close()

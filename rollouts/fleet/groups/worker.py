@@ -12,8 +12,14 @@ from msgspec.structs import replace as struct_replace
 from rolldeck.lessons import EvalType, LessonOutcome
 from rollouts.fleet.engine.engine import TokenUnknown, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer
-from rollouts.fleet.groups.batches import Draw, Mode, RolloutBatch, RolloutGroup, RolloutMetadata
-from rollouts.fleet.groups.checked_groups import checked
+from rollouts.fleet.groups.batches import (
+    Draw,
+    Mode,
+    RolloutBatch,
+    RolloutGroup,
+    RolloutMetadata,
+    checked,
+)
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.environments import (
@@ -22,8 +28,7 @@ from rollouts.fleet.groups.environments import (
     RolloutRequest,
     Sampled,
 )
-from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
-from rollouts.fleet.groups.fault_log import Events, FaultLog
+from rollouts.fleet.groups.errors import Events, Fault, FaultLog, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outcomes import (
     ENVIRONMENT,
     Lease,

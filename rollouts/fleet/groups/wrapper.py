@@ -3,45 +3,41 @@
 import os
 import threading
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from msgspec.structs import replace
 
 from rolldeck.errors import RolldeckError
-from rolldeck.operator_requests import LogLines, RecordingCommand, RecordingUpdate
+from rolldeck.operator_requests import RecordingCommand, RecordingUpdate
 from rolldeck.wire import SlotReport, WorkerReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
-from rollouts.fleet.groups.credits import Credits
-from rollouts.fleet.groups.curriculum import Curriculum
+from rollouts.fleet.groups.curriculum import Curriculum, PlatformCurriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupSender, Outbox, PushGroups
-from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
-from rollouts.fleet.groups.task_loop import Counted, TaskContext, TaskLoop
-from rollouts.fleet.groups.task_supply import TaskSupply
+from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskLoop, TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from rollouts.fleet.process.settings import WorkerSettings, sequences_of
-from rollouts.fleet.process.stacks import read_stacks
-from rollouts.fleet.weights.records import Version, WeightsOffer
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.worker.episodes import EpisodeStatistics
-from rollouts.fleet.worker.messages import WorkerCommand, WorkerState, obstacle_without_credits
-from rollouts.fleet.worker.worker_runtime import Condition, WorkerRuntime
+from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
+from rollouts.fleet.worker.wrapper import WorkerWrapper
 
 BATCHES_IN_FLIGHT: Final = 2
 """The engine works on one batch while the last answers of the other complete."""
-CLOSE_SECONDS: Final = 1.5
-"""Total time limit of a shutdown; parts that hang longer are abandoned."""
 MISCONFIGURED: Final = (CheckpointUnreadable, TokenizerUnusable, PolicyDoesNotFit)
 
 
-class GroupWorkerWrapper:
-    """Wrapper of a :class:`GroupRolloutWorker`; thread-safe.
+class GroupWorkerWrapper(WorkerWrapper):
+    """Wrapper of a :class:`GroupRolloutWorker`.
 
-    It runs four loops: two for sampling, one for sending and one for weights. Its interface is
-    that of :class:`rollouts.fleet.steps.wrapper.RolloutWorkerWrapper`.
+    It runs four loops: two for sampling, one for sending and one for weights.
     """
+
+    close_seconds = 1.5
+    main_loop = "rollout 0"
 
     def __init__(
         self,
@@ -59,84 +55,99 @@ class GroupWorkerWrapper:
             curriculum: Provides tasks instead of the platform.
             owns_process: Whether all log output of the process belongs to this worker.
         """
-        self._settings = settings
-        coordination = self._runtime = WorkerRuntime(
-            settings, owns_process=owns_process, env_processes=1, announce_ready=self._adopt
-        )
         self._closing = threading.Event()
-        self._weights = coordination.weights
         self._group_sender = GroupSender(
-            push or (lambda body, key: coordination.api.push_groups(body, key=key))
+            push or (lambda body, key: self.api.push_groups(body, key=key))
         )
-        self._sender = coordination.sender(self._group_sender)
-        self._curriculum = curriculum or PlatformCurriculum(coordination.api, stop=self._closing)
+        super().__init__(
+            settings, owns_process=owns_process, env_processes=1, push=self._group_sender
+        )
+        self._curriculum = curriculum or PlatformCurriculum(self.api, stop=self._closing)
         self._context = self._task_context()
         self._tasks = [TaskLoop(self._context, index=at) for at in range(BATCHES_IN_FLIGHT)]
         self._worker: GroupRolloutWorker | None = None
         self._policy: LanguagePolicy | None = None
         self._refusal = ""
         self._cannot_recover = False
-        self._final_state: WorkerState | None = None
-        self._lock = threading.Lock()
         self._building = threading.Lock()
-        sampling = {f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)}
-        coordination.begin({**sampling, "sending": self._sender.turn})
+        self.begin({f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)})
 
-    def heartbeat(self, command: WorkerCommand) -> WorkerState:
-        """Apply a command and return the worker's state."""
-        with self._lock:
-            self._runtime.command = command
-            for task in self._tasks:
-                task.command = command
-            self._context.credits.grant(command.credits)
-            self._wake()
-            return self._state(is_reporting=command.is_reporting)
+    @property
+    def is_started(self) -> bool:
+        return self._worker is not None
 
-    def update_weights(self, offer: WeightsOffer) -> Version:
-        """Receive a version to load in the background; return the newest version known."""
-        return self._weights.offer(offer)
+    def receive(self, command: WorkerCommand) -> None:
+        for task in self._tasks:
+            task.command = command
+        self._context.credits.grant(command.credits)
 
     def record(self, command: RecordingCommand) -> None:
         """Refuse the recording: language runs have only text, which samples show."""
         update = RecordingUpdate(
             state="failed",
-            worker=self._settings.index,
+            worker=self.settings.index,
             reason="lessons have no video; the evaluations show samples",
         )
         try:
-            self._runtime.api.update_recording(command.id, update)
+            self.api.update_recording(command.id, update)
         except RolldeckError as failure:
-            self._runtime.events.add("recording_failed", str(failure), level="warning")
+            self.events.add("recording_failed", str(failure), level="warning")
 
-    def read_log(self, slot: int | None, lines: int) -> LogLines:
-        """Return the end of the worker's log."""
-        return self._runtime.read_log(slot, lines)
+    def on_weights_ready(self) -> None:
+        """Use the version at once; sequences in progress continue with it."""
+        self.weights.adopt()
+        self.wake()
 
-    def read_stacks(self) -> LogLines:
-        """Return the stacks of all threads of the worker's process."""
-        return read_stacks()
+    def wake(self) -> None:
+        with self._context.wake:
+            self._context.wake.notify_all()
 
-    def stop(self) -> WorkerState:
-        """End all loops and the engine within two seconds; unsent groups stay in the spool.
-
-        Returns:
-            The final state of the worker.
-        """
-        if self._final_state is not None:
-            return self._final_state
-        until = time.monotonic() + CLOSE_SECONDS
-        self._runtime.begin_shutdown()
+    def end_waits(self) -> None:
         self._closing.set()
-        self._wake()
+        self.wake()
         self._end(self._worker)
-        self._runtime.wait_for_loops(until - time.monotonic())
-        self._runtime.close()
-        with self._lock:
-            self._final_state = self._state(is_reporting=True)
-        return self._final_state
+
+    def release(self) -> None:
+        """Do nothing: `end_waits` has ended the worker."""
+
+    def state(self, *, is_reporting: bool) -> WorkerState:
+        counted = self._context.counted
+        # Read in the order in which sequences move on: one may count twice, but none is missed.
+        unspent, sampling = self._context.credits.held()
+        # Inherited groups are estimated, because their size is unknown.
+        waiting = self.sender.waiting * self.settings.fleet.items_at_once
+        episodes = []
+        if is_reporting:
+            with counted.lock:
+                episodes = counted.statistics.pop(time.monotonic())
+        return WorkerState(
+            report=self._report(is_reporting=is_reporting),
+            unspent=unspent,
+            outstanding=unspent + sampling + waiting,
+            accepted=self.sender.accepted,
+            is_drained=not sampling and not self.sender.waiting and not self._is_busy(),
+            buffered_steps=sampling,
+            episodes=episodes,
+            events=self.events.pop(),
+            cannot_recover=self._cannot_recover,
+            refusal=self.weights.refusal,
+        )
+
+    def failure(self) -> str:
+        return self._refusal
+
+    def outage(self) -> str:
+        return self._policy.server.outage() if self._policy is not None else ""
+
+    def obstacle(self) -> str | None:
+        if self._is_busy():
+            return ""
+        if self._context.supply.reason:
+            return f"waiting: {self._context.supply.reason}"
+        return "" if self._context.credits.unspent else None
 
     def _task_context(self) -> TaskContext:
-        settings = self._settings
+        settings = self.settings
         worker_id = f"{settings.name}@{settings.incarnation}"
         return TaskContext(
             config=settings.fleet.config,
@@ -144,11 +155,11 @@ class GroupWorkerWrapper:
             supply=TaskSupply(self._curriculum, worker=worker_id),
             curriculum=self._curriculum,
             credits=Credits(),
-            outbox=Outbox(self._sender.offer, worker=worker_id),
-            has_room=self._sender.has_room,
-            active=lambda: self._weights.active,
-            monitor=self._runtime.monitor,
-            events=self._runtime.events,
+            outbox=Outbox(self.sender.offer, worker=worker_id),
+            has_room=self.sender.has_room,
+            active=lambda: self.weights.active,
+            monitor=self.monitor,
+            events=self.events,
             counted=Counted(
                 statistics=EpisodeStatistics(worker=settings.index, now=time.monotonic())
             ),
@@ -156,7 +167,7 @@ class GroupWorkerWrapper:
             closing=self._closing,
         )
 
-    def _turn_of(self, task: TaskLoop) -> Any:
+    def _turn_of(self, task: TaskLoop) -> Callable[[], None]:
         def turn() -> None:
             worker = self._built()
             if worker is None:
@@ -168,7 +179,7 @@ class GroupWorkerWrapper:
                 task.turn(worker)
             except InferenceFailed as failure:
                 # The engine is unusable: the next turn builds a new one.
-                self._runtime.events.add("inference_failed", str(failure), level="warning")
+                self.events.add("inference_failed", str(failure), level="warning")
                 self._end(worker)
                 raise
 
@@ -180,7 +191,7 @@ class GroupWorkerWrapper:
                 self._policy.server.rest()
         except InferenceFailed as failure:
             text = f"The inference server was not put to sleep: {failure}"
-            self._runtime.events.add("inference_failed", text, level="warning")
+            self.events.add("inference_failed", text, level="warning")
 
     def _built(self) -> GroupRolloutWorker | None:
         """Return the worker, built on the first call; None if it cannot be built."""
@@ -193,7 +204,7 @@ class GroupWorkerWrapper:
                         CheckpointUnreadable: "checkpoint_unreadable",
                         TokenizerUnusable: "tokenizer_unusable",
                     }.get(type(misfit), "policy_refused")
-                    self._runtime.events.add(kind, str(misfit), level="error")
+                    self.events.add(kind, str(misfit), level="error")
                     self._refusal = str(misfit)
                     self._cannot_recover = self._concerns_all(misfit)
             if self._closing.is_set():
@@ -210,17 +221,17 @@ class GroupWorkerWrapper:
         worker.shutdown()
 
     def _build(self) -> GroupRolloutWorker:
-        config = self._settings.fleet.config
+        config = self.settings.fleet.config
         language = config.language
         if language is None:
             raise PolicyDoesNotFit("language", "the run has no language section")
         self._policy = policy_of(
             language,
-            run=self._settings.fleet.run_key or self._settings.fleet.run,
+            run=self.settings.fleet.run_key or self.settings.fleet.run,
             device=config.fleet.policy_device,
-            rows=BATCHES_IN_FLIGHT * sequences_of(language),
+            rows=BATCHES_IN_FLIGHT * language.most_sequences,
         )
-        self._weights.serve(self._policy, draw_with=self._policy.draw_with)
+        self.weights.serve(self._policy, draw_with=self._policy.draw_with)
         return GroupRolloutWorker(
             language,
             server=self._policy.server,
@@ -228,80 +239,38 @@ class GroupWorkerWrapper:
             context_tokens=self._policy.context_tokens,
             curriculum=self._curriculum,
             problem_seed=config.seed,
-            events=self._runtime.events,
+            events=self.events,
         )
 
     def _concerns_all(self, misfit: Exception) -> bool:
         """Return whether the problem affects every worker, not only this machine."""
-        language = self._settings.fleet.config.language
+        language = self.settings.fleet.config.language
         has_checkpoint = language is not None and bool(language.model.checkpoint)
         return not (has_checkpoint or isinstance(misfit, PolicyDoesNotFit))
-
-    def _adopt(self) -> None:
-        """Use a version as soon as it is ready; sequences in progress continue with it."""
-        self._weights.adopt()
-        self._wake()
-
-    def _wake(self) -> None:
-        with self._context.wake:
-            self._context.wake.notify_all()
-
-    def _state(self, *, is_reporting: bool) -> WorkerState:
-        counted = self._context.counted
-        # Read in the order in which sequences move on: one may count twice, but none is missed.
-        unspent, sampling = self._context.credits.held()
-        waiting = self._waiting_sequences()
-        episodes = []
-        if is_reporting:
-            with counted.lock:
-                episodes = counted.statistics.pop(time.monotonic())
-        return WorkerState(
-            report=self._report(is_reporting=is_reporting),
-            unspent=unspent,
-            outstanding=unspent + sampling + waiting,
-            accepted=self._sender.accepted,
-            is_drained=not sampling and not self._sender.waiting and not self._is_busy(),
-            buffered_steps=sampling,
-            episodes=episodes,
-            events=self._runtime.events.pop(),
-            cannot_recover=self._cannot_recover,
-            refusal=self._weights.refusal,
-        )
-
-    def _waiting_sequences(self) -> int:
-        """Return the number of unanswered sequences; inherited ones are estimated."""
-        language = self._settings.fleet.config.language
-        return self._sender.waiting * (sequences_of(language) if language else 1)
 
     def _is_busy(self) -> bool:
         return any(task.is_busy for task in self._tasks)
 
     def _report(self, *, is_reporting: bool) -> WorkerReport:
-        now, counted = time.monotonic(), self._context.counted
-        monitor = self._runtime.monitor
-        monitor.count("episodes", counted.episodes)
-        monitor.count("tokens", counted.tokens)
-        common = self._runtime.report(
-            self._condition(now), now=now, pids=(), is_reporting=is_reporting
-        )
-        tokens = monitor.rate("tokens")
+        counted = self._context.counted
+        self.monitor.count("episodes", counted.episodes)
+        self.monitor.count("tokens", counted.tokens)
+        common = self.report(pids=(), is_reporting=is_reporting)
+        with counted.lock:
+            dropped = {**counted.dropped, **self._group_sender.dropped}
+        tokens = self.monitor.rate("tokens")
         parts = [common.time_use, f"{tokens:,.0f} tokens/s." if tokens else ""]
         return replace(
             common,
             env_steps=counted.episodes,
-            env_steps_per_second=monitor.rate("episodes"),
+            env_steps_per_second=self.monitor.rate("episodes"),
             fragments_cut=self._context.outbox.groups,
             fragments_sent=self._group_sender.sent,
-            dropped_steps=self._dropped(),
+            dropped_steps=dropped,
             time_use=" ".join(filter(None, parts)),
             slots=self._slots(),
             replicas=self._policy.server.replicas() if self._policy and is_reporting else [],
         )
-
-    def _dropped(self) -> dict[str, int]:
-        counted = self._context.counted
-        with counted.lock:
-            return {**counted.dropped, **self._group_sender.dropped}
 
     def _slots(self) -> list[SlotReport]:
         return [
@@ -313,34 +282,3 @@ class GroupWorkerWrapper:
             )
             for at, task in enumerate(self._tasks)
         ]
-
-    def _condition(self, now: float) -> tuple[Condition, str]:
-        """Return the state of the worker, and the reason if it differs from the desired state."""
-        if trouble := self._runtime.failure_reason(now):
-            return "failed", trouble
-        if self._refusal:
-            return "failed", self._refusal
-        command = self._runtime.command
-        if self._worker is None:
-            return "starting", self._runtime.error_of("rollout 0")
-        if command.desired == "paused":
-            return "paused", ""
-        if command.desired == "draining":
-            return "draining", ""
-        return "running", self._obstacle()
-
-    def _obstacle(self) -> str:
-        active = self._weights.active
-        if self._weights.refusal:
-            return self._weights.refusal
-        if self._policy is not None and (outage := self._policy.server.outage()):
-            return outage
-        if active is None or active[0] != self._runtime.command.epoch:
-            return "waiting for the trainer's weights"
-        if self._is_busy():
-            return ""
-        if self._context.supply.reason:
-            return f"waiting: {self._context.supply.reason}"
-        if self._context.credits.unspent:
-            return ""
-        return obstacle_without_credits(active, self._runtime.command)

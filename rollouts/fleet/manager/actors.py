@@ -1,9 +1,11 @@
-"""Ray actors of managers and workers; their logic is in plain classes.
+"""Ray actors of managers and workers, and the start of a run's manager; logic is in plain classes.
 
 Those classes are imported inside the actors, so a process that only launches actors needs no
 torch.
 """
 
+import contextlib
+import logging
 import os
 from collections import defaultdict, deque
 from concurrent.futures import Future
@@ -12,67 +14,48 @@ from typing import Any, Final
 import msgspec
 import ray
 from msgspec.structs import replace
+from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rolldeck.operator_requests import LogLines, RecordingCommand
+from rolldeck.operator_requests import LogLines
 from rolldeck.structs import prepare_structs
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
+    anywhere_but,
     id_of,
     is_living,
     is_placed,
     node_of,
 )
-from rollouts.fleet.manager.workers import WorkerHandle
-from rollouts.fleet.process import private_process
-from rollouts.fleet.process.log_capture import redirect_output
-from rollouts.fleet.process.log_files import read_log
+from rollouts.fleet.manager.workers import WorkerHandle, begin
+from rollouts.fleet.process import child_environment
+from rollouts.fleet.process.logs import read_log, redirect_output
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.weights.object_references import RefWeights
-from rollouts.fleet.weights.records import Version, WeightsOffer, WeightsRecord
-from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
+from rollouts.fleet.weights.records import WeightsOffer, WeightsRecord
+
+logger = logging.getLogger(__name__)
 
 CONCURRENCY: Final = 8
 """Concurrent calls per actor, so that a slow call does not block a ping."""
+ANSWER_SECONDS: Final = 5.0
 
 
 @ray.remote
 class WorkerActor:
-    """Ray actor of a :class:`rollouts.fleet.manager.worker_kinds.Wrapper`."""
+    """Ray actor of a :class:`rollouts.fleet.worker.wrapper.WorkerWrapper`."""
 
     def __init__(self, settings: bytes) -> None:
-        from rollouts.fleet.manager.worker_kinds import begin
-
-        private_process.hide()
+        child_environment.hide_this_process()
         prepare_structs()
         decoded = msgspec.json.decode(settings, type=WorkerSettings)
         decoded = replace(decoded, node_id=_own_node())
         redirect_output(decoded.fleet, worker=decoded.index)
         self._wrapper = begin(decoded, owns_process=True)
 
-    def heartbeat(self, command: WorkerCommand) -> WorkerState:
-        """Apply a command and return the worker's state."""
-        return self._wrapper.heartbeat(command)
-
-    def update_weights(self, offer: WeightsOffer) -> Version:
-        """Receive an offered version and return the newest version known."""
-        return self._wrapper.update_weights(offer)
-
-    def record(self, command: RecordingCommand) -> None:
-        """Record the next episode of a slot."""
-        self._wrapper.record(command)
-
-    def read_log(self, slot: int | None, lines: int) -> LogLines:
-        """Return the end of a log on this node."""
-        return self._wrapper.read_log(slot, lines)
-
-    def read_stacks(self) -> LogLines:
-        """Return the stacks of all threads of this process."""
-        return self._wrapper.read_stacks()
-
-    def stop(self) -> WorkerState:
-        """End loops and environments, and return the worker's final state."""
-        return self._wrapper.stop()
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method of the wrapper."""
+        return getattr(self._wrapper, method)(*arguments)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
@@ -109,12 +92,10 @@ class RayHandle:
         return id_of(self._actor)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
-        """Call a method of the actor."""
-        future: Future[Any] = getattr(self._actor, method).remote(*arguments).future()
+        future: Future[Any] = self._actor.call.remote(method, *arguments).future()
         return future
 
     def kill(self) -> None:
-        """End the actor's process at once."""
         ray.kill(self._actor, no_restart=True)
 
     def obstacle(self) -> str:
@@ -122,7 +103,6 @@ class RayHandle:
         return "" if self.is_placed() else self._placement.obstacle(self._index)
 
     def is_placed(self) -> bool:
-        """Return whether the worker has a process on some node."""
         return is_placed(self._actor)
 
 
@@ -136,17 +116,14 @@ class RayWorkers:
         self._actors: defaultdict[int, deque[str]] = defaultdict(lambda: deque(maxlen=2))
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
-        """Request a worker from the cluster."""
         handle = RayHandle(settings, self._placement)
         self._actors[settings.index].appendleft(handle.actor_id)
         return handle
 
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
-        """Place no further workers on these nodes."""
         self._placement.exclude_nodes(nodes)
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
-        """Read the log of a worker that ended, in a task pinned to its node."""
         nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
         if not nodes or nodes[0] == _own_node():
             return None
@@ -166,20 +143,15 @@ class RayWorkers:
         return RefWeights.put(record)
 
     def close(self) -> None:
-        """Release the reserved placement."""
         self._placement.close()
 
     def retire(self) -> None:
         """End the manager's own actor, which Ray would otherwise keep alive."""
-        _end_own_actor()
+        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
 
 def _own_node() -> str:
     return str(ray.get_runtime_context().get_node_id())
-
-
-def _end_own_actor() -> None:
-    ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
 
 @ray.remote
@@ -189,7 +161,7 @@ class ManagerActor:
     def __init__(self, settings: bytes) -> None:
         from rollouts.fleet.manager.manager import RolloutManager
 
-        private_process.hide()
+        child_environment.hide_this_process()
         prepare_structs()
         decoded = msgspec.json.decode(settings, type=FleetSettings)
         self._platform_url = decoded.platform_url
@@ -217,3 +189,58 @@ class ManagerActor:
     def shutdown(self) -> None:
         """End every worker."""
         self._manager.shutdown()
+
+
+def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) -> None:
+    """Start a detached manager called `name`, unless one with these settings exists.
+
+    A manager that has other settings or does not answer is ended first.
+
+    Args:
+        address: Address of the cluster, for log messages.
+        namespace: Ray namespace of the name.
+        name: Name of the actor.
+        settings: Settings of the fleet.
+    """
+    found = find(namespace=namespace, name=name)
+    if found is not None:
+        if _fingerprint(found) == settings.fingerprint:
+            logger.info("manager %s already exists", name)
+            return
+        kill(namespace=namespace, name=name)
+    ManagerActor.options(  # type: ignore[attr-defined]
+        name=name,
+        namespace=namespace,
+        lifetime="detached",
+        num_cpus=0,
+        max_restarts=-1,
+        max_concurrency=CONCURRENCY,
+        get_if_exists=True,
+        **anywhere_but(settings.closed_nodes),
+    ).remote(msgspec.json.encode(settings))
+    logger.info("manager %s launched at %s", name, address)
+
+
+def find(*, namespace: str, name: str) -> Any | None:
+    """Return the manager's actor handle; None if it does not exist."""
+    try:
+        return ray.get_actor(name, namespace=namespace)
+    except ValueError:
+        return None
+
+
+def kill(*, namespace: str, name: str) -> bool:
+    """End the manager and its workers; return False if it does not exist."""
+    actor = find(namespace=namespace, name=name)
+    if actor is None:
+        return False
+    with contextlib.suppress(RayActorError):
+        ray.kill(actor, no_restart=True)
+    return True
+
+
+def _fingerprint(actor: Any) -> str:
+    try:
+        return str(ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS))
+    except (GetTimeoutError, RayActorError):
+        return ""

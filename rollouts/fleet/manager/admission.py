@@ -23,7 +23,6 @@ class Pace:
     """Concurrent environments finish items together: a shorter window would see none, or all."""
 
     def __init__(self) -> None:
-        """Start without measurements."""
         self.per_second = 0.0
         self._since: tuple[float, int] | None = None
 

@@ -4,22 +4,21 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
 from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, ReportedFleetState
 from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.operator_requests import OperatorRequests
-from rollouts.fleet.manager.reporter import Reporter
 from rollouts.fleet.manager.worker_pool import WorkerPool
-from rollouts.fleet.manager.workers import WorkerSource
-from rollouts.fleet.process import log_files
-from rollouts.fleet.process.backoff import RestartRule
-from rollouts.fleet.process.log_capture import ActorLog
-from rollouts.fleet.process.log_files import RingFile
-from rollouts.fleet.process.loops import LOOP_RULE, EventLog, Loop
+from rollouts.fleet.manager.worker_reports import Reporter
+from rollouts.fleet.manager.workers import LocalWorkers, WorkerSource
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.process import logs
+from rollouts.fleet.process.logs import ActorLog, RingFile
+from rollouts.fleet.process.loops import LOOP_RULE, EventLog, Loop, RestartRule
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.records import NO_STEP, Version, WeightsOffer, WeightsUnavailable
 from rollouts.fleet.weights.sources import source_for
 from rollouts.fleet.worker.messages import WorkerCommand
@@ -101,9 +100,9 @@ class RolloutManager:
             "report": self._report,
             "operator_requests": self._operator_requests.turn,
         }
-        log_files.delete_old_runs(settings)
+        logs.delete_old_runs(settings)
         self._log = ActorLog(
-            RingFile(log_files.log_of(settings, worker=None, slot=None)),
+            RingFile(logs.log_of(settings, worker=None, slot=None)),
             threads=("",) if owns_process else tuple(turns),
         )
         self._loops = {
@@ -337,7 +336,10 @@ class RolloutManager:
             self._reporter.info.merge(window)
         self._reporter.events.extend(self._events.pop())
         workers = self._worker_pool.reports(self._newest_step())
-        is_final = state == "failed" and self._cannot_recover()
+        # Another fleet of this configuration would fail the same way.
+        is_final = state == "failed" and any(
+            member.cannot_recover for member in self._worker_pool.staying
+        )
         report = self._reporter.next(state, reason, workers, is_final=is_final)
         accepted = self._worker_pool.accepted
         try:
@@ -384,10 +386,6 @@ class RolloutManager:
             return "paused", reason
         return "starting", reason
 
-    def _cannot_recover(self) -> bool:
-        """Return whether another fleet of this configuration would fail the same way."""
-        return any(member.cannot_recover for member in self._worker_pool.staying)
-
     def _why_given_up(self, failed: int, count: int) -> str:
         causes = {
             member.report(0).reason for member in self._worker_pool.staying if member.is_given_up
@@ -398,3 +396,28 @@ class RolloutManager:
         refusals = [one.refusal for one in self._worker_pool.staying if one.refusal]
         count = len(self._worker_pool.staying)
         return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""
+
+
+class LocalFleet:
+    """Manager and workers of a fleet as threads of this process; a context manager.
+
+    Environments still run in separate processes.
+    """
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._manager = RolloutManager(settings, LocalWorkers())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._manager.shutdown()
+
+    def snapshot(self) -> FleetReport:
+        """Return the state of the fleet."""
+        return self._manager.snapshot()

@@ -1,4 +1,4 @@
-"""Operator requests that only the fleet can fulfil: read a log, record an episode.
+"""Operator requests that only the fleet can fulfil: read a log or stacks, record an episode.
 
 Requests arrive with the platform's commands. Each answer is a separate call, so no loop of the
 fleet waits for a slow node.
@@ -16,16 +16,17 @@ from typing import Any, Final
 from rolldeck.errors import RolldeckError
 from rolldeck.operator_requests import LogLines, LogRequest, RecordingCommand, StacksRequest
 from rolldeck.wire import FleetControl
-from rollouts.fleet.manager.stack_requests import StackRequests
 from rollouts.fleet.manager.worker_pool import WorkerPool
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource, cause_of
-from rollouts.fleet.process.log_files import read_log
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.process.logs import read_log
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 
 logger = logging.getLogger(__name__)
 
+STACKS_SECONDS: Final = 8.0
+"""Time a worker has to answer; native code that holds the GIL delays or prevents the answer."""
 ANSWER_SECONDS: Final = 3.0
 """Time a worker has to read its log before its node is asked instead."""
 ELSEWHERE_SECONDS: Final = 10.0
@@ -35,10 +36,10 @@ REMEMBERED: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """A log request in progress."""
+class _Pending:
+    """A call of a worker, or of a task on its node, that reads what a request asks for."""
 
-    request: LogRequest
+    request: LogRequest | StacksRequest
     future: "Future[Any] | None"
     until: float
     is_elsewhere: bool = False
@@ -73,20 +74,18 @@ class OperatorRequests:
         self._worker_pool = worker_pool
         self._source = source
         self._wakeup = threading.Event()
-        self._wanted: list[LogRequest] = []
+        self._wanted: list[LogRequest | StacksRequest] = []
         self._recordings: list[RecordingCommand] = []
-        self._stacks_wanted: list[StacksRequest] = []
-        self._stacks = StackRequests(api=api, worker_pool=worker_pool)
         self._assigned: dict[str, tuple[int, str]] = {}
         """Worker index and incarnation by recording id."""
-        self._under_way: dict[str, _Reading] = {}
+        self._under_way: dict[str, _Pending] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def receive(self, control: FleetControl) -> None:
         """Store the requests of the platform's commands; never waits."""
-        self._wanted, self._recordings = control.log_requests, control.recordings
-        self._stacks_wanted = control.stacks
-        if control.log_requests or control.recordings or control.stacks:
+        self._wanted = [*control.log_requests, *control.stacks]
+        self._recordings = control.recordings
+        if self._wanted or self._recordings:
             self._wakeup.set()
 
     def wake(self) -> None:
@@ -95,18 +94,18 @@ class OperatorRequests:
 
     def turn(self) -> None:
         """Start new requests and send finished answers; wait if there are none."""
-        is_busy = bool(self._under_way) or self._stacks.is_waiting
-        self._wakeup.wait(POLL_SECONDS if is_busy else 1.0)
+        self._wakeup.wait(POLL_SECONDS if self._under_way else 1.0)
         self._wakeup.clear()
         self._assign_recordings(self._recordings)
-        self._stacks.turn(self._stacks_wanted)
         for request in self._wanted:
             if request.id not in self._seen:
-                self._remember(request.id)
-                self._under_way[request.id] = self._send(request)
-        for reading in list(self._under_way.values()):
-            if reading.is_over:
-                self._send_answer(reading)
+                self._seen[request.id] = None
+                self._under_way[request.id] = self._ask(request)
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        for pending in list(self._under_way.values()):
+            if pending.is_over:
+                self._answer(pending)
 
     def _assign_recordings(self, commands: Sequence[RecordingCommand]) -> None:
         """Assign each recording to a worker, and reassign it when that worker is lost."""
@@ -132,43 +131,48 @@ class OperatorRequests:
         running = [member for member in members if member.condition == "running"]
         return sorted(running, key=lambda member: load[member.index])
 
-    def _remember(self, request_id: str) -> None:
-        self._seen[request_id] = None
-        while len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
+    def _ask(self, request: LogRequest | StacksRequest) -> _Pending:
+        members, seconds = self._worker_pool.members, ANSWER_SECONDS
+        if isinstance(request, StacksRequest):
+            seconds = STACKS_SECONDS
+            asked = [
+                member.call("read_stacks", may_start=True)
+                for member in members
+                if (member.index, member.incarnation) == (request.worker, request.incarnation)
+            ]
+        else:
+            asked = [
+                member.call("read_log", request.slot, request.lines)
+                for member in members
+                if member.index == request.worker
+            ]
+        future = asked[0] if asked else None
+        return _Pending(request=request, future=future, until=time.monotonic() + seconds)
 
-    def _send(self, request: LogRequest) -> _Reading:
-        pending = [
-            member.call("read_log", request.slot, request.lines)
-            for member in self._worker_pool.members
-            if member.index == request.worker
-        ]
-        until = time.monotonic() + ANSWER_SECONDS
-        return _Reading(request=request, future=pending[0] if pending else None, until=until)
-
-    def _send_answer(self, reading: _Reading) -> None:
-        """Send the answer; if the read failed, retry on the worker's node or on this one."""
-        request = reading.request
-        read, failure = _outcome(reading.future)
-        if read is None and not reading.is_elsewhere and request.worker is not None:
-            future = self._source.read_log(request.worker, request.slot, request.lines)
-            if future is not None:
-                until = time.monotonic() + ELSEWHERE_SECONDS
-                self._under_way[request.id] = _Reading(
-                    request=request, future=future, until=until, is_elsewhere=True
-                )
-                return
+    def _answer(self, pending: _Pending) -> None:
+        """Send the answer; if a log was not read, retry on the worker's node or on this one."""
+        request = pending.request
+        if isinstance(request, StacksRequest):
+            read = _stacks_of(pending.future)
+        else:
+            log, why_not = _log_of(pending.future)
+            if log is None and not pending.is_elsewhere and request.worker is not None:
+                future = self._source.read_log(request.worker, request.slot, request.lines)
+                if future is not None:
+                    until = time.monotonic() + ELSEWHERE_SECONDS
+                    self._under_way[request.id] = _Pending(
+                        request=request, future=future, until=until, is_elsewhere=True
+                    )
+                    return
+            if log is None:
+                log = self._read_here(request, failure=why_not, is_elsewhere=pending.is_elsewhere)
+            read = log
         del self._under_way[request.id]
-        if read is None:
-            read = self._read_here(request, failure=failure, is_elsewhere=reading.is_elsewhere)
-        self._answer(request, read)
-
-    def _answer(self, request: LogRequest, lines: LogLines) -> None:
         try:
-            self._api.answer_log(request.id, lines)
+            self._api.answer_log(request.id, read)
         except RolldeckError as failure:
             # The client has disconnected or will ask again.
-            logger.info("log request %s not answered: %s", request.id, failure)
+            logger.info("request %s not answered: %s", request.id, failure)
 
     def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
         """Read the log on the manager's node, where an earlier incarnation may have run.
@@ -189,7 +193,7 @@ class OperatorRequests:
         return LogLines(lines=read.lines, node=read.node, path=read.path, note=note)
 
 
-def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
+def _log_of(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
     """Return the log, or the reason why it could not be read."""
     if future is None or not future.done():
         return None, "its node did not answer in time"
@@ -199,3 +203,16 @@ def _outcome(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
         logger.info("log not read: %s", error)
         return None, cause_of(error)
     return read, ""
+
+
+def _stacks_of(future: "Future[Any] | None") -> LogLines:
+    if future is None:
+        return LogLines(lines=[], note="the worker no longer exists")
+    if not future.done():
+        note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
+        return LogLines(lines=[], note=note)
+    try:
+        read: LogLines = future.result()
+    except Exception as error:  # noqa: BLE001 a lost worker raises many types
+        return LogLines(lines=[], note=f"the worker does not answer: {cause_of(error)}")
+    return read

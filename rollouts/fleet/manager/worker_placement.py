@@ -123,17 +123,14 @@ class WorkerPlacement:
 
     def _lack(self, problem: str) -> str:
         """Return the missing resources, with a note about cordoned machines."""
-        return problem and problem + cordon_note(self._closed_living)
+        closed = sum(room.node in self._closed for room in self._rooms)
+        return problem and problem + cordon_note(closed)
 
     def _nodes_now(self) -> list[NodeRoom]:
         now = time.monotonic()
         if now - self._read_at >= POLL_AFTER_SECONDS:
             self._read_at, self._rooms = now, rooms()
         return [room for room in self._rooms if room.node not in self._closed]
-
-    @property
-    def _closed_living(self) -> int:
-        return sum(room.node in self._closed for room in self._rooms)
 
 
 def anywhere_but(nodes: Iterable[str]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ class WorkerPool:
     """
 
     def __init__(self, *, settings: FleetSettings, source: WorkerSource, events: EventLog) -> None:
-        """Create as many workers as the run's configuration asks for."""
         self._settings = settings
         self._source = source
         self._events = events
@@ -56,7 +55,12 @@ class WorkerPool:
         taken = {member.index for member in self.members} | {left.index for left in self._left}
         missing = max(0, size - len(staying))
         free = [index for index in range(len(taken) + missing) if index not in taken]
-        new = [self._member(index) for index in free[:missing]]
+        new = [
+            WorkerSupervisor(
+                index, settings=self._settings, source=self._source, events=self._events
+            )
+            for index in free[:missing]
+        ]
         if new:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
 
@@ -95,16 +99,18 @@ class WorkerPool:
         """Return the statistics collected since the last call."""
         windows, self._episodes_of_the_left = self._episodes_of_the_left, []
         for member in self.members:
-            came, member.episodes = member.episodes, []
-            windows += came
+            record = member.record
+            episodes, record.episodes = record.episodes, []
+            windows += episodes
         return windows
 
     def pop_info(self) -> list[InfoWindow]:
         """Return the values of `info` collected since the last call."""
         windows, self._info_of_the_left = self._info_of_the_left, []
         for member in self.members:
-            came, member.info = member.info, []
-            windows += came
+            record = member.record
+            info, record.info = record.info, []
+            windows += info
         return windows
 
     def reports(self, announced_step: int) -> list[WorkerReport]:
@@ -116,15 +122,10 @@ class WorkerPool:
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
 
-    def _member(self, index: int) -> WorkerSupervisor:
-        return WorkerSupervisor(
-            index, settings=self._settings, source=self._source, events=self._events
-        )
-
     def _remove_member(self, member: WorkerSupervisor) -> None:
         self._accepted_of_the_left += member.accepted
-        self._episodes_of_the_left = [*self._episodes_of_the_left, *member.episodes]
-        self._info_of_the_left = [*self._info_of_the_left, *member.info]
+        self._episodes_of_the_left = [*self._episodes_of_the_left, *member.record.episodes]
+        self._info_of_the_left = [*self._info_of_the_left, *member.record.info]
         # Listed twice for an instant: a concurrent report must not miss the worker.
         self._left = [*self._left, member.report(0)]
         self.members = [other for other in self.members if other is not member]

@@ -3,35 +3,97 @@
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import CordonCommand, MachineCommand, RestartCommand
-from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport
-from rollouts.fleet.manager import admission, exit_events
-from rollouts.fleet.manager.cordon import Cordon
-from rollouts.fleet.manager.graceful_shutdown import GracefulShutdown
-from rollouts.fleet.manager.reports import NEVER_SPAWNED
-from rollouts.fleet.manager.response_timeout import Call, ResponseTimeout
-from rollouts.fleet.manager.restart_policy import RestartPolicy
-from rollouts.fleet.manager.supervisor_reports import (
-    absent_report,
-    final_report,
-    with_losses,
-    with_measurements,
-)
-from rollouts.fleet.manager.weights_distributor import WeightsDistributor
+from rolldeck.wire import WorkerReport
+from rollouts.fleet.manager import admission
+from rollouts.fleet.manager.worker_lifecycle import WorkerLifecycle
+from rollouts.fleet.manager.worker_reports import WorkerRecord
 from rollouts.fleet.manager.workers import WorkerHandle, WorkerSource, cause_of
-from rollouts.fleet.process import log_files
+from rollouts.fleet.process import logs
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.weights.records import WeightsOffer
+from rollouts.fleet.weights.records import Rank, WeightsOffer
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState, ending_of
 
 SMALLER: Final = "the fleet was scaled down"
-LEAVE_SECONDS: Final = 60.0
-"""Time a leaving worker has to send its fragments; others send the rest later."""
+ANSWER_SECONDS: Final = 15.0
+"""Time limit for an answer, after which a worker counts as hung."""
+START_SECONDS: Final = 180.0
+"""Time limit for each answer until the worker runs, not counting the wait for cluster resources.
+
+A worker imports torch and creates its environments after its first answer. On a loaded machine, its
+interpreter may then answer nothing for longer than :data:`ANSWER_SECONDS`.
+"""
+REPORT_WAITING_AFTER_SECONDS: Final = 2.0
+OBSTACLE_CHECK_SECONDS: Final = 1.0
+STOP_SECONDS: Final = 5.0
+"""Time a worker has to end by itself."""
+WEIGHTS_SECONDS: Final = 60.0
+"""Time a worker has to answer an offer before the offer is repeated."""
+NOTHING: Final[Rank] = (-1, -1, -2)
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of a worker, with the future of its answer."""
+
+    future: Future[Any]
+    since: float
+    credits: int = 0
+    rank: Rank = NOTHING
+
+
+class WeightsDistributor:
+    """Weight sync of one worker, with at most one call in progress."""
+
+    def __init__(self, index: int, events: EventLog) -> None:
+        """Start without an offer; `index` is the index of the worker."""
+        self._index = index
+        self._events = events
+        self._call: Call | None = None
+        self._known: Rank = NOTHING
+
+    def reset_offers(self) -> None:
+        """Forget all offers, which went to another incarnation."""
+        self._call, self._known = None, NOTHING
+
+    def offer(self, offer: WeightsOffer, handle: WorkerHandle, now: float) -> None:
+        """Offer a version unless the worker has it or an offer is in progress."""
+        if self._call is None and offer.rank > self._known:
+            future = handle.submit("update_weights", offer)
+            self._call = Call(future, now, rank=offer.rank)
+
+    def on_offer_answer(self, now: float, *, has_started: bool) -> None:
+        """Process an answer; `has_started` tells whether the worker has ever answered."""
+        call = self._call
+        if call is None:
+            return
+        if not call.future.done():
+            if has_started and now - call.since > WEIGHTS_SECONDS:
+                self._call = None
+                self._emit_lost(call, f"no answer within {WEIGHTS_SECONDS:.0f} s")
+            return
+        self._call = None
+        try:
+            epoch, step = call.future.result()
+        except Exception as error:  # noqa: BLE001 a lost worker raises many types
+            self._emit_lost(call, cause_of(error))
+        else:
+            self._known = (call.rank[0], epoch, step)
+
+    def _emit_lost(self, call: Call, reason: str) -> None:
+        self._events.add(
+            "weights_not_delivered",
+            f"Worker {self._index} did not take version {call.rank[2]}: {reason}",
+            level="warning",
+            worker=self._index,
+        )
 
 
 class WorkerSupervisor:
@@ -45,42 +107,26 @@ class WorkerSupervisor:
     ) -> None:
         """Set up the supervisor; the first turn spawns the worker."""
         self.index = index
-        self.episodes: list[EpisodeWindow] = []
-        """Statistics that are still to be reported."""
-        self.info: list[InfoWindow] = []
+        self.record = WorkerRecord(index, events)
+        self._lifecycle = WorkerLifecycle(index, events)
+        self._distributor = WeightsDistributor(index, events)
         self._settings = settings
         self._items_at_once = settings.items_at_once
-        self._pace = admission.Pace()
         self._source = source
-        self._events = events
-        self._restart_policy = RestartPolicy()
-        self._cordon = Cordon(index, events)
         self._handle: WorkerHandle | None = None
-        self._incarnation = NEVER_SPAWNED
         self._spawned_at = 0.0
         self._heartbeat: Call | None = None
-        self._distributor = WeightsDistributor(index, events)
-        self._leaving_since: float | None = None
-        self._restart_reason: str | None = None
-        """Why a restart was requested, if one was."""
-        self._shutdown = GracefulShutdown()
+        self._stop_call: Call | None = None
+        """Request to the current incarnation to end, if it was asked to."""
         self._has_ended = False
-        self._state: WorkerState | None = None
-        self._measured: WorkerReport | None = None
-        self._accepted_before = 0
-        self._lost_steps = 0
-        self._reason = ""
-        self._timeout = ResponseTimeout()
-
-    @property
-    def obstacle(self) -> str:
+        self.obstacle = ""
         """Reason why the cluster cannot start the worker; empty if there is none."""
-        return self._timeout.obstacle
+        self._check_obstacle_at = 0.0
 
     @property
     def is_leaving(self) -> bool:
         """Whether the worker sends its remaining fragments and then ends."""
-        return self._leaving_since is not None
+        return self._lifecycle.is_leaving
 
     @property
     def is_gone(self) -> bool:
@@ -90,32 +136,32 @@ class WorkerSupervisor:
     @property
     def is_out(self) -> bool:
         """Whether the worker is cordoned and no incarnation is alive."""
-        return self._cordon.is_up and self._handle is None
+        return self._lifecycle.is_cordoned and self._handle is None
 
     @property
     def is_winding_down(self) -> bool:
         """Whether the worker finishes the items in progress and starts no new ones."""
-        return self.is_leaving or self._cordon.is_draining
+        return self.is_leaving or self._lifecycle.is_draining
 
     @property
     def incarnation(self) -> str:
         """Id of the current incarnation."""
-        return self._incarnation
+        return self.record.incarnation
 
     @property
     def is_given_up(self) -> bool:
         """Whether the worker crashed too often and is not restarted."""
-        return self._restart_policy.is_given_up
+        return self._lifecycle.is_given_up
 
     @property
     def cannot_recover(self) -> bool:
         """Whether the worker was given up because any successor would fail the same way."""
-        return self.is_given_up and self._restart_policy.cannot_recover
+        return self.is_given_up and self._lifecycle.cannot_recover
 
     @property
     def refusal(self) -> str:
         """Reason why the newest weights received are not in use; empty if they are."""
-        return self._state.refusal if self._state else ""
+        return self.record.state.refusal if self.record.state else ""
 
     @property
     def is_idle(self) -> bool:
@@ -124,7 +170,7 @@ class WorkerSupervisor:
 
     @property
     def _is_empty(self) -> bool:
-        state = self._state
+        state = self.record.state
         return (
             state is not None and state.is_drained and state.report.state in {"draining", "failed"}
         )
@@ -137,12 +183,12 @@ class WorkerSupervisor:
     @property
     def accepted(self) -> int:
         """Number of fragments the platform accepted, over all incarnations."""
-        return self._accepted_before + (self._state.accepted if self._state else 0)
+        return self.record.accepted
 
     @property
     def outstanding(self) -> int:
         """Number of credits granted and not yet used up, including those in a pending command."""
-        known = self._state.outstanding if self._state else 0
+        known = self.record.state.outstanding if self.record.state else 0
         return known + (self._heartbeat.credits if self._heartbeat else 0)
 
     def demand_at(self, policy_step: int) -> int:
@@ -151,89 +197,86 @@ class WorkerSupervisor:
         The answer is 0 until the worker uses version `policy_step`. Room that opens with a new
         version is reserved for samples of that version; older samples would become stale.
         """
-        if self._state is None or self._heartbeat is not None or self.is_winding_down:
+        state = self.record.state
+        if state is None or self._heartbeat is not None or self.is_winding_down:
             return 0
-        report, unspent = self._state.report, self._state.unspent
-        pace = self._pace.per_second
-        if report.state != "running" or report.active_step < policy_step:
+        if state.report.state != "running" or state.report.active_step < policy_step:
             return 0
-        return admission.demand(at_once=self._items_at_once, unspent=unspent, per_second=pace)
+        return admission.demand(
+            at_once=self._items_at_once,
+            unspent=state.unspent,
+            per_second=self.record.pace.per_second,
+        )
 
     def turn(self, now: float) -> None:
         """Spawn the worker if it is due, and process its answers."""
         if self._handle is None:
             if self.is_leaving:
                 self._has_ended = True
-            elif self._restart_policy.is_due(now) and not self._cordon.is_up:
+            elif self._lifecycle.is_due(now):
                 self._spawn(now)
             return
         self._receive_state(now)
-        if self._handle is not None:
-            self._distributor.on_offer_answer(now, has_started=self._state is not None)
-        self._end_if_due(now)
-
-    def _end_if_due(self, now: float) -> None:
-        if self._leaving_since is not None:
-            if self._finish_winding_down(now, is_overdue=now - self._leaving_since > LEAVE_SECONDS):
-                self.kill()
-                ending = ending_of(self.index, self._incarnation, self._state, SMALLER)
-                exit_events.emit_leaving(self._events, ending, waiting=self.outstanding)
+        if self._handle is None:
             return
-        if reason := self._why_to_end(now):
+        self._distributor.on_offer_answer(now, has_started=self.record.state is not None)
+        restart_reason = self._lifecycle.restart_reason
+        if self.is_leaving:
+            if self._finish_winding_down(self._handle, now):
+                self.kill()
+                ending = ending_of(self.index, self.incarnation, self.record.state, SMALLER)
+                what = f"has left; {self.outstanding} of its fragments remain to be sent"
+                self.record.emit_ending("worker_left", what, ending)
+        elif restart_reason is not None:
+            if self._has_stopped(now):
+                self._receive_final_state()
+                self._remove(restart_reason, now)
+        elif self._lifecycle.is_draining and self._finish_winding_down(self._handle, now):
             self._receive_final_state()
-            self._remove(reason, now)
-
-    def _why_to_end(self, now: float) -> str:
-        """Return the reason to end the worker once it has stopped or run out of time."""
-        if self._restart_reason is not None:
-            return self._restart_reason if self._shutdown.is_over(now) else ""
-        if self._cordon.is_draining:
-            is_overdue = self._cordon.is_overdue(now)
-            return self._cordon.why if self._finish_winding_down(now, is_overdue=is_overdue) else ""
-        return ""
+            self._remove(self._lifecycle.drain_reason, now)
 
     def restart(self, command: RestartCommand, now: float) -> None:
         """Replace exactly the incarnation of the command, after it has sent its items.
 
         A worker that was given up is started again with a fresh crash budget.
         """
-        if command.incarnation != self._incarnation or self.is_winding_down or self.is_out:
+        if command.incarnation != self.incarnation or self.is_winding_down or self.is_out:
             return
         if self._handle is None:
-            self._restart_policy.schedule_at_once(now)
-        elif self._restart_reason is None:
-            self._restart_reason = command.reason or "restart requested without a reason"
-            self._shutdown.request(self._handle, now)
+            self._lifecycle.schedule_at_once(now)
+        elif self._lifecycle.restart_reason is None:
+            self._lifecycle.restart_reason = command.reason or "restart requested without a reason"
+            self._request_stop(self._handle, now)
 
     def cordon(self, command: CordonCommand | None, now: float) -> None:
         """Cordon the worker, or (with None) lift the cordon and start it with a fresh budget."""
-        is_news = self._cordon.apply(command, now, has_worker=self._handle is not None)
+        is_news = self._lifecycle.cordon(command, now, has_worker=self._handle is not None)
         if is_news and self._handle is None:
-            self._restart_policy.schedule_at_once(now)
+            self._lifecycle.schedule_at_once(now)
 
     def leave_machine(self, commands: Mapping[str, MachineCommand], now: float) -> None:
         """Drain the worker if its machine is cordoned; a successor starts on another machine."""
-        is_ending = self.is_leaving or self._restart_reason is not None
-        if self._state is not None and self._handle is not None and not is_ending:
-            self._cordon.vacate(commands.get(self._state.report.node_id), now)
+        is_ending = self.is_leaving or self._lifecycle.restart_reason is not None
+        if self.record.state is not None and self._handle is not None and not is_ending:
+            self._lifecycle.leave_machine(commands.get(self.record.state.report.node_id), now)
 
     def request_other_node(self, now: float) -> None:
         """Cancel a worker that still waits for placement and request it again elsewhere."""
-        if self._handle is None or self._state is not None or self._handle.is_placed():
+        if self._handle is None or self.record.state is not None or self._handle.is_placed():
             return
         self._handle.kill()
         self._handle = self._heartbeat = None
-        self._restart_policy.schedule_at_once(now)
+        self._lifecycle.schedule_at_once(now)
 
     def leave(self, now: float) -> None:
         """Send the worker's fragments, then end it over the next turns. This is irreversible."""
-        self._leaving_since = now
+        self._lifecycle.leaving_since = now
 
     def give(self, command: WorkerCommand, now: float) -> None:
         """Send a command to the worker unless the previous one is still unanswered."""
         if self.is_winding_down:
             command = replace(command, desired="draining", credits=0)
-        is_ending = self._restart_reason is not None or self._shutdown.is_requested
+        is_ending = self._lifecycle.restart_reason is not None or self._stop_call is not None
         if self._handle is not None and self._heartbeat is None and not is_ending:
             future = self._handle.submit("heartbeat", command)
             self._heartbeat = Call(future, now, credits=command.credits)
@@ -248,71 +291,75 @@ class WorkerSupervisor:
 
         With `may_start`, a worker that is still starting is called as well.
         """
-        if self._handle is None or (self._state is None and not may_start):
+        if self._handle is None or (self.record.state is None and not may_start):
             return None
         return self._handle.submit(method, *arguments)
 
     def stop(self, now: float) -> Future[Any] | None:
         """Ask the worker to end; it is not restarted."""
-        self._restart_policy.cancel()
-        return None if self._handle is None else self._shutdown.request(self._handle, now)
+        self._lifecycle.cancel()
+        return None if self._handle is None else self._request_stop(self._handle, now)
 
     def kill(self) -> None:
         """End the worker at once; it is not restarted."""
-        self._restart_policy.cancel()
+        self._lifecycle.cancel()
         self._receive_final_state()
         self._has_ended = True
         handle, self._handle = self._handle, None
         if handle is not None:
-            exit_events.emit_lost_evaluation(self._events, self.index, self._state, "stopped")
+            self.record.emit_lost_evaluation(self.record.state, "stopped")
             handle.kill()
 
     def report(self, announced_step: int) -> WorkerReport:
         """Return the worker's report, including the steps lost by earlier incarnations."""
-        report = self._present(announced_step)
         if self._has_ended:
-            last = self._state.report if self._state else None
-            restarts = self._restart_policy.restarts
-            report = final_report(self.index, self._incarnation, last, restarts=restarts)
-        else:
-            report = self._cordon.on(report, has_worker=self._handle is not None)
-        return with_losses(report, self._lost_steps)
-
-    def _present(self, announced_step: int) -> WorkerReport:
-        if self._state is not None and self._handle is not None:
-            return replace(
-                self._state.report,
-                restarts=self._restart_policy.restarts,
-                outstanding=max(0, self.outstanding),
-            )
-        return absent_report(
-            self.index,
-            self._incarnation,
-            is_given_up=self.is_given_up,
-            restarts=self._restart_policy.restarts,
-            reason=self.obstacle or self._reason,
+            return self.record.final_report(restarts=self._lifecycle.restarts)
+        return self.record.report(
+            self._lifecycle,
             announced_step=announced_step,
+            has_worker=self._handle is not None,
+            outstanding=self.outstanding,
+            obstacle=self.obstacle,
         )
 
-    def _finish_winding_down(self, now: float, *, is_overdue: bool) -> bool:
+    def _request_stop(self, handle: WorkerHandle, now: float) -> Future[Any]:
+        """Ask the worker to send its items and end; return a future of its final state."""
+        self._stop_call = Call(handle.submit("stop"), now)
+        return self._stop_call.future
+
+    def _has_stopped(self, now: float) -> bool:
+        """Return whether the worker has ended or exceeded its time limit; True if not asked to."""
+        call = self._stop_call
+        return call is None or call.future.done() or now - call.since > STOP_SECONDS
+
+    def _finish_winding_down(self, handle: WorkerHandle, now: float) -> bool:
         """Ask the worker to end if it is empty or overdue; return whether it has ended."""
+        if self._stop_call is not None:
+            return self._has_stopped(now)
         # A worker that has never answered has nothing to send.
-        is_due = self._state is None or self._is_empty or is_overdue
-        return self._handle is not None and self._shutdown.is_complete(
-            self._handle, now, is_due=is_due
-        )
+        if self.record.state is None or self._is_empty or self._lifecycle.is_overdue(now):
+            self._request_stop(handle, now)
+        return False
 
     def _receive_final_state(self) -> None:
-        last = self._shutdown.pop_final_state()
+        call, self._stop_call = self._stop_call, None
+        last: WorkerState | None = None
+        if call is not None and call.future.done():
+            with suppress(Exception):  # the worker is lost
+                last = call.future.result()
         if last is not None:
-            self._state = self._record_state(last)
+            self.record.state = self._received(last)
+
+    def _received(self, state: WorkerState) -> WorkerState:
+        self.obstacle = ""
+        return self.record.receive(state)
 
     def _spawn(self, now: float) -> None:
-        self._restart_policy.cancel()
+        self._lifecycle.cancel()
         # The manager may have been restarted as well, so a counter could repeat.
-        self._incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
+        self.record.incarnation = f"{self._settings.incarnation}-{secrets.token_hex(3)}"
         settings = WorkerSettings(
-            fleet=self._settings, index=self.index, incarnation=self._incarnation
+            fleet=self._settings, index=self.index, incarnation=self.incarnation
         )
         self._spawned_at, self._heartbeat = now, None
         self._distributor.reset_offers()
@@ -323,10 +370,11 @@ class WorkerSupervisor:
 
     def _receive_state(self, now: float) -> None:
         call = self._heartbeat
-        if call is None:
+        if call is None or self._handle is None:
             return
         if not call.future.done():
-            self._check_silence(call, now)
+            if reason := self._why_silent(call, self._handle, now):
+                self._remove(reason, now)
             return
         self._heartbeat = None
         try:
@@ -334,34 +382,30 @@ class WorkerSupervisor:
         except Exception as error:  # noqa: BLE001 a lost worker raises many types
             self._remove(cause_of(error), now)
             return
-        state = self._record_state(state)
+        state = self._received(state)
         if state.report.state == "failed":
-            self._restart_policy.failed(state, now)
+            self._lifecycle.failed(state, now)
             self._remove(state.report.reason, now, last=state)
             return
-        self._pace.note(state.report.fragments_cut, now)
-        self._state = state
+        self.record.pace.note(state.report.fragments_cut, now)
+        self.record.state = state
 
-    def _check_silence(self, call: Call, now: float) -> None:
-        if self._handle is None:
-            return
-        last, since = self._state.report.state if self._state else None, self._spawned_at
-        reason = self._timeout.check(call, self._handle, spawned_at=since, last=last, now=now)
-        if reason:
-            self._remove(reason, now)
-
-    def _record_state(self, state: WorkerState) -> WorkerState:
-        """Forward the episodes and events of an answer; return it with the latest measurements."""
-        if state.report.stages or state.episodes or state.report.memory_bytes is not None:
-            self._measured = state.report
-        self.episodes += state.episodes
-        self.info.append(state.info)
-        for event in state.events:
-            self._events.pass_on(replace(event, details={**event.details, "worker": self.index}))
-        self._timeout.obstacle = ""
-        if self._measured is not None:
-            state = replace(state, report=with_measurements(state.report, self._measured))
-        return state
+    def _why_silent(self, call: Call, handle: WorkerHandle, now: float) -> str:
+        """Return why the worker has timed out; empty to keep waiting."""
+        owed = now - call.since
+        if self.record.state is not None:
+            is_starting = self.record.state.report.state == "starting"
+            limit = START_SECONDS if is_starting else ANSWER_SECONDS
+            return f"did not answer for {limit:.0f} s" if owed > limit else ""
+        is_late = now - self._spawned_at > REPORT_WAITING_AFTER_SECONDS
+        if is_late and now >= self._check_obstacle_at:
+            self._check_obstacle_at = now + OBSTACLE_CHECK_SECONDS
+            self.obstacle = handle.obstacle()
+        if self.obstacle:
+            # The worker is not at fault: its start timeout has not begun.
+            call.since = now
+            return ""
+        return f"did not start within {START_SECONDS:.0f} s" if owed > START_SECONDS else ""
 
     def _remove(self, reason: str, now: float, *, last: WorkerState | None = None) -> None:
         """Drop the worker's handle and decide about a successor; `last` is a newer final state.
@@ -372,28 +416,26 @@ class WorkerSupervisor:
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.kill()
-        last = last or self._state
-        exit_events.emit_lost_evaluation(self._events, self.index, last, reason)
-        self._accepted_before += last.accepted if last else 0
-        ending = ending_of(self.index, self._incarnation, last, reason[:2000])
-        self._lost_steps += ending.lost_steps
-        self._state = self._measured = self._heartbeat = None
+        lifecycle = self._lifecycle
+        ending = self.record.end(reason, last)
+        self._heartbeat = None
         self._distributor.reset_offers()
-        self._reason, self._timeout.obstacle = reason, ""
+        self.obstacle = ""
         if self.is_leaving:
-            exit_events.emit_loss(self._events, ending)
+            self.record.emit_ending("worker_left", f"is lost: {ending.reason}", ending)
             return
-        self._shutdown.pop_final_state()
-        if self._restart_reason is not None:
-            exit_events.emit_restart(self._events, ending, reason=self._restart_reason)
-            self._restart_reason = None
-            self._restart_policy.replaced(now)
-        elif self._cordon.is_draining:
-            exit_events.emit_cordon(self._events, ending, is_out=self._cordon.is_up)
-            self._cordon.ended()
-            self._restart_policy.replaced(now)
+        self._stop_call = None
+        if lifecycle.restart_reason is not None:
+            what = f"is replaced: {lifecycle.restart_reason}"
+            self.record.emit_ending("worker_restarted", what, ending)
+            lifecycle.replaced(now)
+        elif lifecycle.is_draining:
+            successor = "is not replaced" if lifecycle.is_cordoned else "is replaced"
+            what = f"has ended and {successor}: {ending.reason}"
+            self.record.emit_ending("worker_out", what, ending)
+            lifecycle.replaced(now)
         else:
-            wait = self._restart_policy.crashed(now)
-            log = log_files.last_log_lines(self._settings, worker=self.index)
-            exit_events.emit_crash(self._events, ending, wait=wait, log=log)
-            self._restart_policy.schedule_after(wait, now)
+            wait = lifecycle.crashed(now)
+            log = logs.last_log_lines(self._settings, worker=self.index)
+            self.record.emit_crash(ending, wait=wait, log=log)
+            lifecycle.schedule_after(wait, now)

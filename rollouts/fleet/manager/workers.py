@@ -1,14 +1,17 @@
-"""Sources of a manager's workers: a Ray cluster, or the manager's own process."""
+"""Start of workers of any kind, and their sources: a Ray cluster, or the manager's own process."""
 
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import WeightsOffer, WeightsRecord
 
+if TYPE_CHECKING:
+    from rollouts.fleet.worker.wrapper import WorkerWrapper
+
 
 class WorkerHandle(Protocol):
-    """Handle of one :class:`rollouts.fleet.manager.worker_kinds.Wrapper`, local or remote."""
+    """Handle of one :class:`rollouts.fleet.worker.wrapper.WorkerWrapper`, local or remote."""
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         """Call a method without waiting; the future fails when the worker is gone."""
@@ -54,13 +57,9 @@ class LocalHandle:
     """A worker in this process."""
 
     def __init__(self, settings: WorkerSettings) -> None:
-        # A manager whose workers are elsewhere needs no torch.
-        from rollouts.fleet.manager.worker_kinds import begin
-
         self._wrapper = begin(settings)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
-        """Call the method synchronously; no method waits."""
         future: Future[Any] = Future()
         try:
             future.set_result(getattr(self._wrapper, method)(*arguments))
@@ -69,15 +68,12 @@ class LocalHandle:
         return future
 
     def kill(self) -> None:
-        """End the worker's loops and environments."""
         self._wrapper.stop()
 
     def obstacle(self) -> str:
-        """Return an empty string: threads always start."""
         return ""
 
     def is_placed(self) -> bool:
-        """Return True: the worker is in this process."""
         return True
 
 
@@ -85,18 +81,15 @@ class LocalWorkers:
     """Source that starts workers in this process."""
 
     def spawn(self, settings: WorkerSettings) -> WorkerHandle:
-        """Start a worker's loops."""
         return LocalHandle(settings)
 
     def exclude_nodes(self, nodes: frozenset[str]) -> None:
         """Do nothing: all workers are in this process."""
 
     def share(self, record: WeightsRecord) -> WeightsOffer:
-        """Return the record itself."""
         return record
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:  # noqa: ARG002
-        """Return None: all workers are in this process."""
         return None
 
     def close(self) -> None:
@@ -104,6 +97,23 @@ class LocalWorkers:
 
     def retire(self) -> None:
         """Do nothing: the manager belongs to its caller."""
+
+
+def begin(settings: WorkerSettings, *, owns_process: bool = False) -> "WorkerWrapper":
+    """Return a worker with running loops.
+
+    Args:
+        settings: Settings of the worker.
+        owns_process: Whether all log output of the process belongs to the worker.
+    """
+    # Each kind imports its own libraries. A manager whose workers are elsewhere needs none.
+    if settings.fleet.config.language is not None:
+        from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
+
+        return GroupWorkerWrapper(settings, owns_process=owns_process)
+    from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
+
+    return RolloutWorkerWrapper(settings, owns_process=owns_process)
 
 
 def cause_of(error: Exception) -> str:

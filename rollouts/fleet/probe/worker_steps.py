@@ -10,7 +10,7 @@ import msgspec
 from buffer.ingest.rules.fragments import BrokenFragment, check
 from rolldeck.wire import FleetEvent, Fragment, encode_push
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.steps.local_worker import InitialWeights, LocalWorker, RolloutFailed
+from rollouts.fleet.steps.local_rollout import InitialWeights, LocalWorker, RolloutFailed
 
 SECONDS: Final = 10.0
 """Time after the first step at which the steps so far are cut into a padded fragment."""

@@ -1,10 +1,12 @@
-"""Environment variables that processes running environment code inherit.
+"""Protection of secrets from environment code: variables of its processes, and this process.
 
 Environment code must not see the platform's secrets, so its processes inherit only an allow-list of
 variables. Administrators add variables by name in ``ROLLDECK_ENVIRONMENT_VARIABLES``.
 """
 
+import ctypes
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -36,6 +38,7 @@ _FLEET: Final = {
     "OTEL_SEMCONV_STABILITY_OPT_IN",
 }
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)")
+PR_SET_DUMPABLE: Final = 4
 
 
 def for_environments(variables: Mapping[str, str]) -> dict[str, str]:
@@ -76,3 +79,13 @@ def _allowed(variables: Mapping[str, str], names: set[str]) -> dict[str, str]:
         for name, value in variables.items()
         if name in allowed or (name.startswith(_PREFIXES) and not _SECRET.search(name))
     }
+
+
+def hide_this_process() -> None:
+    """Deny other processes of this user ``/proc/<pid>/environ``, its memory and ptrace (Linux).
+
+    It applies to forks too, and ends with exec: each program calls it for itself. Root may still
+    read everything.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Struct
 
 from rolldeck.fleet_wire import slot_name
-from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
 
 
@@ -42,7 +41,7 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def items_at_once(self) -> int:
         """Number of buffer items that a worker fills concurrently: fragments or sequences."""
         config = self.config
-        return sequences_of(config.language) if config.language else config.fleet.envs_per_worker
+        return config.language.most_sequences if config.language else config.fleet.envs_per_worker
 
     @property
     def fingerprint(self) -> str:
@@ -68,11 +67,6 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def slot_name(self, slot: int) -> str:
         """Return the name of an env slot in fragments and step callbacks."""
         return slot_name(worker=self.index, slot=slot, incarnation=self.incarnation)
-
-
-def sequences_of(language: LanguageConfig) -> int:
-    """Return the maximum number of sequences in one batch of a language run."""
-    return language.most_sequences
 
 
 def derive_seed(base: int, *parts: object) -> int:

@@ -15,17 +15,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, StaleEpoch
 from rolldeck.http import Backoff
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
-from rollouts.fleet.spool.refusals import RefusalEvents
 from rollouts.fleet.spool.spool_directory import Spool
 
+REFUSAL_SECONDS: Final = 60.0
+FRAGMENT_REFUSED: Final = "fragment_refused"
+"""Kind of the event; its details hold `reason` and `fragments`."""
 PER_REQUEST: Final = 128
 BYTES_PER_REQUEST: Final = 8 * 1024 * 1024
 GATHER_SECONDS: Final = 0.01
@@ -39,6 +46,69 @@ REPORT_AFTER_SECONDS: Final = 5.0
 
 Push = Callable[[list[bytes]], FragmentReceipt]
 Inherit = Callable[[], Spool | None]
+
+
+@dataclass(slots=True)
+class _Reason:
+    """Refusals for one reason since its last event."""
+
+    reported_at: float
+    fragments: int = 0
+    message: str = ""
+    newest: "_Origin | None" = None
+
+
+class _Origin(Struct):
+    """The fields of a fragment that name where it is from; other items have none."""
+
+    slot: str = ""
+    environment: str = ""
+
+
+class RefusalEvents:
+    """Counts refused fragments by reason; the first of a reason is reported at once."""
+
+    def __init__(self, events: EventLog, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._events = events
+        self._clock = clock
+        self._reasons: dict[str, _Reason] = {}
+
+    def add(self, failure: RolldeckError, fragment: bytes) -> None:
+        """Count a refused fragment."""
+        is_new = failure.code not in self._reasons
+        reason = self._reasons.setdefault(failure.code, _Reason(self._clock()))
+        reason.fragments += 1
+        reason.message, reason.newest = str(failure), _origin_of(fragment)
+        if is_new:
+            self._report(failure.code, reason)
+
+    def report(self, *, is_last: bool = False) -> None:
+        """Emit the events that are due; all that are left if `is_last`."""
+        for code, reason in self._reasons.items():
+            is_due = self._clock() - reason.reported_at >= REFUSAL_SECONDS
+            if reason.fragments and (is_due or is_last):
+                self._report(code, reason)
+
+    def _report(self, code: str, reason: _Reason) -> None:
+        count = reason.fragments
+        what = "a fragment" if count == 1 else f"{count:,} fragments"
+        self._events.add(
+            FRAGMENT_REFUSED,
+            f"The platform refused {what} permanently: {reason.message}",
+            level="error",
+            reason=code,
+            fragments=count,
+            error=reason.message,
+            **({} if reason.newest is None else asdict(reason.newest)),
+        )
+        reason.fragments, reason.reported_at = 0, self._clock()
+
+
+def _origin_of(fragment: bytes) -> _Origin | None:
+    try:
+        return msgspec.msgpack.decode(fragment, type=_Origin)
+    except msgspec.MsgspecError:
+        return None
 
 
 class Sender:
@@ -106,7 +176,9 @@ class Sender:
 
     def has_room(self) -> bool:
         """Return whether another fragment may be started."""
-        if self._is_away or self._is_unanswered():
+        asked_at = self._asked_at
+        is_unanswered = asked_at is not None and time.monotonic() - asked_at > OUTAGE_AFTER_SECONDS
+        if self._is_away or is_unanswered:
             return self._spool.has_room() and not self._spool_fault
         return len(self._spool) + len(self._queue) < self._capacity
 
@@ -253,10 +325,6 @@ class Sender:
         self.refused += 1
         self.sent += 1
         self._refusals.add(failure, fragments[0])
-
-    def _is_unanswered(self) -> bool:
-        asked_at = self._asked_at
-        return asked_at is not None and time.monotonic() - asked_at > OUTAGE_AFTER_SECONDS
 
     def _store(self) -> None:
         """Move the queue to the spool as far as the disk accepts it; requires the lock."""

@@ -1,11 +1,15 @@
-"""Messages between a worker and its env processes, and the channel that carries them.
+"""Messages between a worker and its env processes, their channel, and their shared memory.
 
-Step data is not part of the messages: it is in an
-:class:`rollouts.fleet.steps.env_block.EnvBlock` that both sides map. A message only names the new
-rows, in one system call.
+Step data is not part of the messages: it is in an :class:`EnvBlock` that both sides map. A message
+only names the new rows, in one system call. The memory has no name: it is passed as a descriptor
+and freed with its last holder.
 """
 
+import mmap
+import os
 import socket
+import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +25,8 @@ from runs.config.rules.environment_config import ExtensionConfig
 
 _LENGTH_BYTES: Final = 4
 _MOST_AT_ONCE: Final = 1 << 16
+_ALIGNMENT: Final = 64
+"""Size of a cache line: no two columns share one."""
 
 
 class Setup(Struct, frozen=True, array_like=True, tag=True):
@@ -207,3 +213,44 @@ class Channel:
             at = end
         self._unread = unread[at:]
         return messages
+
+
+class EnvBlock:
+    """Columns for R rows; the worker writes actions and the process writes the rest."""
+
+    def __init__(self, descriptor: int, *, rows: int, observation: Space, action: Space) -> None:
+        """Map the memory of `descriptor`, grown as needed; the descriptor may then be closed."""
+        forms: list[tuple[tuple[int, ...], Any]] = [
+            ((rows, *action.shape), action.array_dtype),
+            ((rows, *observation.shape), observation.array_dtype),
+            ((rows, *observation.shape), observation.array_dtype),
+            ((rows,), np.float64),
+            ((rows,), np.bool_),
+            ((rows,), np.bool_),
+        ]
+        sizes = [_size(shape, dtype) for shape, dtype in forms]
+        if os.fstat(descriptor).st_size < sum(sizes):
+            os.ftruncate(descriptor, sum(sizes))
+        memory = mmap.mmap(descriptor, sum(sizes))
+        columns: list[NDArray[Any]] = []
+        begin = 0
+        for (shape, dtype), size in zip(forms, sizes, strict=True):
+            columns.append(np.ndarray(shape, dtype, buffer=memory, offset=begin))
+            begin += size
+        self.actions, self.obs, self.final_obs = columns[:3]
+        """``[R, …]``; `final_obs` is valid only where an episode has just ended."""
+        self.reward, self.terminated, self.truncated = columns[3:]
+        """``[R]``."""
+
+
+def anonymous_memory() -> int:
+    """Return a descriptor of empty memory that a child process can inherit."""
+    if sys.platform == "linux":
+        return os.memfd_create("rolldeck-envs")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _size(shape: tuple[int, ...], dtype: Any) -> int:
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import ReportedSlotState, SlotReport
 from rollouts.fleet.process import environment_user
-from rollouts.fleet.process.backoff import RestartBudget, RestartRule
-from rollouts.fleet.process.log_capture import OutputPump
-from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.logs import OutputPump
+from rollouts.fleet.process.loops import EventLog, RestartBudget, RestartRule
 from rollouts.fleet.steps.env_messages import (
     Began,
     EnvCrashed,
@@ -28,8 +27,7 @@ from rollouts.fleet.steps.env_messages import (
 )
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
-from rollouts.fleet.steps.pool_listener import PoolListener
-from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.slots import PoolListener, Slots
 from runs.config.rules.run_config import RunConfig
 
 ENV_RULE: Final = RestartRule(
@@ -185,7 +183,7 @@ class EnvProcessPool:
         try:
             self._slots[slot].process.worker.record(slot, request_id, video)
         except EnvWorkerDied:
-            return False  # `hear` handles the dead process
+            return False  # `read` handles the dead process
         return True
 
     def read(self, descriptors: Container[int], now: float) -> None:

@@ -23,9 +23,9 @@ from rollouts.fleet.policies.space_values import (
     validity,
 )
 from rollouts.fleet.policies.spaces import InvalidValue, Space, fitted
-from rollouts.fleet.steps.env_block import EnvBlock
 from rollouts.fleet.steps.env_messages import (
     Began,
+    EnvBlock,
     EnvCrashed,
     FromProcess,
     InfoReport,
@@ -35,15 +35,15 @@ from rollouts.fleet.steps.env_messages import (
     Setup,
     StepResult,
 )
-from rollouts.fleet.steps.info_values import (
+from rollouts.fleet.steps.recordings import RecordedEnvironment
+from rollouts.fleet.worker.info_values import (
+    InfoTotals,
     episode_info,
     final_rows,
     numbers_of,
     split_rows,
     task_of,
 )
-from rollouts.fleet.steps.recorder import RecordedEnvironment
-from rollouts.fleet.worker.info_totals import InfoTotals
 
 BOUNDS_CHECKS: Final = 100
 """Number of requests to step whose observations are compared with the bounds of their space."""

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 import rolldeck
 import rollouts
 from rollouts.fleet.process import child_environment, environment_user
-from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
 from rollouts.fleet.steps.env_messages import (
     AnyMessage,
     Build,
     Channel,
     Close,
+    EnvBlock,
     FromProcess,
     Ready,
     Record,
@@ -33,9 +33,10 @@ from rollouts.fleet.steps.env_messages import (
     Stepped,
     StepResult,
     ToProcess,
+    anonymous_memory,
 )
-from rollouts.fleet.steps.slot_queue import Slots
-from rollouts.fleet.worker import leftovers
+from rollouts.fleet.steps.slots import Slots
+from rollouts.fleet.worker import node_cleanup
 from runs.config.rules.environment_config import ExtensionConfig
 
 # Not run as a module, which would import it a second time under another name.
@@ -326,5 +327,5 @@ def process_variables(mark: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",
-        **({leftovers.VARIABLE: mark} if mark else {}),
+        **({node_cleanup.MARK_VARIABLE: mark} if mark else {}),
     }

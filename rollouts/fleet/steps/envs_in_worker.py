@@ -16,19 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments.loader import import_registered_modules
-from rollouts.fleet.process.log_capture import OutputPump
-from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.steps.env_messages import (
     AnyMessage,
     Build,
+    EnvBlock,
     FromProcess,
     Record,
     Setup,
     StepResult,
+    anonymous_memory,
 )
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
-from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.slots import Slots
 from runs.config.rules.environment_config import ExtensionConfig
 
 
@@ -63,12 +64,10 @@ class EnvsInWorker:
 
     @property
     def descriptor(self) -> int | None:
-        """Descriptor to wait on; None while there are no environments."""
         return self._bell[0] if self._bell else None
 
     @property
     def pid(self) -> int | None:
-        """Process id of the worker; None while there are no environments."""
         return os.getpid() if self._bell else None
 
     def start(self) -> None:
@@ -84,15 +83,12 @@ class EnvsInWorker:
         """Do nothing: the worker's log and events cover it."""
 
     def build(self, slot: int) -> None:
-        """Build a new environment for one slot; see `EnvWorker`."""
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, request_id: str, video: str) -> None:
-        """Record the next episode of a slot; see `EnvWorker`."""
         self._send(Record(slot - self.slots.start, request_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
-        """Step N waiting slots with ``actions [N, …]``; see `EnvWorker`."""
         rows = slots - self.slots.start
         self._block().actions[rows] = actions
         self._send(rows)
@@ -109,16 +105,17 @@ class EnvsInWorker:
         while self._requests:
             with _reporting_errors():
                 self._do(self._requests.popleft())
-        messages = [self._read(message) for message in self._messages]
+        messages = [
+            read_steps(message, self._block()) if isinstance(message, StepResult) else message
+            for message in self._messages
+        ]
         self._messages.clear()
         return messages
 
     def observation(self, row: int) -> NDArray[Any]:
-        """Return a copy of the current observation of the environment in `row`."""
         return np.array(self._block().obs[row])
 
     def kill(self) -> None:
-        """Drop all environments."""
         rows, self._rows = self._rows, None
         bell, self._bell = self._bell, None
         self._requests.clear()
@@ -131,7 +128,6 @@ class EnvsInWorker:
                 rows.close()
 
     def close(self) -> None:
-        """Close all environments."""
         self.kill()
 
     def _send(self, message: Slots | Build | Record) -> None:
@@ -160,9 +156,6 @@ class EnvsInWorker:
         if self._rows is None or self._rows.block is None:
             raise EnvWorkerDied("not started")
         return self._rows.block
-
-    def _read(self, message: FromProcess) -> AnyMessage:
-        return read_steps(message, self._block()) if isinstance(message, StepResult) else message
 
 
 @contextmanager

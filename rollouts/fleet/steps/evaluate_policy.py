@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,13 +19,16 @@ from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 from rolldeck.published_weights import find_version, read_version
 from rolldeck.wire import InvalidMessage
-from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
-from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.process.settings import derive_seed
+from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from rollouts.fleet.steps import command_config
-from rollouts.fleet.steps.evaluation_round import EvaluationFailed, EvaluationRound, Weights
+from rollouts.fleet.steps.evaluator import (
+    EvaluationFailed,
+    EvaluationRound,
+    Weights,
+    evaluation_policy,
+)
 from rollouts.fleet.worker.episodes import EpisodeStatistics
-from runs.config.rules.run_config import InvalidRunConfig, RunConfig
+from runs.config.rules.run_config import InvalidRunConfig
 
 SHOWN: Final = (
     "environment",
@@ -60,8 +64,9 @@ def main(argv: Sequence[str]) -> int:
     except InvalidRunConfig as error:
         return _failed(error, 2)
     statistics = EpisodeStatistics(worker=0, now=0.0)
+    make_policy = partial(evaluation_policy, config, device=args.device)
     try:
-        for episode in _round(config, weights, device=args.device).run():
+        for episode in EvaluationRound(config, weights, make_policy=make_policy).run():
             statistics.add(episode)
     except (EvaluationFailed, WeightsDoNotFit) as failure:
         return _failed(failure, 1)
@@ -70,19 +75,6 @@ def main(argv: Sequence[str]) -> int:
     lines = [f"{name:<12} {value}" for name, value in found.items()]
     sys.stdout.write((json.dumps(found, indent=2) if args.json else "\n".join(lines)) + "\n")
     return 0
-
-
-def _round(config: RunConfig, weights: Weights, *, device: str) -> EvaluationRound:
-    def make(observation: Space, action: Space) -> Policy:
-        # Imported here, because --help needs no torch.
-        from rollouts.fleet.policies.factory import make_policy
-
-        seed = derive_seed(config.seed, "evaluation", "policy")
-        policy = make_policy(config.policy, observation, action, seed=seed, device=device)
-        policy.is_deterministic = config.evaluation.deterministic
-        return policy
-
-    return EvaluationRound(config, weights, make_policy=make)
 
 
 def _of_file(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[str, Any]]:

@@ -17,8 +17,7 @@ import msgspec
 
 from rolldeck.fragment_files import FragmentFiles
 from rollouts.fleet.steps import command_config
-from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutResult
-from rollouts.fleet.steps.local_worker import RolloutFailed
+from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutFailed
 from runs.config.rules.run_config import RunConfig
 
 SIGNALED: Final = 128
@@ -48,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
         rollout = LocalRollout(
             config,
             bound=Bound(episodes=args.episodes, env_steps=args.env_steps, seconds=args.seconds),
-            deliver=files.add if files else _discard,
+            deliver=files.add if files else lambda _: None,
             warn=_complain,
             log_root=args.out or Path(temporary),
             tensors=tensors,
@@ -56,21 +55,16 @@ def main(argv: Sequence[str]) -> int:
         )
         try:
             with _stopped_by_signals(rollout.stop) as received:
-                result = _run(rollout, files)
+                try:
+                    result = rollout.run()
+                finally:  # all its fragments are written, also if it fails
+                    if files is not None:
+                        files.close()
         except (RolloutFailed, OSError) as failure:
             _complain(failure)
             return 1
     _show(msgspec.to_builtins(result), is_json=args.json)
     return SIGNALED + received[0] if received else 0
-
-
-def _run(rollout: LocalRollout, files: FragmentFiles | None) -> RolloutResult:
-    """Return the result of the rollout; all its fragments are written, also if it fails."""
-    try:
-        return rollout.run()
-    finally:
-        if files is not None:
-            files.close()
 
 
 @contextmanager
@@ -122,10 +116,6 @@ def _show(found: dict[str, Any], *, is_json: bool) -> None:
     width = max(map(len, found))
     lines = [f"{name:<{width}}  {'-' if value is None else value}" for name, value in found.items()]
     sys.stdout.write((json.dumps(found, indent=2) if is_json else "\n".join(lines)) + "\n")
-
-
-def _discard(fragment: bytes) -> None:
-    """Take a fragment of a rollout without an output folder."""
 
 
 def _complain(text: object) -> None:

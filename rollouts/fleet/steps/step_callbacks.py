@@ -14,8 +14,7 @@ from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.process.extensions import ExtensionFailed, build, raised
 from rollouts.fleet.steps.env_messages import Stepped
-from rollouts.fleet.steps.progress import ProgressHandler
-from rollouts.fleet.steps.slot_queue import Slots
+from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.weights.records import Version
 from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.extensions import STEP_CALLBACKS
@@ -83,12 +82,10 @@ class EachStep:
         """Whether the slot has acted in its current episode."""
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Store the first observation of a new environment."""
         self._obs[slot] = _read_only(obs)
         self._episodes[slot] += 1
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Store the results of the actions of ``slots [N]``, which belong to their next steps."""
         obs = _read_only(came.obs)
         for row, slot in enumerate(slots.tolist()):
             outcome = _Outcome(
@@ -102,7 +99,6 @@ class EachStep:
     def acted(
         self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
     ) -> None:
-        """Pass on the steps of ``slots [N]``."""
         actions = _read_only(decision.actions)
         states = {name: _read_only(rows) for name, rows in state.items()}
         for row, slot in enumerate(slots.tolist()):
@@ -123,7 +119,6 @@ class EachStep:
             )
 
     def aborted(self, slot: int) -> None:
-        """End the slot's episode, if one was in progress: its environment is lost."""
         if self._has_acted[slot]:
             self._last[slot] = _LOST
             self._has_acted[slot] = False
@@ -135,35 +130,23 @@ class EachStep:
         """Do nothing: `info` is not part of a step."""
 
     def admitted(self, slots: Slots) -> Slots:
-        """Admit every slot: steps are not stored, so there is no limit."""
         return slots
 
 
 class ConfiguredCallbacks(EachStep):
-    """Progress handler of a run with step callbacks: extends the worker's own handler.
+    """Progress handler that passes each step to the step callbacks of a run.
 
-    An exception in a callback is an error of the run, because a new worker would repeat it.
+    An exception in a callback is an error of the run, because a new worker would repeat it; `acted`
+    raises it as :class:`ExtensionFailed`.
     """
 
-    def __init__(
-        self,
-        handler: ProgressHandler,
-        callbacks: Sequence[ExtensionConfig],
-        *,
-        slots: Sequence[str],
-    ) -> None:
-        """Build the callbacks.
-
-        Args:
-            handler: Handler that decides which slots may continue.
-            callbacks: Registered callbacks of the run.
-            slots: Names of the worker's slots.
+    def __init__(self, callbacks: Sequence[ExtensionConfig], *, slots: Sequence[str]) -> None:
+        """Build the registered callbacks of a run; `slots` are the names of the worker's slots.
 
         Raises:
             ExtensionFailed: If a callback cannot be built, or returns something not callable.
         """
         super().__init__(self._call_all, slots=slots)
-        self._handler = handler
         self._callbacks: dict[str, tuple[str, StepCallback]] = {}
         for position, one in enumerate(callbacks):
             field = f"{STEP_CALLBACKS.field}[{position}]"
@@ -173,49 +156,10 @@ class ConfiguredCallbacks(EachStep):
                 raise ExtensionFailed(field, message)
             self._callbacks[field] = (one.kind, callback)
 
-    def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Pass on the start of an episode."""
-        self._handler.began(slot, obs)
-        super().began(slot, obs)
-
-    def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Pass on results."""
-        self._handler.stepped(slots, came)
-        super().stepped(slots, came)
-
-    def acted(
-        self, slots: Slots, decision: Decision, version: tuple[int, int], state: State
-    ) -> None:
-        """Pass on actions, then call the callbacks.
-
-        Raises:
-            ExtensionFailed: If a callback raises.
-        """
-        self._handler.acted(slots, decision, version, state)
-        super().acted(slots, decision, version, state)
-
-    def aborted(self, slot: int) -> None:
-        """Pass on the loss of an environment."""
-        self._handler.aborted(slot)
-        super().aborted(slot)
-
-    def given_up(self, slot: int) -> None:
-        """Pass on that a slot has no further episodes."""
-        self._handler.given_up(slot)
-
-    def reported_info(self, window: InfoWindow) -> None:
-        """Pass on numeric values of `info`."""
-        self._handler.reported_info(window)
-
-    def admitted(self, slots: Slots) -> Slots:
-        """Return the slots that the worker's own handler admits."""
-        return self._handler.admitted(slots)
-
     def close(self) -> None:
-        """Call `close` of every callback that has it."""
         for _, callback in self._callbacks.values():
             with suppress(Exception):  # the worker has ended
-                getattr(callback, "close", _do_nothing)()
+                getattr(callback, "close", lambda: None)()
 
     def _call_all(self, **step: Any) -> None:
         for field, (kind, callback) in self._callbacks.items():
@@ -223,9 +167,6 @@ class ConfiguredCallbacks(EachStep):
                 callback(**step)
             except Exception as error:
                 raise raised(field, kind, error) from error
-
-
-def _do_nothing() -> None: ...
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -20,15 +20,14 @@ from rollouts.fleet.policies.policy_protocol import (
 from rollouts.fleet.policies.space_values import action_validity, invalid_actions
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.extensions import ExtensionFailed
-from rollouts.fleet.process.log_capture import OutputPump
+from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
-from rollouts.fleet.steps.progress import ProgressHandler
 from rollouts.fleet.steps.recordings import Recordings
-from rollouts.fleet.steps.slot_queue import SlotQueue, Slots
+from rollouts.fleet.steps.slots import ProgressHandler, SlotQueue, Slots
 from rollouts.fleet.steps.step_callbacks import ConfiguredCallbacks
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP
@@ -73,8 +72,10 @@ class StepRolloutWorker:
             output=self._output,
             mark=str(mark_of(settings)),
         )
-        self._weights, self._handler, self._settings = weights, progress_handler, settings
-        self._callbacks: ConfiguredCallbacks | None = None
+        self._weights, self._settings = weights, settings
+        self._admit_slots = progress_handler.admitted
+        self._handlers = [progress_handler]
+        """The given handler, followed by the step callbacks of the run."""
         self._monitor, self._events = monitor, events
         self._policy: Policy | None = None
         self._action_space: Space | None = None
@@ -180,11 +181,11 @@ class StepRolloutWorker:
             os.close(self._button)
         self._process_pool.close()
         self._output.close()
-        if self._callbacks is not None:
-            self._callbacks.close()
+        for handler in self._handlers:
+            if isinstance(handler, ConfiguredCallbacks):
+                handler.close()
 
     def introduced(self, ready: Ready) -> None:
-        """Create the policy once the spaces of the environments are known."""
         if self._policy is not None or self.refusal:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
@@ -192,7 +193,9 @@ class StepRolloutWorker:
             with self._calling_policy():
                 policy = self._make_policy(ready.observation, ready.action)
                 state, first = policy.initial_state(self._slots), policy.initial_state(1)
-                self._add_callbacks()
+                if callbacks := self._settings.fleet.config.environment.step_callbacks:
+                    names = [self._settings.slot_name(slot) for slot in range(self._slots)]
+                    self._handlers.append(ConfiguredCallbacks(callbacks, slots=names))
         except (PolicyDoesNotFit, ExtensionFailed) as misfit:
             self._refuse(misfit)
             return
@@ -203,14 +206,13 @@ class StepRolloutWorker:
         self._weights.serve(self._policy)
 
     def began(self, slot: int, obs: NDArray[Any]) -> None:
-        """Store the first observation of a new environment."""
         self._obs[slot] = obs
         self._first[slot] = True
         self._waiting.add(np.array([slot]), time.monotonic())
-        self._handler.began(slot, obs)
+        for handler in self._handlers:
+            handler.began(slot, obs)
 
     def stepped(self, slots: Slots, came: Stepped) -> None:
-        """Store the results of the actions of `slots`."""
         now = time.monotonic()
         self._monitor.record("env_step", came.seconds, now)
         self._seconds_in_envs += came.seconds
@@ -218,30 +220,31 @@ class StepRolloutWorker:
         self._first[slots] = came.terminated | came.truncated
         self._is_stepping[slots] = False
         self._waiting.add(slots, now)
-        self._handler.stepped(slots, came)
+        for handler in self._handlers:
+            handler.stepped(slots, came)
 
     def recorded(self, slot: int, came: Recorded) -> None:
-        """Pass on the recording of a finished episode."""
         active = self._weights.active
         if self._recordings is not None:
             self._recordings.finished(slot, came, active[1] if active else NO_STEP)
 
     def reported_info(self, window: InfoWindow) -> None:
-        """Pass on numeric values of the environments' `info`."""
-        self._handler.reported_info(window)
+        for handler in self._handlers:
+            handler.reported_info(window)
 
     def lost(self, slot: int) -> None:
-        """Drop the state of a slot that lost its environment."""
         if self._recordings is not None:
             self._recordings.lost(slot)
         self._is_stepping[slot] = False
         self._waiting.discard(slot)
         self._ready.discard(slot)
-        self._handler.aborted(slot)
+        for handler in self._handlers:
+            handler.aborted(slot)
 
     def given_up(self, slot: int) -> None:
         """Report a slot that gets no further environment, and an environment that never worked."""
-        self._handler.given_up(slot)
+        for handler in self._handlers:
+            handler.given_up(slot)
         if (error := self._process_pool.refusal) and not self.refusal:
             spec = self._settings.fleet.config.environment.spec
             text = f"{spec} never completed a step: {error.strip().rpartition(chr(10))[2]}"
@@ -256,13 +259,6 @@ class StepRolloutWorker:
             yield
         finally:
             self._policy_since = None
-
-    def _add_callbacks(self) -> None:
-        callbacks = self._settings.fleet.config.environment.step_callbacks
-        if callbacks:
-            names = [self._settings.slot_name(slot) for slot in range(self._slots)]
-            self._callbacks = ConfiguredCallbacks(self._handler, callbacks, slots=names)
-            self._handler = self._callbacks
 
     def _refuse(self, misfit: PolicyDoesNotFit | ExtensionFailed) -> None:
         kind, details = "policy_refused", dict[str, Any](field=misfit.field)
@@ -332,7 +328,7 @@ class StepRolloutWorker:
         waiting = self._waiting.pop(len(self._waiting))
         held = self._process_pool.held
         free = waiting[~np.isin(waiting, list(held))] if held else waiting
-        admitted = self._handler.admitted(free)
+        admitted = self._admit_slots(free)
         self._ready.add(admitted, now)
         if len(admitted) < len(waiting):
             self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
@@ -367,7 +363,8 @@ class StepRolloutWorker:
                     self._state[name][slots] = rows
                 self._is_stepping[slots] = True
                 # Reported first: if a process has died meanwhile, the abort comes after the steps.
-                self._handler.acted(slots, decision, version, before)
+                for handler in self._handlers:
+                    handler.acted(slots, decision, version, before)
         except (PolicyDoesNotFit, ExtensionFailed) as misfit:
             self._refuse(misfit)
             return

@@ -75,3 +75,5 @@ def ending_of(index: int, incarnation: str, state: WorkerState | None, reason: s
 
 
 IDLE: Final = WorkerCommand(desired="paused")
+NEVER_SPAWNED: Final = "none"
+"""Incarnation that a manager reports for a worker that has not started yet."""

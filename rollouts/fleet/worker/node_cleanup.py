@@ -1,4 +1,9 @@
-"""Clean up a node after an earlier worker, before a new worker starts environments."""
+"""Clean up a node after an earlier worker, before a new worker starts environments.
+
+Orphaned processes are detected by a mark, an environment variable. Every process that an
+environment starts inherits it, including a simulator's own children, which parent-death signals and
+process groups may miss.
+"""
 
 import hashlib
 import logging
@@ -6,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +19,13 @@ import psutil
 
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
-from rollouts.fleet.worker.gpus import gpu_memory, shortage
-from rollouts.fleet.worker.leftovers import VARIABLE, Mark, lives, read_mark, why_ended
+from rollouts.fleet.worker.resources import gpu_memory, shortage
 
 logger = logging.getLogger(__name__)
 
+MARK_VARIABLE: Final = "ROLLDECK_PROCESS_OF"
+_SAME_START_SECONDS: Final = 2.0
+"""Tolerance between two readings of a process's start time, in seconds."""
 GPU_WAIT_SECONDS: Final = 20.0
 """Time a worker waits for GPU memory; a driver takes seconds to free a dead process' memory."""
 GPU_POLL_SECONDS: Final = 0.5
@@ -25,6 +33,74 @@ PROC: Final = Path("/proc")
 
 GpuMemory = Callable[[], tuple[int, int] | None]
 """Returns (total, used) bytes of this process' GPU; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Owner of a process."""
+
+    fleet: str
+    """Short name of a run of one deployment, without spaces."""
+    worker: int
+    """Index in the fleet."""
+    incarnation: str
+    """Incarnation of the worker, without spaces."""
+    owner_pid: int
+    """Process id of the worker."""
+    owner_started: float
+    """Start time of that process in seconds of Unix time, because process ids are reused."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.fleet} {self.worker} {self.incarnation} {self.owner_pid} "
+            f"{self.owner_started:.2f}"
+        )
+
+
+def read_mark(text: str) -> Mark | None:
+    """Return the mark in `text`; None if it is not a valid mark."""
+    try:
+        fleet, worker, incarnation, pid, started = text.split(" ")
+        return Mark(
+            fleet=fleet,
+            worker=int(worker),
+            incarnation=incarnation,
+            owner_pid=int(pid),
+            owner_started=float(started),
+        )
+    except ValueError:
+        return None
+
+
+def lives(found: Mark, owner_started: float | None) -> bool:
+    """Return whether the process that set the mark is alive.
+
+    Args:
+        found: The mark.
+        owner_started: Start time of the process that has the owner's id now; None without one.
+    """
+    return (
+        owner_started is not None
+        and abs(owner_started - found.owner_started) <= _SAME_START_SECONDS
+    )
+
+
+def why_ended(found: Mark, *, mine: Mark, owner_lives: bool) -> str:
+    """Return why a process with the mark `found` must end; empty if it must not.
+
+    Args:
+        found: Mark of the process.
+        mine: Mark of the starting worker.
+        owner_lives: Whether the process that set the mark is alive.
+    """
+    if not owner_lives:
+        return "its worker is gone"
+    if found.owner_pid == mine.owner_pid:
+        return ""
+    if (found.fleet, found.worker) == (mine.fleet, mine.worker):
+        # A manager starts another incarnation only after it has given up the previous one.
+        return f"it belongs to an earlier worker {found.worker}"
+    return ""
 
 
 def mark_of(settings: WorkerSettings) -> Mark:
@@ -94,7 +170,7 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
     owners: set[int] = set()
     for process in psutil.process_iter():
         try:
-            mark = read_mark(process.environ().get(VARIABLE, ""))
+            mark = read_mark(process.environ().get(MARK_VARIABLE, ""))
         except (psutil.Error, OSError):
             continue  # another user's process, or one that has ended
         if mark is None or process.pid == mine.owner_pid:

@@ -17,9 +17,9 @@ from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.environments.loader import describe, import_registered_modules, make
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.policies.factory import make_module
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand

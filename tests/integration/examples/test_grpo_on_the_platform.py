@@ -18,7 +18,7 @@ from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import load
 from rollouts.fleet.groups.batches import RolloutGroup
 from rollouts.fleet.groups.environments import RolloutRequest
-from rollouts.fleet.groups.group_statistics import split_by_variance
+from rollouts.fleet.groups.outcomes import split_by_variance
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import TaskEnvironment
 from rollouts.fleet.groups.torch_server import TorchInferenceServer

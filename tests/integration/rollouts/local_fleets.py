@@ -12,7 +12,7 @@ from rolldeck import safetensors
 from rolldeck.wire import WeightsManifest
 from rollouts.control.models import FleetWorker
 from rollouts.control.rules import LaunchRequest
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.settings import FleetSettings
 from runs.lifecycle.models import Run
 from runs.weights.services import publish_weights

@@ -16,10 +16,13 @@ PLATFORM = Path(__file__).parents[3] / "platform"
 PLAIN = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
 HIDING = {
     "nothing": "",
-    "web": "from rollouts.fleet.process import private_process; private_process.hide()",
+    "web": (
+        "from rollouts.fleet.process import child_environment; "
+        "child_environment.hide_this_process()"
+    ),
     "a fork": (
-        "from rollouts.fleet.process import private_process; "
-        "private_process.hide(); os.fork() or wait()"
+        "from rollouts.fleet.process import child_environment; "
+        "child_environment.hide_this_process(); os.fork() or wait()"
     ),
 }
 PROGRAM = """

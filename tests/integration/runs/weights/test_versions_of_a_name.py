@@ -12,8 +12,8 @@ from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
 from rollouts.fleet.engine.lora import published_tensors
 from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.sources import source_for
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus

@@ -3,8 +3,15 @@
 import pytest
 
 from rolldeck.wire import FleetReport, SlotReport, WorkerReport
-from rollouts.control.rules import LaunchRequest, actor_name, mean, recent_returns_of
-from rollouts.fleet.manager.reports import InvalidReport, check, env_steps_since
+from rollouts.control.rules import (
+    InvalidReport,
+    LaunchRequest,
+    actor_name,
+    check_report,
+    env_steps_since,
+    mean,
+    recent_returns_of,
+)
 
 
 def worker(index: int, *slots: int) -> WorkerReport:
@@ -21,19 +28,19 @@ def report(*workers: WorkerReport) -> FleetReport:
 
 
 def test_a_report_may_name_each_worker_and_slot_once() -> None:
-    check(report(worker(0, 0, 1), worker(1, 0, 1)))
+    check_report(report(worker(0, 0, 1), worker(1, 0, 1)))
 
 
 def test_a_worker_named_twice_is_refused_by_name() -> None:
     with pytest.raises(InvalidReport) as caught:
-        check(report(worker(0), worker(0)))
+        check_report(report(worker(0), worker(0)))
 
     assert caught.value.field == "workers[1].index"
 
 
 def test_a_slot_named_twice_is_refused_by_name() -> None:
     with pytest.raises(InvalidReport) as caught:
-        check(report(worker(0, 1), worker(1, 2, 2)))
+        check_report(report(worker(0, 1), worker(1, 2, 2)))
 
     assert caught.value.field == "workers[1].slots[1].slot"
 

@@ -1,4 +1,4 @@
-"""Fixtures: settings, odd environments for env processes, and polling."""
+"""Fixtures: settings, and odd environments for env processes."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,6 @@ import pytest
 
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from runs.config.rules import run_config
-from tests import waiting
 
 ROOT = Path(__file__).resolve().parents[4]
 # A starting worker ends leftover processes of its fleet, including their owner. Parallel tests must
@@ -69,8 +68,3 @@ def make_worker_settings(
         return WorkerSettings(fleet=make_settings(**changes), index=0, incarnation="1-aaaa-bb")
 
     return make
-
-
-@pytest.fixture
-def eventually() -> Callable[..., None]:
-    return waiting.eventually

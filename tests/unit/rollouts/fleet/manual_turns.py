@@ -13,7 +13,8 @@ from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor
-from rollouts.fleet.steps.fragment_builder import FragmentBuilder
+from rollouts.fleet.steps.fragments import FragmentBuilder
+from rollouts.fleet.steps.slots import ProgressHandler
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
@@ -22,7 +23,7 @@ from rollouts.fleet.weights.records import WeightsRecord
 class Rollout:
     """A rollout worker with real env processes, whose turns the test runs."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, *, handler: ProgressHandler | None = None) -> None:
         self._policy = settings.fleet.config.policy
         self.fragments: list[Fragment] = []
         self.weights = WeightsLoader(EventLog(), announce_ready=lambda: None)
@@ -38,7 +39,7 @@ class Rollout:
         self.worker = StepRolloutWorker(
             settings,
             weights=self.weights,
-            progress_handler=self.collector,
+            progress_handler=handler or self.collector,
             monitor=monitor,
             events=EventLog(),
         )

@@ -4,7 +4,7 @@ import hashlib
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,8 +29,11 @@ from rolldeck.wire import (
     FragmentPush,
     FragmentReceipt,
     WeightsManifest,
+    WorkerReport,
 )
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.process.settings import FleetSettings
 
 
 class SmallPlatform:
@@ -139,6 +142,17 @@ class SmallPlatform:
         """Answer a call of optional APIs; None if this platform does not support it."""
         del path, body, key
         return b""
+
+    def workers(self) -> list[WorkerReport]:
+        """Return the workers of the last report."""
+        return [worker for report in self.reports[-1:] for worker in report.workers]
+
+    def is_in_order(self) -> bool:
+        """Return whether the fragments of each slot came in order, without gaps."""
+        by_slot: dict[str, list[int]] = {}
+        for slot, number in self.order:
+            by_slot.setdefault(slot, []).append(number)
+        return all(numbers == list(range(len(numbers))) for numbers in by_slot.values())
 
     def events(self) -> list[str]:
         return [event.kind for event in self.all_events()]
@@ -257,3 +271,14 @@ def served(platform: SmallPlatform, *, port: int = 0) -> Iterator[str]:
         server.hang_up()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def running(
+    make_settings: Callable[..., FleetSettings], *, room: int = 10_000, **settings: Any
+) -> Iterator[SmallPlatform]:
+    """Run a fleet in this process, and its platform with version 0 of the weights; yield that."""
+    platform = SmallPlatform(room=room)
+    platform.publish(0)
+    with served(platform) as url, LocalFleet(make_settings(url=url, **settings)):
+        yield platform

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from rolldeck.wire import Fragment
-from rollouts.fleet.spool.spool_segment import Segment
+from rollouts.fleet.spool.spool_directory import Segment
 
 
 def left_in(folder: Path) -> list[bytes]:

@@ -17,7 +17,7 @@ from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from rolldeck.wire import WeightsManifest
 from rollouts.control.models import Fleet, FleetWorker
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.mlp import MlpPolicy
 from runs.events.models import RunEvent
 from runs.lifecycle import queries

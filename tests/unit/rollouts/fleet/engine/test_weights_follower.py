@@ -9,8 +9,8 @@ from small_models import small_model
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
 from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.spool.platform_api import PlatformApi
 from rollouts.fleet.weights.sources import source_for
 from tests.unit.client.failing_server import Planned, Seen, serving
 from tests.waiting import eventually

@@ -10,14 +10,14 @@ from small_platform import SmallPlatform, served
 
 from rolldeck.wire import unpack_array
 from rollouts.fleet.environments.loader import make
-from rollouts.fleet.manager.local_fleet import LocalFleet
+from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import EnvCrashed
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 from runs.config.rules.environment_config import ExtensionConfig
+from tests.waiting import eventually
 
-Eventually = Callable[..., None]
 NAMES = ("Changed", "Short", "RaisesInStep", "Wide", "fails")
 POLE = "gymnasium:CartPole-v1"
 
@@ -103,7 +103,7 @@ def test_a_callback_that_raises_in_a_step_is_an_error_of_its_slot(name: str, mes
 
 @pytest.mark.parametrize("envs_in_worker", [True, False], ids=["in_worker", "in_processes"])
 def test_changed_values_reach_the_fragments_and_metrics_of_a_fleet(
-    make_settings: Callable[..., FleetSettings], eventually: Eventually, envs_in_worker: bool
+    make_settings: Callable[..., FleetSettings], envs_in_worker: bool
 ) -> None:
     platform = SmallPlatform()
     platform.publish(0)

@@ -8,8 +8,14 @@ import pytest
 from numpy.typing import NDArray
 
 from rollouts.fleet.environments import loader as environments
-from rollouts.fleet.steps.env_block import anonymous_memory
-from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Setup, StepResult
+from rollouts.fleet.steps.env_messages import (
+    Began,
+    EnvCrashed,
+    Ready,
+    Setup,
+    StepResult,
+    anonymous_memory,
+)
 from rollouts.fleet.steps.env_rows import EnvRows
 
 ROWS = 5

@@ -77,6 +77,15 @@ class Bench:
         }
         return self.worker.sample_batch(lesson, **(arguments | changes))
 
+    def evaluate(self, lesson: str, **changes: Any) -> Any:
+        arguments: dict[str, Any] = {
+            "eval_type": "eval",
+            "rng": Draw(0),
+            "policy_version": (1, 100),
+            "worker_id": "w",
+        }
+        return self.worker.evaluate_lesson(lesson, **(arguments | changes))
+
 
 @pytest.fixture
 def bench() -> Iterator[Callable[..., Bench]]:

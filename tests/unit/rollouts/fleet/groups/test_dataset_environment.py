@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.groups.batches import Draw
 from rollouts.fleet.groups.errors import LessonFailed
 from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl
 from tests.unit.rollouts.fleet.groups.conftest import Bench
@@ -41,17 +40,6 @@ def sampling(bench: MakeBench) -> Callable[..., Bench]:
 
 def own(name: str, **fields: Any) -> dict[str, Any]:
     return {"kind": f"module:own_rewards:{name}", **fields}
-
-
-def evaluated(at: Bench) -> Any:
-    return at.worker.evaluate_lesson(
-        "sums",
-        n_examples=1,
-        eval_type="eval",
-        rng=Draw(0),
-        policy_version=(1, 100),
-        worker_id="w",
-    )
 
 
 def test_the_reward_is_the_mean_of_the_functions_by_weight(
@@ -129,7 +117,7 @@ def test_a_failed_reward_stops_the_lesson_by_its_setting(sampling: Callable[...,
 
     with pytest.raises(LessonFailed, match="raised ZeroDivisionError") as failure:
         at.sample("sums")
-    assert evaluated(at) == (None, None)
+    assert at.evaluate("sums", n_examples=1) == (None, None)
 
     assert (failure.value.kind, failure.value.stops) == ("reward_failed", True)
     [(lesson, outcome)] = at.curriculum.outcomes
@@ -142,7 +130,7 @@ def test_a_failed_reward_that_drops_its_group_stops_nothing(
 ) -> None:
     at = sampling(rewards=[own("raises")])
 
-    assert evaluated(at) == (None, None)
+    assert at.evaluate("sums", n_examples=1) == (None, None)
 
     [(_, outcome)] = at.curriculum.outcomes
     assert (outcome.error, outcome.stops) == ("no valid rollouts", False)

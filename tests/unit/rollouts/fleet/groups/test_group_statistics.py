@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.fleet.groups.group_statistics import Group, describe_groups, split_by_variance
+from rollouts.fleet.groups.outcomes import Group, describe_groups, split_by_variance
 
 groups = st.integers(0, 8).flatmap(
     lambda size: st.builds(

@@ -33,17 +33,7 @@ def prompts_of(batch: RolloutBatch) -> list[str]:
 
 def evaluations(at: Any, *, problems: int, draw: Draw) -> dict[str, Any]:
     """Evaluate every lesson and return the results by name."""
-    return {
-        name: at.worker.evaluate_lesson(
-            name,
-            n_examples=problems,
-            eval_type="eval",
-            rng=draw,
-            policy_version=(1, 100),
-            worker_id="w",
-        )
-        for name in at.lessons
-    }
+    return {name: at.evaluate(name, n_examples=problems, rng=draw) for name in at.lessons}
 
 
 def test_a_batch_has_its_metadata_on_every_rollout(bench: MakeBench) -> None:
@@ -130,15 +120,7 @@ def test_two_lessons_of_one_evaluation_have_different_draws(bench: MakeBench) ->
 def test_evaluation_has_its_own_problems_and_sampling(bench: MakeBench) -> None:
     at = bench({"r": REVERSE | {"sampling": {"temperature": 2.0}}})
     trained, _ = at.sample("r")
-    figures, batch = at.worker.evaluate_lesson(
-        "r",
-        n_examples=6,
-        eval_type="micro_eval",
-        rng=Draw(0),
-        policy_version=(1, 100),
-        worker_id="w",
-        n_generations=3,
-    )
+    figures, batch = at.evaluate("r", n_examples=6, n_generations=3, eval_type="micro_eval")
 
     assert not set(prompts_of(trained)) & {group.example for group in batch.groups}
     for group in batch.groups:
@@ -265,14 +247,7 @@ def test_environment_metrics_are_in_the_outcomes_and_invalid_ones_reported(
     at = bench({"odd": odd("Measured")}, model={"tokenizer": "bytes"})
     batch, metrics = at.sample("odd")
     at.worker.update_training_stats("odd", batch, metrics)
-    at.worker.evaluate_lesson(
-        "odd",
-        n_examples=2,
-        eval_type="micro_eval",
-        rng=Draw(3),
-        policy_version=(1, 100),
-        worker_id="w",
-    )
+    at.evaluate("odd", n_examples=2, eval_type="micro_eval", rng=Draw(3))
 
     expected = {"format": 0.25, "tool calls": 3.0, "is_slow": 1.0}
     assert [outcome.metrics for _, outcome in at.curriculum.outcomes] == [expected, expected]

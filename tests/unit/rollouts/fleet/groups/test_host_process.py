@@ -1,8 +1,6 @@
-"""Calls to a host process: results, errors, malformed messages, crashes and time limits.
+"""Hosts of verifiers environments and the settings that name them."""
 
-The hosts here are short scripts; tests/partners/test_verifiers_lessons.py has the real one.
-"""
-
+import json
 import os
 import signal
 import subprocess
@@ -10,13 +8,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
 
+from rollouts.fleet.groups.environment_loader import load_environment
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
-from rollouts.fleet.groups.host_process import HostProcess
-from rollouts.fleet.groups.verifiers_environment import HOST
+from rollouts.fleet.groups.verifiers_environment import HOST, HostProcess
 
 ECHO = """
 import json, sys
@@ -31,6 +30,8 @@ for line in sys.stdin:
 """
 
 Start = Callable[[str], HostProcess]
+SPEC = "verifiers:maths"
+ENTRY: dict[str, Any] = {"python": sys.executable, "env": {"taskset": {"id": "maths"}}}
 
 
 @pytest.fixture
@@ -164,3 +165,30 @@ def test_the_host_of_verifiers_ends_with_its_input() -> None:
         host.stdin.close()
 
         assert host.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "kwargs", "kind", "text"),
+    [
+        ("", {}, "environment_unknown", "is not in ROLLDECK_VERIFIERS of .*; known: none"),
+        ({"chess": ENTRY}, {}, "environment_unknown", "known: chess"),
+        ("{", {}, "environment_unknown", "ROLLDECK_VERIFIERS of .*truncated"),
+        ({"maths": ENTRY | {"pyton": 1}}, {}, "environment_unknown", "pyton"),
+        ({"maths": ENTRY | {"env": {}}}, {}, "environment_unknown", "env.taskset.id is missing"),
+        ({"maths": ENTRY}, {"harness": "bash"}, "environment_kwargs", "harness"),
+        ({"maths": ENTRY}, {"max_turns": 0}, "environment_kwargs", "max_turns"),
+        ({"maths": ENTRY | {"python": "/none/python"}}, {}, "dependency_missing", "/none/python"),
+        ({"maths": ENTRY}, {}, "dependency_missing", "needs verifiers 0.4"),
+    ],
+)
+def test_an_invalid_setting_is_refused(
+    monkeypatch: pytest.MonkeyPatch, setting: Any, kwargs: dict[str, Any], kind: str, text: str
+) -> None:
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", SPEC)
+    written = setting if isinstance(setting, str) else json.dumps(setting)
+    monkeypatch.setenv("ROLLDECK_VERIFIERS", written)
+
+    with pytest.raises(LessonFailed, match=text) as refused:
+        load_environment(SPEC, kwargs)
+
+    assert refused.value.kind == kind

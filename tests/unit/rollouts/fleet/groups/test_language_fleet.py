@@ -1,7 +1,9 @@
-"""A complete language fleet in one process: weights in, groups and outcomes out."""
+"""Language fleets sample, learn, sleep and end without a lost group."""
 
+import json
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +11,16 @@ import msgspec
 import pytest
 
 from rolldeck.lessons import RolloutTask
-from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.process.settings import FleetSettings
-from runs.config.rules import run_config
-from runs.config.rules.language_config import LanguageConfig
-from tests.unit.rollouts.fleet.groups.conftest import SHAPES
-from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
-from tests.unit.rollouts.fleet.small_platform import served
-from tests.waiting import stays
+from rollouts.fleet.engine.building import build
+from tests.stand_ins.inference_servers import listening
+from tests.stand_ins.vllm_server import VllmStandIn
+from tests.unit.rollouts.fleet.groups.language_platform import (
+    LanguagePlatform,
+    language_fleet,
+    language_run,
+)
+from tests.waiting import eventually, stays
 
-Eventually = Callable[..., None]
 REVERSE = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
 SORT = {"spec": "task:sort", "kwargs": {"length": 2}}
 
@@ -27,57 +29,21 @@ def odd(name: str) -> dict[str, Any]:
     return {"spec": f"module:odd_token_environments:{name}"}
 
 
+Running = Callable[..., AbstractContextManager[LanguagePlatform]]
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Callable[..., FleetSettings]:
-    def make(
-        lessons: dict[str, Any],
-        *,
-        url: str = "http://127.0.0.1:9",
-        num_workers: int = 1,
-        max_staleness: int = 100,
-        **language: Any,
-    ) -> FleetSettings:
-        model = SHAPES | language.pop("model", {})
-        small = {"group_size": 4, "prompts_per_batch": 3, "keeps_zero_variance": True}
-        config = {
-            "language": {
-                "lessons": lessons,
-                "model": model,
-                "evaluation": {"examples": 64},
-                **small,
-                **language,
-            },
-            "fleet": {"num_workers": num_workers},
-            "buffer": {"max_staleness": max_staleness},
-        }
-        return FleetSettings(
-            platform_url=url,
-            token="t",
-            run="r",
-            run_config=run_config.to_builtins(run_config.parse(config)),
-            incarnation="1-aaaa",
-            spool_root=str(tmp_path / "spool"),
-            log_root=str(tmp_path / "logs"),
-        )
+def running(tmp_path: Path) -> Running:
+    def run(lessons: dict[str, Any], *, room: int = 10_000, tasks: Any = (), **config: Any) -> Any:
+        return language_fleet(language_run(lessons, **config), tmp_path, room=room, tasks=tasks)
 
-    return make
-
-
-def at(url: str, settings: FleetSettings) -> FleetSettings:
-    return msgspec.structs.replace(settings, platform_url=url)
-
-
-def language_of(settings: FleetSettings) -> LanguageConfig:
-    assert settings.config.language is not None
-    return settings.config.language
+    return run
 
 
 def test_groups_are_sampled_after_publication_and_have_their_version(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings({"reverse": REVERSE, "sort": SORT}, num_workers=2)
-    platform = LanguagePlatform(language_of(fleet_settings))
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    with running({"reverse": REVERSE, "sort": SORT}, num_workers=2) as platform:
         eventually(lambda: reasons(platform) == ["waiting for the trainer's weights"] * 2, 60.0)
         assert not platform.requests
 
@@ -112,11 +78,9 @@ def test_groups_are_sampled_after_publication_and_have_their_version(
 
 
 def test_a_fleet_never_starts_more_sequences_than_admitted(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings({"reverse": REVERSE}, num_workers=2)
-    platform = LanguagePlatform(language_of(fleet_settings), room=30)
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    with running({"reverse": REVERSE}, num_workers=2, room=30) as platform:
         platform.publish_weights(0)
         # Two workers with groups of four: the remaining room is less than a group each.
         eventually(lambda: platform.sequences >= 24, 60.0)
@@ -129,23 +93,22 @@ def test_a_fleet_never_starts_more_sequences_than_admitted(
     assert platform.sequences <= 60
 
 
-def test_an_evaluation_needs_a_version_and_no_room(
-    settings: Callable[..., FleetSettings], eventually: Eventually
-) -> None:
-    fleet_settings = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(fleet_settings), room=0)
-    platform.tasks = [
-        RolloutTask(
-            kind="evaluate",
-            lesson="reverse",
-            examples=6,
-            generations=2,
-            seed=5,
-            evaluation="e-1",
-            fence=3,
-        )
-    ]
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+def test_an_evaluation_needs_a_version_and_no_room(running: Running) -> None:
+    with running(
+        {"reverse": REVERSE},
+        room=0,
+        tasks=[
+            RolloutTask(
+                kind="evaluate",
+                lesson="reverse",
+                examples=6,
+                generations=2,
+                seed=5,
+                evaluation="e-1",
+                fence=3,
+            )
+        ],
+    ) as platform:
         platform.publish_weights(0)
         eventually(lambda: platform.outcomes, 60.0)
         stays(lambda: len(platform.outcomes) == 1 and not platform.groups, 0.5)
@@ -165,11 +128,9 @@ def test_an_evaluation_needs_a_version_and_no_room(
 
 
 def test_a_pause_a_resume_and_a_drain_are_carried_out(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(fleet_settings))
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    with running({"reverse": REVERSE}) as platform:
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
 
@@ -190,15 +151,13 @@ def test_a_pause_a_resume_and_a_drain_are_carried_out(
 
 
 def test_a_lesson_that_raises_is_reported_and_the_others_continue(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings(
+    with running(
         {"reverse": REVERSE, "raises": odd("Raises"), "nan": odd("NotANumber")},
         model={"tokenizer": "bytes"},
         strategy_options={"minimum_sample_probability": 0.3},
-    )
-    platform = LanguagePlatform(language_of(fleet_settings))
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    ) as platform:
         platform.publish_weights(0)
         eventually(lambda: {"environment_failed", "group_invalid"} <= set(platform.events()), 90.0)
         before = len(platform.groups)
@@ -213,11 +172,9 @@ def test_a_lesson_that_raises_is_reported_and_the_others_continue(
 
 
 def test_groups_survive_an_outage_of_the_platform_and_are_stored_once(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(fleet_settings))
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    with running({"reverse": REVERSE}) as platform:
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
         platform.status = 503
@@ -234,21 +191,15 @@ def test_groups_survive_an_outage_of_the_platform_and_are_stored_once(
     assert len(set(examples)) == len(examples)
 
 
-def test_a_fleet_stops_at_once_during_a_long_answer(
-    settings: Callable[..., FleetSettings], eventually: Eventually
-) -> None:
-    fleet_settings = settings(
+def test_a_fleet_stops_at_once_during_a_long_answer(running: Running) -> None:
+    with running(
         {"endless": odd("Endless") | {"sampling": {"max_tokens": 20_000}}},
         model={"tokenizer": "bytes", "max_position_embeddings": 4096},
-    )
-    platform = LanguagePlatform(language_of(fleet_settings))
-    with served(platform) as url:
-        fleet = LocalFleet(at(url, fleet_settings))
-        with fleet:
-            platform.publish_weights(0)
-            eventually(lambda: any(slot.state == "stepping" for slot in worker_slots(fleet)), 60.0)
-            began = time.monotonic()
-        took = time.monotonic() - began
+    ) as platform:
+        platform.publish_weights(0)
+        eventually(lambda: any(slot.state == "stepping" for slot in slots_of(platform)), 60.0)
+        began = time.monotonic()
+    took = time.monotonic() - began
 
     # Two seconds for the worker, some time for the manager's loops, and a margin for busy
     # machines; the answer would take minutes.
@@ -266,16 +217,14 @@ def is_at_rest(platform: LanguagePlatform) -> bool:
     return report.state == "paused" and not busy and not worker.to_send
 
 
-def worker_slots(fleet: LocalFleet) -> list[Any]:
-    return [slot for worker in fleet.snapshot().workers for slot in worker.slots]
+def slots_of(platform: LanguagePlatform) -> list[Any]:
+    return [slot for worker in platform.workers() for slot in worker.slots]
 
 
 def test_a_model_that_no_worker_can_build_fails_the_fleet_permanently(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings({"reverse": REVERSE, "chinese": odd("Chinese")})
-    platform = LanguagePlatform(language_of(settings({"reverse": REVERSE})))
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    with running({"reverse": REVERSE, "chinese": odd("Chinese")}) as platform:
         eventually(lambda: platform.reports and platform.reports[-1].state == "failed", 60.0)
 
     assert "tokenizer_unusable" in platform.events()
@@ -283,11 +232,9 @@ def test_a_model_that_no_worker_can_build_fails_the_fleet_permanently(
 
 
 def test_weights_with_missing_tensors_are_refused_and_the_old_ones_stay(
-    settings: Callable[..., FleetSettings], eventually: Eventually
+    running: Running,
 ) -> None:
-    fleet_settings = settings({"reverse": REVERSE})
-    platform = LanguagePlatform(language_of(fleet_settings))
-    with served(platform) as url, LocalFleet(at(url, fleet_settings)):
+    with running({"reverse": REVERSE}) as platform:
         platform.publish_weights(0)
         eventually(lambda: platform.groups, 60.0)
         platform.publish(1)
@@ -296,3 +243,55 @@ def test_weights_with_missing_tensors_are_refused_and_the_old_ones_stay(
         assert platform.reports[-1].workers[0].active_step == 0
         platform.publish_weights(2)
         eventually(lambda: any(group.policy_step == 2 for group in platform.groups), 60.0)
+
+
+class Gpu(VllmStandIn):
+    """Server on a GPU, where models may have tied embeddings."""
+
+    device = "cuda"
+
+
+def test_the_server_of_a_paused_run_sleeps_until_it_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = language_run({"reverse": REVERSE}, num_workers=2, inference="big")
+    assert config.language is not None
+    built = build(config.language)
+    stand_in = Gpu(tmp_path, built.model, built.tokenizer)
+    with listening(stand_in.app()) as server:
+        offered = {
+            "kind": "vllm",
+            "url": server,
+            "model": "small",
+            "weights_directory": str(tmp_path),
+            "sleep": True,
+        }
+        monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", json.dumps({"big": offered}))
+        with language_fleet(config, tmp_path) as platform:
+            platform.publish_weights(0)
+            eventually(lambda: platform.groups, 60.0)
+            assert not stand_in.is_asleep
+
+            platform.desired = "paused"
+            eventually(lambda: stand_in.is_asleep, 60.0)
+            before = len(platform.groups)
+            platform.publish_weights(1)
+            eventually(
+                lambda: {one.active_step for one in platform.reports[-1].workers} == {1}, 60.0
+            )
+            eventually(lambda: stand_in.is_asleep, 60.0)
+
+            platform.desired = "running"
+            eventually(lambda: any(one.policy_step == 1 for one in platform.groups[before:]), 60.0)
+            assert not stand_in.is_asleep
+            expected = [(server.removeprefix("http://"), (1, 1))]
+            eventually(
+                lambda: (
+                    [(at.address, at.version) for at in platform.reports[-1].workers[0].replicas]
+                    == expected
+                ),
+                60.0,
+            )
+    stand_in.close()
+
+    assert not {"inference_failed", "weights_refused", "loop_crashed"} & set(platform.events())

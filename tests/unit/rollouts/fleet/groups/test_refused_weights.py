@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,21 +15,15 @@ from rollouts.fleet.engine.tokenizers import ByteTokenizer
 from rollouts.fleet.groups.language_policy import ServedPolicy
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.shared_folder import MARKER
-from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.process.loops import EventLog
-from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
-from runs.config.rules import run_config
 from runs.config.rules.inference_servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import listening
 from tests.stand_ins.vllm_server import VllmStandIn
 from tests.unit.rollouts.fleet.engine.small_models import small_model
-from tests.unit.rollouts.fleet.groups.conftest import SHAPES
-from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
-from tests.unit.rollouts.fleet.small_platform import served as served_platform
-
-Eventually = Callable[..., None]
+from tests.unit.rollouts.fleet.groups.language_platform import language_fleet, language_run
+from tests.waiting import eventually
 
 
 class Moody(VllmStandIn):
@@ -105,9 +99,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     made.stand_in.thread.close()
 
 
-def test_a_refused_version_is_reported_once_and_retried(
-    served: Served, eventually: Eventually
-) -> None:
+def test_a_refused_version_is_reported_once_and_retried(served: Served) -> None:
     served.publish(1)
     eventually(lambda: served.loader.active == (1, 1), 60.0)
     served.stand_in.says_no = True
@@ -129,9 +121,7 @@ def test_a_refused_version_is_reported_once_and_retried(
     assert (states.adopted, states.refused, states.superseded) == (2, 0, 0)
 
 
-def test_a_version_that_one_replica_lacks_is_in_use_reported_and_retried(
-    tmp_path: Path, eventually: Eventually
-) -> None:
+def test_a_version_that_one_replica_lacks_is_in_use_reported_and_retried(tmp_path: Path) -> None:
     served = Served(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -154,7 +144,7 @@ def test_a_version_that_one_replica_lacks_is_in_use_reported_and_retried(
 
 
 def test_weights_of_another_run_are_refused_until_their_marker_is_deleted(
-    served: Served, tmp_path: Path, eventually: Eventually
+    served: Served, tmp_path: Path
 ) -> None:
     marker = tmp_path / MARKER
     marker.write_text('{"run": "words-20260101T000000", "epoch": 1, "step": 6}')
@@ -172,7 +162,7 @@ def test_weights_of_another_run_are_refused_until_their_marker_is_deleted(
     eventually(lambda: served.loader.active == (1, 0), 60.0)
 
 
-def test_the_active_version_is_the_servers(served: Served, eventually: Eventually) -> None:
+def test_the_active_version_is_the_servers(served: Served) -> None:
     served.publish(3)
     eventually(lambda: served.loader.active == (1, 3), 60.0)
     late = ServedPolicy(served.server, ByteTokenizer(), 256)
@@ -181,9 +171,7 @@ def test_the_active_version_is_the_servers(served: Served, eventually: Eventuall
     assert late.draw_with((1, 2)) == (1, 3)
 
 
-def test_a_newer_version_does_not_wait_for_a_refused_one(
-    served: Served, eventually: Eventually
-) -> None:
+def test_a_newer_version_does_not_wait_for_a_refused_one(served: Served) -> None:
     served.stand_in.says_no = True
     served.publish(1)
     eventually(lambda: served.refusals(), 60.0)
@@ -198,27 +186,14 @@ def test_a_newer_version_does_not_wait_for_a_refused_one(
 
 
 def test_a_fleet_reports_the_active_version_until_its_server_loads_the_next(
-    tmp_path: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = {
-        "language": {
-            "lessons": {"reverse": {"spec": "task:reverse", "kwargs": {"length": 2}}},
-            "model": SHAPES,
-            "inference": "moody",
-            "group_size": 4,
-            "prompts_per_batch": 2,
-            "keeps_zero_variance": True,
-            "evaluation": {"examples": 64},
-        },
-        "fleet": {"num_workers": 1},
-        "buffer": {"max_staleness": 100},
-    }
-    parsed = run_config.parse(config)
-    assert parsed.language is not None
-    platform = LanguagePlatform(parsed.language)
-    built = build(parsed.language)
+    lessons = {"reverse": {"spec": "task:reverse", "kwargs": {"length": 2}}}
+    config = language_run(lessons, inference="moody")
+    assert config.language is not None
+    built = build(config.language)
     stand_in = Moody(tmp_path, built.model, built.tokenizer)
-    with listening(stand_in.app()) as server, served_platform(platform) as url:
+    with listening(stand_in.app()) as server:
         offered = {
             "kind": "vllm",
             "url": server,
@@ -226,16 +201,7 @@ def test_a_fleet_reports_the_active_version_until_its_server_loads_the_next(
             "weights_directory": str(tmp_path),
         }
         monkeypatch.setenv("ROLLDECK_INFERENCE_SERVERS", json.dumps({"moody": offered}))
-        settings = FleetSettings(
-            platform_url=url,
-            token="t",
-            run="r",
-            run_config=run_config.to_builtins(parsed),
-            incarnation="1-aaaa",
-            spool_root=str(tmp_path / "spool"),
-            log_root=str(tmp_path / "logs"),
-        )
-        with LocalFleet(settings):
+        with language_fleet(config, tmp_path) as platform:
             platform.publish_weights(0)
             eventually(lambda: platform.groups, 60.0)
             stand_in.says_no = True

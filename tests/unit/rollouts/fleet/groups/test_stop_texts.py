@@ -11,7 +11,7 @@ from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout
-from rollouts.fleet.groups.stop_texts import check_stop_tokens, ended, scored_text
+from rollouts.fleet.groups.policy_context import check_stop_tokens, ended, scored_text
 from runs.config.rules.language_config import SamplingConfig
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 from tests.unit.rollouts.fleet.groups.conftest import language

@@ -18,16 +18,18 @@ import pytest
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.groups.wrapper import GroupWorkerWrapper
-from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
-from runs.config.rules import run_config
 from runs.config.rules.language_config import LanguageConfig
-from tests.unit.rollouts.fleet.groups.conftest import SHAPES
-from tests.unit.rollouts.fleet.groups.language_platform import LanguagePlatform
+from tests.unit.rollouts.fleet.groups.language_platform import (
+    LanguagePlatform,
+    language_run,
+    settings_of,
+)
 from tests.unit.rollouts.fleet.small_platform import served
+from tests.waiting import eventually
 
-Eventually = Callable[..., None]
 BOUND_SECONDS = 10.0
 REVERSE = {"spec": "task:reverse", "kwargs": {"length": 2, "letters": 3}}
 RUNNING = WorkerCommand(desired="running", epoch=1, policy_step=0, credits=1000, is_reporting=True)
@@ -93,20 +95,11 @@ def working(tmp_path: Path) -> Callable[..., Any]:
     def begin(
         lesson: dict[str, Any], *, hangs_at: str = "nowhere", **model: Any
     ) -> Iterator[Server]:
-        language = {"lessons": {"one": lesson}, "model": SHAPES | model, "group_size": 4}
-        config = run_config.parse({"language": language | {"keeps_zero_variance": True}})
+        config = language_run({"one": lesson}, model=model)
         assert config.language is not None
         platform = HangingPlatform(config.language, hangs_at=hangs_at)
         with served(platform) as url:
-            fleet = FleetSettings(
-                platform_url=url,
-                token="t",
-                run="r",
-                run_config=run_config.to_builtins(config),
-                incarnation="1-aaaa",
-                spool_root=str(tmp_path / "spool"),
-                log_root=str(tmp_path / "logs"),
-            )
+            fleet = settings_of(config, tmp_path, url=url)
             settings = WorkerSettings(fleet=fleet, index=0, incarnation="1-aaaa-bb")
             server = Server(platform, GroupWorkerWrapper(settings))
             try:
@@ -130,9 +123,7 @@ def test_a_worker_stops_while_the_platform_does_not_answer(
         assert server.stop() < BOUND_SECONDS
 
 
-def test_a_worker_stops_between_two_push_attempts(
-    working: Callable[..., Any], eventually: Eventually
-) -> None:
+def test_a_worker_stops_between_two_push_attempts(working: Callable[..., Any]) -> None:
     with working(REVERSE) as server:
         server.platform.takes_groups = False
         server.publish()
@@ -142,9 +133,7 @@ def test_a_worker_stops_between_two_push_attempts(
         assert server.worker.stop().report.to_send > 0, "unsent groups wait in the spool"
 
 
-def test_a_worker_stops_during_long_answers(
-    working: Callable[..., Any], eventually: Eventually
-) -> None:
+def test_a_worker_stops_during_long_answers(working: Callable[..., Any]) -> None:
     endless = {"spec": "module:odd_token_environments:Endless", "sampling": {"max_tokens": 20_000}}
     with working(endless, tokenizer="bytes", max_position_embeddings=4096) as server:
         server.publish()
@@ -186,10 +175,7 @@ def test_a_worker_stops_while_it_waits_for_weights(working: Callable[..., Any]) 
 
 
 def test_a_worker_stops_while_its_model_is_read(
-    working: Callable[..., Any],
-    eventually: Eventually,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    working: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "checkpoints" / "slow"
     folder.mkdir(parents=True)

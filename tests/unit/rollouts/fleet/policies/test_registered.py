@@ -15,6 +15,7 @@ from rollouts.fleet.policies.registered import RegisteredPolicy, build
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 from runs.config.rules.policy_config import PolicyConfig
+from tests.waiting import eventually
 
 OBS = Space(kind="box", shape=(4,), dtype="float32")
 TWO = Space(kind="discrete", shape=(), dtype="int64", choices=2)
@@ -153,7 +154,7 @@ def test_a_malformed_policy_step_is_refused(name: str, problem: str) -> None:
 
 
 def test_a_worker_reports_a_malformed_policy_step(
-    make_worker_settings: Callable[..., WorkerSettings], eventually: Callable[..., None]
+    make_worker_settings: Callable[..., WorkerSettings],
 ) -> None:
     b = Bench(make_worker_settings(policy={"kind": "module:own_networks:WrongOutputs"}))
     try:

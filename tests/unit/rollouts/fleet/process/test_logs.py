@@ -1,4 +1,4 @@
-"""Logs of a fleet's processes are bounded in size and outlive the processes."""
+"""Logs and stacks of a fleet's processes are clean, bounded in size, and outlive the processes."""
 
 import os
 import signal
@@ -6,21 +6,34 @@ import subprocess
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_platform import SmallPlatform, served
+from hypothesis import given
+from hypothesis import strategies as st
+from small_platform import SmallPlatform, running, served
 
-from rolldeck.operator_requests import LogLines, LogRequest
-from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.process import log_files
-from rollouts.fleet.process.log_capture import OutputPump
-from rollouts.fleet.process.log_files import RingFile, tail
+from rolldeck.operator_requests import LogLines, LogRequest, StacksRequest
+from rollouts.fleet.manager.manager import LocalFleet
+from rollouts.fleet.process import logs
+from rollouts.fleet.process.logs import (
+    LINE_CHARACTERS,
+    LINES_AT_MOST,
+    OutputPump,
+    RingFile,
+    clean,
+    last_lines,
+    read_stacks,
+    tail,
+)
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from tests.waiting import eventually
+from web.rules.texts import visible
 
-Eventually = Callable[..., None]
+MakeSettings = Callable[..., FleetSettings]
 
 
 def test_a_ring_keeps_the_newest_bytes_and_no_more(tmp_path: Path) -> None:
@@ -62,12 +75,10 @@ def test_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert tail(tmp_path / "none.log", lines=5) == []
 
 
-def test_logs_of_inactive_runs_are_deleted(
-    make_settings: Callable[..., FleetSettings],
-) -> None:
+def test_logs_of_inactive_runs_are_deleted(make_settings: Callable[..., FleetSettings]) -> None:
     settings = make_settings()
-    mine = log_files.log_of(settings, worker=0, slot=None)
-    root = log_files.folder_of(settings).parent
+    mine = logs.log_of(settings, worker=0, slot=None)
+    root = logs.folder_of(settings).parent
     for name in ("old", "new"):
         (root / name).mkdir(parents=True)
         (root / name / "manager.log").write_text("x")
@@ -77,7 +88,7 @@ def test_logs_of_inactive_runs_are_deleted(
     for path in (root / "old" / "manager.log", mine):
         os.utime(path, (long_ago, long_ago))
 
-    log_files.delete_old_runs(settings)
+    logs.delete_old_runs(settings)
 
     assert not (root / "old").exists()
     assert (root / "new").exists()
@@ -103,7 +114,7 @@ def test_the_last_output_of_a_crash_is_kept(
     run_into(pump, 0, "import faulthandler, os; faulthandler.enable(); os.abort()")
     pump.write_line(0, "it is gone")
 
-    lines = tail(log_files.log_of(make_settings(), worker=0, slot=1), lines=50)
+    lines = tail(logs.log_of(make_settings(), worker=0, slot=1), lines=50)
     assert any("Fatal Python error: Aborted" in line for line in lines)
     assert lines[-1].endswith("it is gone")
 
@@ -116,10 +127,10 @@ def test_a_flood_of_output_fills_no_disk_and_delays_no_process(
     pump.write_line(0, "over")
     pump.write_line(2, "over")
 
-    flooded = log_files.log_of(make_settings(), worker=0, slot=0)
-    assert flooded.stat().st_size <= log_files.MOST_BYTES + 100
+    flooded = logs.log_of(make_settings(), worker=0, slot=0)
+    assert flooded.stat().st_size <= logs.MOST_BYTES + 100
     assert tail(flooded, lines=1)[0].endswith("over")
-    beside = tail(log_files.log_of(make_settings(), worker=0, slot=2), lines=9)
+    beside = tail(logs.log_of(make_settings(), worker=0, slot=2), lines=9)
     assert "beside it" in beside
 
 
@@ -131,7 +142,7 @@ def test_a_child_with_an_open_output_does_not_block_the_next_log(
     run_into(pump, 0, "print('the next')")
     pump.write_line(0, "over")
 
-    lines = tail(log_files.log_of(make_settings(), worker=0, slot=0), lines=9)
+    lines = tail(logs.log_of(make_settings(), worker=0, slot=0), lines=9)
     assert lines[:2] == ["parent", "the next"]
 
 
@@ -151,15 +162,9 @@ def request_lines(platform: SmallPlatform, **fields: Any) -> Callable[[], LogLin
 
 
 def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
-    make_settings: Callable[..., FleetSettings], eventually: Eventually
+    make_settings: Callable[..., FleetSettings],
 ) -> None:
-    platform = SmallPlatform()
-    settings = make_settings(spec="odd:talking")
-    with (
-        served(platform) as url,
-        LocalFleet(settings_at(settings, url)),
-    ):
-        platform.publish(0)
+    with running(make_settings, spec="odd:talking") as platform:
         eventually(lambda: len(platform.fragments) > 2)
         answers = [
             request_lines(platform),
@@ -184,12 +189,9 @@ def test_logs_of_manager_worker_and_slots_are_read_through_the_platform(
 
 
 def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
-    make_settings: Callable[..., FleetSettings], eventually: Eventually
+    make_settings: Callable[..., FleetSettings],
 ) -> None:
-    platform = SmallPlatform()
-    settings = make_settings(spec="odd:counting", kwargs={"raises_at": 3})
-    with served(platform) as url, LocalFleet(settings_at(settings, url)):
-        platform.publish(0)
+    with running(make_settings, spec="odd:counting", kwargs={"raises_at": 3}) as platform:
         eventually(lambda: "slot_restarted" in platform.events())
         slot, worker = request_lines(platform, worker=0, slot=0), request_lines(platform, worker=0)
         eventually(lambda: slot() and worker())
@@ -202,11 +204,9 @@ def test_the_traceback_of_a_broken_environment_is_in_the_log_of_its_slot(
 
 
 def test_the_log_of_a_killed_env_process_has_its_exit_status(
-    make_settings: Callable[..., FleetSettings], eventually: Eventually
+    make_settings: Callable[..., FleetSettings],
 ) -> None:
-    platform = SmallPlatform()
-    with served(platform) as url, LocalFleet(make_settings(url=url)):
-        platform.publish(0)
+    with running(make_settings) as platform:
         eventually(lambda: len(platform.fragments) > 2)
         victim = platform.reports[-1].workers[0].slots[0].pid
         assert victim is not None
@@ -221,15 +221,15 @@ def test_the_log_of_a_killed_env_process_has_its_exit_status(
 
 
 def test_logs_are_separated_by_thread_in_a_shared_process(
-    make_settings: Callable[..., FleetSettings], eventually: Eventually
+    make_settings: Callable[..., FleetSettings],
 ) -> None:
     platform = SmallPlatform()
     with served(platform) as url:
         settings = make_settings(url=url, num_workers=2)
         with LocalFleet(settings):
             eventually(lambda: platform.reports)
-            first = log_files.log_of(settings, worker=0, slot=None)
-            second = log_files.log_of(settings, worker=1, slot=None)
+            first = logs.log_of(settings, worker=0, slot=None)
+            second = logs.log_of(settings, worker=1, slot=None)
             import logging
 
             speak = logging.getLogger("rollouts.fleet.test").warning
@@ -240,7 +240,148 @@ def test_logs_are_separated_by_thread_in_a_shared_process(
             assert "for worker 1" not in first.read_text()
 
 
-def settings_at(settings: FleetSettings, url: str) -> FleetSettings:
-    from msgspec.structs import replace
+@given(st.binary(max_size=3000) | st.text().map(lambda text: text.encode("utf-8", "replace")))
+def test_any_bytes_become_text_without_control_characters(raw: bytes) -> None:
+    for line in last_lines(raw, lines=1000, is_whole=True):
+        assert not [
+            character
+            for character in line
+            if unicodedata.category(character) == "Cc" and character != "\t"
+        ]
+        assert len(line) <= LINE_CHARACTERS + 60
+        assert line.encode("utf-8").decode("utf-8") == line
 
-    return replace(settings, platform_url=url)
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m alert", "red alert"),
+        ("\x1b]0;a title\x07after", "after"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b[2J\x1b[Htext", "text"),
+        ("\x1b(Bplain\x1bM", "plain"),
+        ("10 %\r50 %\r100 %", "100 %"),
+        ("a windows line\r", "a windows line"),
+        ("nul\x00bell\x07", "nul\ufffdbell\ufffd"),
+        ("c1 \x9b31mred", "c1 red"),
+        ("an unfinished \x1b[31", "an unfinished "),
+        ("tabs\tstay", "tabs\tstay"),
+        ("ümlaut 漢字 🎲", "ümlaut 漢字 🎲"),
+    ],
+)
+def test_escape_sequences_are_left_out(written: str, shown: str) -> None:
+    assert clean(written) == shown
+
+
+def test_a_long_line_has_its_omitted_length() -> None:
+    [line] = last_lines(b"x" * 10_000_000, lines=5, is_whole=True)
+
+    assert line.startswith("x" * 100)
+    assert line.endswith(f" … {10_000_000 - LINE_CHARACTERS} characters left out")
+
+
+def test_bytes_that_are_no_utf8_are_shown_as_replacement_characters() -> None:
+    assert last_lines(b"caf\xe9\nok\n", lines=5, is_whole=True) == ["caf\ufffd", "ok"]
+
+
+def test_the_last_complete_lines_are_kept() -> None:
+    raw = b"cut in half\none\ntwo\nthree\n"
+
+    assert last_lines(raw, lines=2, is_whole=False) == ["two", "three"]
+    assert last_lines(raw, lines=10, is_whole=False) == ["one", "two", "three"]
+    assert last_lines(b"only a part", lines=10, is_whole=False) == ["only a part"]
+    assert last_lines(b"", lines=10, is_whole=True) == []
+
+
+def test_deceptive_characters_are_named_in_place() -> None:
+    assert visible("a\u202eb\x1b[31m\ufeff") == "a⟨U+202E⟩b⟨U+001B⟩[31m⟨U+FEFF⟩"
+    assert visible("two\tcolumns\nand a line: é 語") == "two\tcolumns\nand a line: é 語"
+
+
+@given(st.text())
+def test_visible_text_has_no_control_and_no_direction_characters(text: str) -> None:
+    shown = visible(text)
+
+    assert not [
+        character
+        for character in shown
+        if unicodedata.category(character) == "Cc" and character not in "\t\n"
+    ]
+    assert not [
+        character for character in shown if unicodedata.bidirectional(character) in DIRECTIONS
+    ]
+
+
+DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def wait_here_for(gate: threading.Event) -> None:
+    gate.wait()
+
+
+def test_every_other_thread_is_listed_with_its_name_and_its_innermost_call_last() -> None:
+    gate = threading.Event()
+    thread = threading.Thread(target=wait_here_for, args=(gate,), name="the patient \x1b[31mone")
+    thread.start()
+    try:
+        stacks = read_stacks()
+    finally:
+        gate.set()
+        thread.join()
+
+    [begin] = [at for at, line in enumerate(stacks.lines) if "the patient" in line]
+    stack = stacks.lines[begin : stacks.lines.index("", begin)]
+    assert "\x1b" not in stack[0]
+    assert any("in wait_here_for" in line for line in stack)
+    assert any(line.strip() == "gate.wait()" for line in stack)
+    assert "in wait" in [line for line in stack if " in " in line][-1]
+    assert stacks.path.startswith("pid ")
+
+
+def test_a_deep_stack_is_cut_at_its_outer_calls() -> None:
+    gate, deep = threading.Event(), threading.Event()
+
+    def dig(depth: int) -> None:
+        if depth:
+            dig(depth - 1)
+        else:
+            deep.set()
+            gate.wait()
+
+    threads = [threading.Thread(target=dig, args=(300,)) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    deep.wait()
+    try:
+        stacks = read_stacks()
+    finally:
+        gate.set()
+        for thread in threads:
+            thread.join()
+
+    assert any("outer calls omitted" in line for line in stacks.lines)
+    assert len(stacks.lines) == LINES_AT_MOST
+    assert "lines omitted" in stacks.note
+
+
+def test_a_fleet_answers_for_the_requested_worker_only(make_settings: MakeSettings) -> None:
+    with running(make_settings) as platform:
+        eventually(lambda: bool(platform.reports and platform.reports[-1].workers[0].pid))
+        there = platform.reports[-1].workers[0].incarnation
+        platform.stacks = [
+            StacksRequest(id="mine", worker=0, incarnation=there),
+            StacksRequest(id="ended", worker=0, incarnation="another"),
+        ]
+
+        eventually(lambda: {"mine", "ended"} <= set(platform.log_answers))
+
+    assert any("rollout" in line for line in platform.log_answers["mine"].lines)
+    assert platform.log_answers["ended"].lines == []
+    assert platform.log_answers["ended"].note == "the worker no longer exists"
+
+
+def test_the_report_of_a_worker_has_its_newest_log_line(make_settings: MakeSettings) -> None:
+    with running(make_settings) as platform:
+        eventually(
+            lambda: any(worker.last_log for report in platform.reports for worker in report.workers)
+        )

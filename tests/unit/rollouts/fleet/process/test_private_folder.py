@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.fleet.process.log_files import RingFile
+from rollouts.fleet.process.logs import RingFile
 from rollouts.fleet.process.private_folder import UnsafeFolder, private_folder
 from rollouts.fleet.spool.spool_directory import SPOOL_RETENTION_SECONDS, Spool, SpoolDirectory
 from rollouts.fleet.steps.recordings import RETENTION_SECONDS, delete_old
@@ -18,7 +18,7 @@ NOBODY = 65534
 AS_ANOTHER_USER = f"""
 import os
 import tempfile
-from rollouts.fleet.process.log_files import RingFile
+from rollouts.fleet.process.logs import RingFile
 from rollouts.fleet.process.private_folder import private_folder
 from rollouts.fleet.spool.spool_directory import Spool
 

@@ -1,14 +1,6 @@
 """Reference fragment builder for one env slot, for comparison with the vectorized one.
 
-Invariants:
-    - Every acted step is in exactly one fragment, or is counted as dropped. A slot that stops
-      sends its remaining steps: padded to a whole fragment, with a mask.
-    - Fragments of a slot are numbered from 0 without gaps; steps dropped between two of them clear
-      the later one's `contiguous`.
-    - A fragment is cut when the observation of its boundary step has arrived: that observation is
-      the fragment's `next_obs` and step 0 of the next one. No action on it is needed first.
-    - A reward and an episode end belong to the step whose action they followed; they arrive with
-      the next observation.
+It holds the invariants of :mod:`rollouts.fleet.steps.fragments`, step by step.
 """
 
 from collections.abc import Mapping
@@ -78,14 +70,6 @@ class OneSlotCutter:
     """Builds fragments from the steps of one env slot."""
 
     def __init__(self, *, slot: str, environment: str, worker: str, fragment_length: int) -> None:
-        """Start with fragment 0 of `slot`.
-
-        Args:
-            slot: Name of the slot's incarnation, unique in the run.
-            environment: Spec that the slot runs.
-            worker: Name of the worker that holds the slot.
-            fragment_length: Env steps per fragment.
-        """
         self.slot = slot
         self.number = 0
         self.epoch = 0
@@ -116,14 +100,7 @@ class OneSlotCutter:
         outcome: Outcome | None = None,
         new_episode: str | None = None,
     ) -> Fragment | None:
-        """Record the next observation and return the fragment that it completes, if any.
-
-        Args:
-            obs: ``[…]``, kept without a copy.
-            outcome: Outcome of the last action; None for the first observation of a slot that was
-                just started.
-            new_episode: Id of the episode that `obs` begins; None inside an episode.
-        """
+        """Record the next observation and return the fragment that it completes, if any."""
         steps = self._steps
         # Without an open step, the outcome belongs to a dropped one.
         if outcome is not None and len(steps.reward) < len(steps.obs):
@@ -143,18 +120,7 @@ class OneSlotCutter:
         policy_step: int,
         state: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
-        """Record the action chosen for the last observation.
-
-        Args:
-            action: ``[…]`` or a scalar, as passed to the environment.
-            logprob: Natural log of its probability under the policy that chose it.
-            value: That policy's estimate for the observation.
-            policy_step: Step of that policy's version.
-            state: Recurrent state before the step, by name; kept for step 0 only.
-
-        Raises:
-            NotObserved: If the slot has no observation that waits for an action.
-        """
+        """Record the action chosen for the last observation; `state` is kept for step 0 only."""
         if self._pending is None:
             raise NotObserved(f"slot {self.slot} has no observation to act upon")
         steps = self._steps
@@ -170,11 +136,7 @@ class OneSlotCutter:
         self._pending = None
 
     def abort(self) -> None:
-        """End the episode because its environment is gone; the next observation begins another.
-
-        The last step counts as truncated. An action without an outcome is removed; its observation
-        is the final one.
-        """
+        """End the episode: its environment is gone. An action without an outcome is removed."""
         steps = self._steps
         if len(steps.reward) < len(steps.obs):
             steps.remove_action()
@@ -186,10 +148,7 @@ class OneSlotCutter:
         self._pending = None
 
     def flush(self) -> Fragment | None:
-        """End the episode and return the buffered steps; None if there are none.
-
-        The fragment is padded to its length as described in :class:`rolldeck.wire.Fragment`.
-        """
+        """End the episode and return the buffered steps, padded; None if there are none."""
         self.abort()
         if not self._steps.obs:
             return None
@@ -213,12 +172,7 @@ class OneSlotCutter:
         return self.drop()
 
     def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
-        """Drop the buffered steps if the first is too stale, and return their number.
-
-        Args:
-            policy_step: Step of the run's newest version.
-            max_staleness: Largest allowed difference between it and the version of the first step.
-        """
+        """Drop the buffered steps if the first is too stale, and return their number."""
         steps = self._steps.policy_step
         if steps and policy_step - steps[0] > max_staleness:
             return self.drop()

@@ -1,40 +1,58 @@
-"""A worker and its env process share arrays, and announce new rows in messages."""
+"""Env processes and environments in the worker share arrays and announce rows in messages."""
 
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import odd_environments
 import pytest
+from worker_bench import bench
 
 from rolldeck.fleet_wire import InfoDrops, InfoWindow
+from rolldeck.wire import unpack_array
+from rollouts.diagnosis.rules.problems import causes
+from rollouts.fleet.environments import loader
 from rollouts.fleet.environments.loader import register_vector
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.steps.env_block import EnvBlock, anonymous_memory
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import WorkerSettings
+from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.steps.env_messages import (
     Began,
     Build,
     Channel,
+    EnvBlock,
     EnvCrashed,
     FromProcess,
     InfoReport,
     Recorded,
+    Setup,
     Step,
     Stepped,
     StepResult,
     ToProcess,
+    anonymous_memory,
 )
-from rollouts.fleet.steps.env_rows import INFO_SECONDS
+from rollouts.fleet.steps.env_rows import INFO_SECONDS, EnvRows
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
+from rollouts.fleet.steps.step_callbacks import EachStep
+from rollouts.fleet.steps.step_worker import StepRolloutWorker
+from rollouts.fleet.weights.loader import WeightsLoader
+from tests.waiting import eventually
 
 AnyWorker = EnvWorker | EnvsInWorker
+MakeSettings = Callable[..., WorkerSettings]
+CALLBACK = "module:own_callbacks:Lines"
 
 
 @pytest.fixture
@@ -291,3 +309,170 @@ def test_a_text_that_is_not_utf_8_is_sent_with_a_replacement(message: Any) -> No
         [received] = Channel(theirs, receives=FromProcess).receive()
 
     assert repr(received) == repr(message).replace("\\udce9", "\ufffd")
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"sutton_barto_reward": True}], ids=["vector", "rows"])
+def test_fragments_of_envs_in_the_worker_are_contiguous(
+    make_worker_settings: MakeSettings, kwargs: dict[str, bool]
+) -> None:
+    settings = make_worker_settings(envs_in_worker=True, kwargs=kwargs)
+    with bench(settings) as b:
+        eventually(lambda: len(b.fragments) > 40)
+        assert set(b.pids()) == {os.getpid()}
+        stages = b.order().report.stages
+
+    assert {"recv", "env_step", "infer"} <= stages.keys()
+    by_slot = {f.slot: [g for g in b.fragments if g.slot == f.slot] for f in b.fragments}
+    assert len(by_slot) == 4
+    for mine in by_slot.values():
+        for before, after in pairwise(mine):
+            assert after.contiguous
+            boundary = unpack_array(before.arrays["next_obs"])
+            assert np.array_equal(boundary, unpack_array(after.arrays["obs"])[0])
+
+
+def test_an_environment_that_raises_is_rebuilt_and_the_others_continue(
+    make_worker_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(odd_environments, "_made", 0)
+    settings = make_worker_settings(spec="one_odd:x", envs_in_worker=True)
+    with bench(settings) as b:
+        eventually(lambda: b.slots()[0] == "failed", 60.0)
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 10)
+
+    assert b.events.count("slot_restarted") == 5
+    assert b.events.count("slot_failed") == 1
+    assert b.aborted == 6
+    lost = [(event.message, 1) for event in b.reported if event.kind.startswith("slot_")]
+    assert causes(lost, environment="e") == ["e: RuntimeError: broken at step 3 (6 times)"]
+
+
+def test_an_unknown_kind_is_refused_as_by_a_process(make_worker_settings: MakeSettings) -> None:
+    with bench(make_worker_settings(spec="unheard:of", envs_in_worker=True)) as b:
+        eventually(lambda: b.order().report.state == "failed", 60.0)
+        assert "UnknownEnvironment" in b.order().report.slots[0].error
+
+
+def test_all_environments_are_rebuilt_between_episodes_after_the_restart_interval(
+    make_worker_settings: MakeSettings,
+) -> None:
+    settings = make_worker_settings(
+        spec="odd:counting",
+        environment={"restart_interval_seconds": 0.5},
+        envs_in_worker=True,
+    )
+    with bench(settings) as b:
+        eventually(lambda: all(slot.restarts for slot in b.order().report.slots))
+        sent = len(b.fragments)
+        eventually(lambda: len(b.fragments) > sent + 8)
+
+    assert b.aborted == 0
+    assert "slot_restarted" not in b.events
+
+
+def test_an_environment_that_hangs_fails_its_worker(
+    make_worker_settings: MakeSettings, tmp_path: Path
+) -> None:
+    settings = make_worker_settings(
+        spec="one_hangs:x",
+        kwargs={"marker": str(tmp_path / "hung")},
+        environment={"hung_after_seconds": 1.0},
+        envs_in_worker=True,
+    )
+    with bench(settings) as b:
+        eventually(lambda: b.order().report.state == "failed", 60.0)
+
+        assert (
+            b.order().report.reason
+            == "an environment in the worker's process did not return for 1 s"
+        )
+
+
+def calls(folder: Path) -> Counter[str]:
+    """Return how often each environment was closed, by its number."""
+    files = (folder / "closed").read_text().splitlines() if (folder / "closed").exists() else []
+    return Counter(files)
+
+
+@pytest.mark.parametrize("envs_in_worker", [True, False], ids=["in_worker", "in_processes"])
+def test_closing_a_worker_twice_closes_everything_once(
+    make_worker_settings: MakeSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    envs_in_worker: bool,
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    monkeypatch.setenv("ROLLDECK_STEP_CALLBACKS", CALLBACK)
+    lines = tmp_path / "lines"
+    settings = make_worker_settings(
+        spec="odd:closing",
+        kwargs={"folder": str(tmp_path)},
+        envs_in_worker=envs_in_worker,
+        environment={"step_callbacks": [{"kind": CALLBACK, "kwargs": {"file": str(lines)}}]},
+    )
+    worker = StepRolloutWorker(
+        settings,
+        weights=WeightsLoader(EventLog(), announce_ready=lambda: None),
+        progress_handler=EachStep(lambda **_: None, slots=["a", "b", "c", "d"]),
+        monitor=PipelineMonitor(now=time.monotonic()),
+        events=EventLog(),
+    )
+    deadline = time.monotonic() + 60
+    while [slot.state for slot in worker.reports()] != ["waiting"] * 4:
+        assert time.monotonic() < deadline, worker.reports()
+        worker.turn()
+
+    worker.close()
+    worker.close()
+
+    assert sorted(calls(tmp_path).values()) == [1, 1, 1, 1]
+    assert lines.read_text() == "closed\n"
+
+
+def make_rows(setup: Setup) -> tuple[EnvRows, list[Any]]:
+    loader.import_registered_modules()
+    messages: list[Any] = []
+    return EnvRows(setup, emit=messages.append, memory=anonymous_memory()), messages
+
+
+@pytest.mark.parametrize("raises_at", [0, 1], ids=["reset", "step"])
+def test_an_environment_that_raises_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raises_at: int
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    kwargs = {"folder": str(tmp_path), "raises_at": raises_at, "fails_in_reset": not raises_at}
+    rows, messages = make_rows(Setup("odd:closing", kwargs, [0]))
+
+    rows.build(0, 1)
+    if raises_at:
+        rows.step(np.array([0]))
+
+    assert isinstance(messages[-1], EnvCrashed)
+    assert list(calls(tmp_path).values()) == [1]
+    rows.close()
+    assert list(calls(tmp_path).values()) == [1]
+
+
+def test_the_vector_is_closed_with_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Vector:
+        observation_space = loader.Space(kind="box", shape=(4,), dtype="float32")
+        action_space = loader.Space(kind="discrete", shape=(), dtype="int64", choices=2)
+
+        def reset(self, row: int, *, seed: int | None = None) -> Any:
+            return [row, seed or 0, 0, 0]
+
+        def close(self) -> None:
+            closed.append("vector")
+
+    monkeypatch.setattr(loader, "_vector_factories", {"odd:vector": lambda *_: Vector()})
+    rows, _ = make_rows(Setup("odd:vector", {}, [0, 0]))
+    rows.build(0, 1)
+    rows.build(1, 2)
+
+    rows.close()
+    rows.close()
+
+    assert closed == ["vector"]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from rolldeck.operator_requests import RecordedEpisode
-from rollouts.fleet.steps import recorder as filming
+from rollouts.fleet.steps import recordings
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
-from rollouts.fleet.steps.recorder import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
+from rollouts.fleet.steps.recordings import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
 
 
 def described(video: Path) -> RecordedEpisode:
@@ -167,7 +167,7 @@ def test_an_environment_that_breaks_while_filmed_is_replaced_as_any(
 
 
 def test_the_length_of_a_video_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filming, "MOST_FRAMES", 30)
+    monkeypatch.setattr(recordings, "MOST_FRAMES", 30)
     camera = VideoRecorder(tmp_path / "a.video", frames_per_second=30.0)
     for _ in range(100):
         camera.add(np.zeros((64, 64, 3), np.uint8))
@@ -197,11 +197,11 @@ def test_a_recording_without_an_image_has_a_reason(tmp_path: Path) -> None:
 
 def test_a_text_recording_is_limited_and_has_no_escape_sequences(tmp_path: Path) -> None:
     camera = TextRecorder(tmp_path / "a.video", frames_per_second=1.0)
-    for _ in range(filming.MOST_FRAMES + 5):
+    for _ in range(recordings.MOST_FRAMES + 5):
         camera.add("\x1b[2J" + "x" * 400)
     camera.finish()
 
     description = described(tmp_path / "a.video")
-    assert description.frames + description.left_out == filming.MOST_FRAMES + 5
-    assert (tmp_path / "a.video").stat().st_size <= filming.MOST_TEXT_BYTES
+    assert description.frames + description.left_out == recordings.MOST_FRAMES + 5
+    assert (tmp_path / "a.video").stat().st_size <= recordings.MOST_TEXT_BYTES
     assert "\x1b" not in (tmp_path / "a.video").read_text()

@@ -18,8 +18,7 @@ from rolldeck.chunks import join, stack
 from rolldeck.fragment_files import read_fragments
 from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.steps.local_rollout import Bound, LocalRollout
-from rollouts.fleet.steps.local_worker import InitialWeights
+from rollouts.fleet.steps.local_rollout import Bound, InitialWeights, LocalRollout
 from rollouts.fleet.steps.rollout import main
 from runs.config.rules import run_config
 from tests import processes

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.fleet.steps.slot_queue import SlotQueue
+from rollouts.fleet.steps.slots import SlotQueue
 
 SLOTS = 6
 ACTS = st.lists(

@@ -15,9 +15,9 @@ from rollouts.fleet.policies.mlp import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord, WeightsUnavailable
+from tests.waiting import eventually
 
 PARAMETERS = set(MlpPolicy(4, 2, [8]).state_dict())
-Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
 
 
@@ -88,9 +88,7 @@ def settings(make_worker_settings: MakeSettings) -> WorkerSettings:
     return make_worker_settings(spec="odd:counting", max_staleness=100)
 
 
-def test_updates_during_slow_loads_never_mislabel_a_step(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_updates_during_slow_loads_never_mislabel_a_step(settings: WorkerSettings) -> None:
     policy = Labelled(prepare_seconds=0.05)
     with labelled(settings, policy) as b:
         eventually(lambda: b.order().report.active_step == 0)
@@ -112,7 +110,7 @@ def test_updates_during_slow_loads_never_mislabel_a_step(
 
 
 def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
-    settings: WorkerSettings, eventually: Eventually
+    settings: WorkerSettings,
 ) -> None:
     policy = Labelled(prepare_seconds=0.3)
     with labelled(settings, policy) as b:
@@ -129,7 +127,7 @@ def test_the_race_of_a_second_update_during_a_slow_load_ends_at_the_second(
 
 
 def test_sampling_continues_at_its_rate_while_a_version_is_loaded(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     # Environments that sleep set the pace, even on a busy machine.
     settings = make_worker_settings(
@@ -156,9 +154,7 @@ def test_sampling_continues_at_its_rate_while_a_version_is_loaded(
     assert max(ratios) >= 0.9, ratios
 
 
-def test_weights_that_do_not_fit_are_refused_with_a_reason(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_weights_that_do_not_fit_are_refused_with_a_reason(settings: WorkerSettings) -> None:
     with bench(settings) as b:
         eventually(lambda: b.order().report.active_step == 0)
         odd = {
@@ -188,7 +184,7 @@ def test_weights_that_do_not_fit_are_refused_with_a_reason(
 
 
 def test_a_worker_whose_first_weights_do_not_fit_waits_for_the_next(
-    settings: WorkerSettings, eventually: Eventually
+    settings: WorkerSettings,
 ) -> None:
     b = Bench(settings)
     try:
@@ -209,9 +205,7 @@ def test_a_worker_whose_first_weights_do_not_fit_waits_for_the_next(
     assert {fragment.version_min for fragment in b.fragments} == {1}
 
 
-def test_a_failed_load_is_an_event_and_repeated(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_a_failed_load_is_an_event_and_repeated(settings: WorkerSettings) -> None:
     policy = Labelled()
     with labelled(settings, policy) as b:
         eventually(lambda: b.order().report.active_step == 0)
@@ -223,7 +217,7 @@ def test_a_failed_load_is_an_event_and_repeated(
 
 
 def test_a_hanging_load_is_reported_while_sampling_continues(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(
         spec="odd:counting", max_staleness=100, weights_timeout_seconds=0.5
@@ -257,9 +251,7 @@ class Unsteady:
         return self.record.receive(version)
 
 
-def test_a_missing_version_is_reported_once_and_retried(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_a_missing_version_is_reported_once_and_retried(settings: WorkerSettings) -> None:
     flaws = WeightsUnavailable("away"), InvalidMessage("torn"), WeightsUnavailable("away")
     with labelled(settings, Labelled()) as b:
         eventually(lambda: b.order().report.active_step == 0)
@@ -273,7 +265,7 @@ def test_a_missing_version_is_reported_once_and_retried(
 
 
 def test_an_older_version_is_never_loaded_over_a_newer_one_unless_its_epoch_is_new(
-    settings: WorkerSettings, eventually: Eventually
+    settings: WorkerSettings,
 ) -> None:
     policy = Labelled()
     with labelled(settings, policy) as b:
@@ -289,7 +281,7 @@ def test_an_older_version_is_never_loaded_over_a_newer_one_unless_its_epoch_is_n
 
 
 def test_a_command_loads_an_older_version_and_reloads_the_same_one(
-    settings: WorkerSettings, eventually: Eventually
+    settings: WorkerSettings,
 ) -> None:
     policy = Labelled()
     with labelled(settings, policy) as b:
@@ -309,7 +301,7 @@ def test_a_command_loads_an_older_version_and_reloads_the_same_one(
     assert states.adopted + states.superseded + states.refused == 4
 
 
-def test_a_stop_does_not_wait_for_weights(settings: WorkerSettings, eventually: Eventually) -> None:
+def test_a_stop_does_not_wait_for_weights(settings: WorkerSettings) -> None:
     with labelled(settings, Labelled()) as b:
         eventually(lambda: b.order().report.active_step == 0)
         began = time.monotonic()

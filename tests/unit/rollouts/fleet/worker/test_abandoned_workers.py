@@ -1,54 +1,31 @@
 """A worker is reported as abandoned only after the event with the reason."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from idle_workers import AnsweringWorkers, state_of
 
-from rolldeck.wire import WorkerReport
 from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings
-from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
+from rollouts.fleet.worker.messages import WorkerCommand
 
 MakeFleetSettings = Callable[..., FleetSettings]
 COMMAND = WorkerCommand(desired="running", epoch=1, policy_step=0)
 
 
-def failed(*, cannot_recover: bool) -> WorkerState:
-    report = WorkerReport(index=0, incarnation="a", state="failed", reason="no luck", env_steps=7)
-    return WorkerState(
-        report=report,
-        unspent=0,
-        outstanding=0,
-        accepted=3,
-        is_drained=True,
-        cannot_recover=cannot_recover,
-    )
-
-
-class WatchedWorkers:
+class WatchedWorkers(AnsweringWorkers):
     """Workers that fail at once, and record the state of their supervisor when killed."""
 
     def __init__(self, *, cannot_recover: bool) -> None:
+        state = {"accepted": 3, "is_drained": True, "cannot_recover": cannot_recover}
+        super().__init__(lambda: state_of("failed", reason="no luck", env_steps=7, **state))
         self.member: WorkerSupervisor | None = None
         self.seen: list[tuple[str, bool]] = []
-        self._answer = failed(cannot_recover=cannot_recover)
-
-    def spawn(self, _: object) -> "WatchedWorkers":
-        return self
-
-    def submit(self, *_: object) -> "Future[Any]":
-        future: Future[Any] = Future()
-        future.set_result(self._answer)
-        return future
 
     def kill(self) -> None:
         self.observe()
-
-    def obstacle(self) -> str:
-        return ""
 
     def observe(self) -> None:
         assert self.member is not None
@@ -73,7 +50,7 @@ def test_a_report_during_a_restart_never_shows_an_abandoned_worker(
 ) -> None:
     workers = WatchedWorkers(cannot_recover=cannot_recover)
     events = WatchedEvents(workers)
-    member = WorkerSupervisor(0, settings=make_settings(), source=workers, events=events)  # type: ignore[arg-type]
+    member = WorkerSupervisor(0, settings=make_settings(), source=workers, events=events)
     workers.member = member
 
     member.turn(0.0)

@@ -1,4 +1,4 @@
-"""A worker starts on a clean node, without leftovers of earlier workers."""
+"""A starting worker ends what an earlier one left, and nothing else."""
 
 import itertools
 import logging
@@ -13,16 +13,27 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.worker import node_cleanup as clean_node
-from rollouts.fleet.worker.leftovers import VARIABLE, Mark
-from rollouts.fleet.worker.node_cleanup import end_leftovers, mark_of, wait_for_gpu
+from rollouts.fleet.worker.node_cleanup import (
+    MARK_VARIABLE,
+    Mark,
+    end_leftovers,
+    lives,
+    mark_of,
+    read_mark,
+    wait_for_gpu,
+    why_ended,
+)
+from rollouts.fleet.worker.resources import shortage
 from tests.processes import is_gone, wait_until_gone
+from tests.waiting import eventually
 
-Eventually = Callable[..., None]
 # Like a simulator that survives its parent: a process with a child in another session.
 STUBBORN = (
     "import subprocess, sys, time;"
@@ -30,6 +41,8 @@ STUBBORN = (
     " start_new_session=True);"
     "print(child.pid, flush=True); time.sleep(600)"
 )
+MINE = Mark(fleet="f00d", worker=0, incarnation="2-a-b", owner_pid=100, owner_started=5000.0)
+OLD = replace(MINE, incarnation="1-a-b", owner_pid=50, owner_started=4000.0)
 
 
 @pytest.fixture
@@ -47,7 +60,7 @@ def start() -> Iterator[Callable[[Mark], list[int]]]:
     def begin(mark: Mark) -> list[int]:
         process = subprocess.Popen(
             [sys.executable, "-c", STUBBORN],
-            env={**os.environ, VARIABLE: str(mark)},
+            env={**os.environ, MARK_VARIABLE: str(mark)},
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
@@ -145,9 +158,7 @@ def test_process_ids_of_other_containers_are_ignored(
         wait_until_gone(pid)
 
 
-def test_processes_of_the_same_pid_namespace_are_recognized(
-    idle: subprocess.Popen[bytes],
-) -> None:
+def test_processes_of_the_same_pid_namespace_are_recognized(idle: subprocess.Popen[bytes]) -> None:
     def namespace(pid: object) -> Path:
         return (clean_node.PROC / str(pid) / "ns" / "pid").readlink()
 
@@ -155,16 +166,14 @@ def test_processes_of_the_same_pid_namespace_are_recognized(
     assert namespace(idle.pid) == namespace("self")
 
 
-def test_processes_started_by_an_environment_end_with_it(
-    mine: Mark, eventually: Eventually
-) -> None:
+def test_processes_started_by_an_environment_end_with_it(mine: Mark) -> None:
     worker = EnvWorker(spec="odd:stray", kwargs={}, slots=range(1), base_seed=0, mark=str(mine))
     worker.start()
     assert worker.pid
     process = psutil.Process(worker.pid)
     eventually(lambda: process.children())
     [child] = process.children()
-    assert child.environ()[VARIABLE] == str(mine)
+    assert child.environ()[MARK_VARIABLE] == str(mine)
 
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(EnvWorkerDied, match="signal 9"):
@@ -209,3 +218,65 @@ def test_without_a_gpu_the_reason_of_the_skipped_check_is_logged(
 
     assert message in caplog.text
     assert time.monotonic() - began < 20
+
+
+@given(
+    fleet=st.from_regex(r"[0-9a-f]{12}", fullmatch=True),
+    worker=st.integers(0, 1023),
+    incarnation=st.from_regex(r"[\w-]{1,60}", fullmatch=True),
+    pid=st.integers(1, 1 << 22),
+    started=st.floats(0, 4e9).map(lambda seconds: round(seconds, 2)),
+)
+def test_a_mark_is_read_back_unchanged(
+    fleet: str, worker: int, incarnation: str, pid: int, started: float
+) -> None:
+    mark = Mark(
+        fleet=fleet, worker=worker, incarnation=incarnation, owner_pid=pid, owner_started=started
+    )
+
+    assert read_mark(str(mark)) == mark
+
+
+@pytest.mark.parametrize("text", ["", "f00d", "f00d x 1-a 100 5000.0", "f00d 0 1-a 100 soon"])
+def test_other_text_is_not_a_mark(text: str) -> None:
+    assert read_mark(text) is None
+
+
+def test_a_process_without_its_worker_is_ended_in_every_fleet() -> None:
+    assert why_ended(OLD, mine=MINE, owner_lives=False) == "its worker is gone"
+    assert why_ended(replace(OLD, fleet="beef"), mine=MINE, owner_lives=False)
+
+
+def test_a_process_of_an_earlier_incarnation_is_ended() -> None:
+    assert why_ended(OLD, mine=MINE, owner_lives=True) == "it belongs to an earlier worker 0"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [replace(OLD, fleet="beef"), replace(OLD, worker=1), MINE],
+    ids=["of another fleet", "of another worker", "my own"],
+)
+def test_a_process_of_another_live_worker_is_kept(other: Mark) -> None:
+    assert why_ended(other, mine=MINE, owner_lives=True) == ""
+
+
+def test_a_reused_process_id_is_recognized() -> None:
+    assert lives(OLD, 4000.4)
+    assert not lives(OLD, 4900.0)
+    assert not lives(OLD, None)
+
+
+@pytest.mark.parametrize(
+    ("share", "used", "expected"),
+    [
+        (1, 2e9, ""),
+        (1, 20e9, "4.0 of 24.0 GB of the GPU are free, its share is 1"),
+        (0.25, 18e9, ""),
+        (0.25, 20e9, "4.0 of 24.0 GB of the GPU are free, its share is 0.25"),
+        (2, 2e9, ""),
+    ],
+)
+def test_a_gpu_is_free_when_the_share_of_a_worker_is_free(
+    share: float, used: float, expected: str
+) -> None:
+    assert shortage(share=share, total_bytes=int(24e9), used_bytes=int(used)) == expected

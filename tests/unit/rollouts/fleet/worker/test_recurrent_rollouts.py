@@ -1,7 +1,9 @@
-"""A recurrent policy's steps match one pass over the whole sequence."""
+"""Rollouts with continuous actions, recurrent state and every kind of environment."""
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 import torch
 from manual_turns import Rollout
 
+from buffer.ingest.rules import fragments as fragment_rules
+from examples.ppo_continuous import GaussianPolicy
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.fleet.policies.heads import head_for
 from rollouts.fleet.policies.recurrent import RecurrentPolicy
@@ -23,6 +27,9 @@ TAKEN = {
     "box": Space(kind="box", shape=(2,), dtype="float32", low=[-1.0] * 2, high=[1.0] * 2),
     "choices": Space(kind="multi_discrete", shape=(2,), dtype="int64", each_choices=[2, 3]),
 }
+BOX = Space(kind="box", shape=(2,), dtype="float32", low=[-1.0] * 2, high=[1.0] * 2)
+STAND_INS = Path(__file__).resolve().parents[4] / "stand_ins"
+CHOICE = Space(kind="discrete", shape=(), dtype="int64", choices=2)
 
 
 @pytest.fixture
@@ -173,3 +180,124 @@ def test_one_pass_equals_the_recurrence_of_pytorch() -> None:
                 stepwise.append(module.policy_head(out[0, 0]))
             assert torch.allclose(outputs[:, slot], torch.stack(stepwise), atol=1e-5)
             assert torch.allclose(last[slot], state[0, 0], atol=1e-5)
+
+
+def test_a_fragment_has_the_sampled_action_and_its_density(
+    make_worker_settings: Callable[..., WorkerSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENT_MODULES", "random_walks")
+    r = Rollout(make_worker_settings(spec="walk:box", policy={"hidden_sizes": [8]}))
+    try:
+        r.publish(0, SHOWN, BOX)
+        # This environment raises when an action is out of its bounds.
+        r.until(lambda: len(r.fragments) >= 8)
+        assert not any(slot.error for slot in r.worker.reports())
+    finally:
+        r.worker.close()
+
+    actions, obs, stored = (
+        np.stack([unpack_array(fragment.arrays[name]) for fragment in r.fragments])
+        for name in ("action", "obs", "behavior_logprob")
+    )
+    # With a standard deviation of 1, every third number exceeds ±1.
+    assert (np.abs(actions) > 1).mean() > 0.1
+    trainer = GaussianPolicy(3, 2, [8])
+    trainer.load_state_dict(r.modules[0].state_dict())
+    with torch.no_grad():
+        means, _ = trainer(torch.from_numpy(obs))
+        density = trainer.logprob(means, torch.from_numpy(actions))
+    np.testing.assert_allclose(density, stored, atol=1e-4)
+
+
+@pytest.fixture
+def rollout_of(make_worker_settings: MakeSettings) -> Iterator[Callable[..., Rollout]]:
+    made: list[Rollout] = []
+
+    def begin(spec: str, **changes: Any) -> Rollout:
+        made.append(Rollout(make_worker_settings(spec=spec, **changes)))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.worker.close()
+
+
+def test_a_registered_class_is_rolled_out(
+    rollout_of: Callable[..., Rollout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLDECK_ENVIRONMENTS", "module:my_lab:Maze")
+    r = rollout_of("module:my_lab:Maze")
+    r.publish(0, Space(kind="box", shape=(2,), dtype="float32"), CHOICE)
+
+    r.until(lambda: len(r.fragments) >= 4)
+
+    assert r.fragments[0].environment == "module:my_lab:Maze"
+
+
+def test_an_unregistered_class_fails_its_slots_with_the_remedy(
+    rollout_of: Callable[..., Rollout],
+) -> None:
+    r = rollout_of("module:my_lab:Maze")
+
+    r.until(lambda: all(slot.error for slot in r.worker.reports()))
+
+    for slot in r.worker.reports():
+        assert "administrator must add it to ROLLDECK_ENVIRONMENTS" in slot.error
+
+
+@pytest.mark.parametrize("kind", ["mlp", "gru"])
+def test_the_recall_task_is_rolled_out_to_the_end(
+    rollout_of: Callable[..., Rollout], kind: str
+) -> None:
+    policy = {"kind": kind, "hidden_sizes": [8], "recurrent_units": 4}
+    r = rollout_of("rolldeck:recall-v0", kwargs={"delay": 2}, policy=policy)
+    r.publish(0, Space(kind="box", shape=(3,), dtype="float32"), CHOICE)
+
+    r.until(lambda: len(r.fragments) >= 8)
+
+    arrays = {n: unpack_array(a) for n, a in r.fragments[0].arrays.items()}
+    assert arrays["terminated"].tolist() == [False, False, False, True] * 2
+    assert set(arrays["reward"][~arrays["terminated"]]) == {0.0}
+
+
+def test_the_minestudio_interface_is_rolled_out_with_images_and_several_choices(
+    rollout_of: Callable[..., Rollout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(STAND_INS), os.environ["PYTHONPATH"]]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    image = Space(kind="box", shape=(8, 6, 3), dtype="uint8")
+    shown = Space(kind="parts", shape=(), dtype="", parts={"image": image})
+    taken = Space(kind="multi_discrete", shape=(2,), dtype="int64", each_choices=[8641, 121])
+    r = rollout_of(
+        "minestudio:MinecraftSim",
+        kwargs={"obs_size": [6, 8], "callbacks": {"rewards": 0.5}},
+        policy={"kind": "gru", "hidden_sizes": [8], "recurrent_units": 4, "channels": [4]},
+    )
+    r.publish(0, shown, taken)
+
+    r.until(lambda: len(r.fragments) >= 4)
+
+    for fragment in r.fragments:
+        fragment_rules.check(fragment)
+    arrays = {n: unpack_array(a) for n, a in r.fragments[0].arrays.items()}
+    assert arrays["obs.image"].shape == (8, 8, 6, 3)
+    assert arrays["obs.image"].dtype == np.uint8
+    assert arrays["action"].shape == (8, 2)
+    assert arrays["reward"].tolist() == [0.5] * 8
+    assert arrays["terminated"].tolist() == [at == 5 for at in range(8)]
+
+
+@pytest.mark.parametrize("envs_in_worker", [False, True])
+def test_the_time_of_reading_observations_excludes_cutting_and_enqueueing(
+    rollout_of: Callable[..., Rollout], *, envs_in_worker: bool
+) -> None:
+    kwargs = {"delay": 2}
+    r = rollout_of("rolldeck:recall-v0", kwargs=kwargs, envs_in_worker=envs_in_worker)
+    r.publish(0, Space(kind="box", shape=(3,), dtype="float32"), CHOICE)
+    r.deliver_seconds = 0.02
+
+    r.until(lambda: len(r.fragments) >= 40)
+
+    enqueued, read = r.monitor.total("enqueue"), r.monitor.total("recv")
+    assert enqueued >= 40 * 0.02
+    assert read < enqueued / 2

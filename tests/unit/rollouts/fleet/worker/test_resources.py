@@ -1,20 +1,39 @@
-"""Resource usage is measured, and None where it cannot be measured."""
+"""Usage of resources by workers and their machines."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
-from rollouts.fleet.worker.gpus import GpuReader, computes_on_gpu
-from rollouts.fleet.worker.resources import ResourceMeter
+from rolldeck.wire import MachineUsage, WorkerReport
+from rollouts.fleet.manager.worker_reports import final_report, with_measurements
+from rollouts.fleet.worker.resources import (
+    MEASURE_SECONDS,
+    GpuReader,
+    Gpus,
+    MachineMeter,
+    ResourceMeter,
+    computes_on_gpu,
+)
 from tests.waiting import eventually
 
 SPINNING = "held = b'x' * 50_000_000\nprint(flush=True)\nwhile True: pass"
+NO_GPUS = Gpus()
+HOLDING = """
+import sys
+from pathlib import Path
+from rollouts.fleet.worker.resources import MachineMeter
+MachineMeter(sys.argv[2], folder=Path(sys.argv[1])).measure(0.0)
+print("measured", flush=True)
+sys.stdin.readline()
+"""
 
 
 @pytest.fixture
@@ -129,3 +148,132 @@ def test_a_machine_without_a_driver_reports_none_and_is_not_queried_again() -> N
 
     assert reader.read() == (None, None)
     assert reader.read() == (None, None)
+
+
+def meter(folder: Path, *, node: str = "a", gpus: Gpus = NO_GPUS) -> MachineMeter:
+    return MachineMeter(node, folder=folder, read_gpus=lambda: gpus)
+
+
+def measured(one: MachineMeter, *, since: float = 0.0) -> MachineUsage:
+    one.measure(since)
+    usage = one.measure(since + MEASURE_SECONDS)
+    assert usage is not None
+    return usage
+
+
+def test_a_machine_is_measured_over_all_of_its_processes(tmp_path: Path) -> None:
+    usage = measured(meter(tmp_path, gpus=Gpus(2, 45.0, 3 << 30, 160 << 30)))
+
+    memory = psutil.virtual_memory()
+    assert usage.cpus == psutil.cpu_count()
+    assert 0 <= usage.cpu_cores <= usage.cpus
+    assert usage.memory_total_bytes == memory.total
+    assert usage.memory_bytes == pytest.approx(memory.total - memory.available, rel=0.2)
+    assert (usage.gpus, usage.gpu_percent) == (2, 45.0)
+    assert (usage.gpu_memory_bytes, usage.gpu_memory_total_bytes) == (3 << 30, 160 << 30)
+
+
+def test_the_measurement_is_renewed_only_when_it_is_due(tmp_path: Path) -> None:
+    one = meter(tmp_path)
+
+    assert one.measure(0.0) is None
+    assert one.measure(MEASURE_SECONDS - 1) is None
+    first = one.measure(MEASURE_SECONDS)
+    assert first is not None
+    assert one.measure(MEASURE_SECONDS + 1) is first
+    assert one.measure(2 * MEASURE_SECONDS) is not first
+
+
+def test_a_worker_outside_of_a_cluster_measures_nothing(tmp_path: Path) -> None:
+    one = meter(tmp_path, node="")
+
+    assert [one.measure(0.0), one.measure(MEASURE_SECONDS)] == [None, None]
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_worker_takes_over_when_the_measuring_one_ends(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDING, str(tmp_path), "a"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env={"PYTHONPATH": ":".join(sys.path)}, **pipes) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"measured\n"
+        waiting, elsewhere = meter(tmp_path), meter(tmp_path, node="b")
+        assert [waiting.measure(0.0), waiting.measure(MEASURE_SECONDS)] == [None, None]
+        assert measured(elsewhere).cpus
+        other.kill()
+        other.wait()
+
+    assert waiting.measure(2 * MEASURE_SECONDS) is None
+    assert waiting.measure(3 * MEASURE_SECONDS) is not None
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_machine_unmeasured(tmp_path: Path) -> None:
+    one = meter(tmp_path / "missing")
+
+    assert [one.measure(0.0), one.measure(MEASURE_SECONDS)] == [None, None]
+
+
+class TwoDevices:
+    """Stand-in for pynvml on a machine with two devices."""
+
+    def __init__(self, *, has_utilization: bool = True) -> None:
+        self._has_utilization = has_utilization
+
+    def nvmlInit(self) -> None:  # noqa: N802 pynvml's own names
+        pass
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetUtilizationRates(self, device: int) -> Any:  # noqa: N802
+        if not self._has_utilization:
+            raise RuntimeError("Not Supported")
+        return SimpleNamespace(gpu=20 + 40 * device)
+
+    def nvmlDeviceGetMemoryInfo(self, device: int) -> Any:  # noqa: N802
+        return SimpleNamespace(used=10 + device, total=80)
+
+
+def test_gpus_have_the_mean_utilization_and_the_sum_of_memory() -> None:
+    assert GpuReader(TwoDevices()).read_all() == (2, 40.0, 21, 160)
+
+
+def test_gpus_without_a_utilization_still_have_their_memory() -> None:
+    assert GpuReader(TwoDevices(has_utilization=False)).read_all() == (2, None, 21, 160)
+
+
+def test_a_machine_without_a_driver_has_no_gpus() -> None:
+    reader = GpuReader(SimpleNamespace())
+
+    assert reader.read_all() == Gpus()
+    assert reader.read_all() == Gpus()
+
+
+def test_a_report_between_two_measurements_repeats_the_last_one(tmp_path: Path) -> None:
+    usage = measured(meter(tmp_path))
+    plain = WorkerReport(index=0, incarnation="a", state="running")
+    full = msgspec.structs.replace(plain, machine=usage)
+
+    assert with_measurements(plain, full).machine is usage
+    assert final_report(0, "a", full, restarts=0).machine is None
+
+
+def test_a_measurement_adds_at_most_250_bytes_to_a_report() -> None:
+    usage = MachineUsage(
+        cpu_cores=191.375,
+        cpus=192,
+        memory_bytes=2_000_000_000_000,
+        memory_total_bytes=2_100_000_000_000,
+        gpus=8,
+        gpu_percent=97.125,
+        gpu_memory_bytes=640_000_000_000,
+        gpu_memory_total_bytes=687_000_000_000,
+    )
+    plain = WorkerReport(index=0, incarnation="a", state="running")
+    full = msgspec.structs.replace(plain, machine=usage)
+
+    added = len(msgspec.json.encode(full)) - len(msgspec.json.encode(plain))
+    assert 150 < added <= 250

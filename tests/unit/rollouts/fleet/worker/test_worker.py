@@ -23,9 +23,8 @@ from rollouts.fleet.policies.policy_protocol import Decision, Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps import step_worker
-from tests.waiting import stays
+from tests.waiting import eventually, stays
 
-Eventually = Callable[..., None]
 MakeSettings = Callable[..., WorkerSettings]
 SLOWER = 3
 """Factor by which a busy machine may be slower."""
@@ -36,9 +35,7 @@ def settings(make_worker_settings: MakeSettings) -> WorkerSettings:
     return make_worker_settings(spec="odd:counting")
 
 
-def test_a_worker_steps_all_slots_and_cuts_their_fragments(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_a_worker_steps_all_slots_and_cuts_their_fragments(settings: WorkerSettings) -> None:
     with bench(settings) as b:
         eventually(lambda: len({f.slot for f in b.fragments}) == 4 and len(b.fragments) > 40)
 
@@ -50,9 +47,7 @@ def test_a_worker_steps_all_slots_and_cuts_their_fragments(
     assert {fragment.epoch for fragment in b.fragments} == {1}
 
 
-def test_fragments_of_a_real_environment_are_contiguous(
-    make_worker_settings: MakeSettings, eventually: Eventually
-) -> None:
+def test_fragments_of_a_real_environment_are_contiguous(make_worker_settings: MakeSettings) -> None:
     with bench(make_worker_settings()) as b:
         eventually(lambda: len(b.fragments) > 40)
 
@@ -76,9 +71,7 @@ def returns_of_fragments(fragments: list[Fragment]) -> dict[str, float]:
     return {episode: returns[episode] for episode in ended}
 
 
-def test_reports_name_episodes_as_fragments_do(
-    make_worker_settings: MakeSettings, eventually: Eventually
-) -> None:
+def test_reports_name_episodes_as_fragments_do(make_worker_settings: MakeSettings) -> None:
     named: dict[str, float] = {}
     with bench(make_worker_settings()) as b:
 
@@ -95,9 +88,7 @@ def test_reports_name_episodes_as_fragments_do(
     assert {e: named[e] for e in both_kinds} == {e: stored[e] for e in both_kinds}
 
 
-def test_no_steps_are_sampled_before_the_first_weights(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_no_steps_are_sampled_before_the_first_weights(settings: WorkerSettings) -> None:
     b = Bench(settings)
     try:
         b.order(credits=100)
@@ -110,7 +101,7 @@ def test_no_steps_are_sampled_before_the_first_weights(
 
 
 def test_a_worker_starts_until_it_has_imported_torch(
-    settings: WorkerSettings, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_imported = threading.Event()
     monkeypatch.setattr(step_worker, "_import_torch", lambda: is_imported.wait(60))
@@ -123,9 +114,7 @@ def test_a_worker_starts_until_it_has_imported_torch(
         eventually(lambda: b.order().report.state == "running")
 
 
-def test_slots_without_a_credit_keep_their_observation(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_slots_without_a_credit_keep_their_observation(settings: WorkerSettings) -> None:
     with bench(settings, room=3) as b:
         eventually(lambda: len(b.fragments) == 3)
 
@@ -137,7 +126,7 @@ def test_slots_without_a_credit_keep_their_observation(
 
 
 def test_a_pause_takes_effect_within_one_step_and_a_resume_continues(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.02})
     with bench(slow) as b:
@@ -152,7 +141,7 @@ def test_a_pause_takes_effect_within_one_step_and_a_resume_continues(
 
 
 def test_a_drain_flushes_every_slot_and_starts_no_episode(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(
         spec="odd:counting", kwargs={"seconds": 0.005, "length": 1000}, fragment_length=500
@@ -173,9 +162,7 @@ def test_a_drain_flushes_every_slot_and_starts_no_episode(
     assert b.order("draining").report.dropped_steps == {}
 
 
-def test_a_drain_flushes_the_slot_of_a_lost_environment(
-    make_worker_settings: MakeSettings, eventually: Eventually
-) -> None:
+def test_a_drain_flushes_the_slot_of_a_lost_environment(make_worker_settings: MakeSettings) -> None:
     settings = make_worker_settings(
         spec="odd:counting", kwargs={"seconds": 0.005, "length": 1000}, fragment_length=500
     )
@@ -220,7 +207,7 @@ ENDS = {
 
 @pytest.mark.parametrize("case", ENDS.values(), ids=ENDS)
 def test_a_fragment_has_only_steps_that_the_environment_made(
-    make_worker_settings: MakeSettings, eventually: Eventually, case: Ends
+    make_worker_settings: MakeSettings, case: Ends
 ) -> None:
     settings = make_worker_settings(
         spec="odd:ending",
@@ -261,7 +248,7 @@ def test_a_fragment_has_only_steps_that_the_environment_made(
 
 
 def test_an_invalid_action_ends_the_episode_of_its_slot_only(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(spec="gymnasium:Pendulum-v1")
 
@@ -292,7 +279,7 @@ def test_an_invalid_action_ends_the_episode_of_its_slot_only(
 
 
 def test_an_immediately_stopped_worker_counts_its_unsent_steps(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(
         spec="odd:counting", kwargs={"seconds": 0.005}, fragment_length=500
@@ -307,7 +294,7 @@ def test_an_immediately_stopped_worker_counts_its_unsent_steps(
 
 
 def test_a_killed_env_process_is_restarted_within_five_seconds(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     # With endless episodes, both slots are in an episode when they are killed.
     settings = make_worker_settings(spec="odd:counting", kwargs={"length": 1_000_000})
@@ -329,7 +316,7 @@ def test_a_killed_env_process_is_restarted_within_five_seconds(
 
 
 def test_other_processes_continue_while_one_is_restarted(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(spec="odd:counting", envs_per_process=1)
     with bench(settings) as b:
@@ -344,7 +331,7 @@ def test_other_processes_continue_while_one_is_restarted(
 
 
 def test_an_environment_that_always_raises_is_abandoned_and_the_others_continue(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(spec="one_odd:x", envs_per_process=4)
     with bench(settings) as b:
@@ -360,9 +347,7 @@ def test_an_environment_that_always_raises_is_abandoned_and_the_others_continue(
     assert b.aborted == 6
 
 
-def test_a_worker_without_a_working_slot_has_failed(
-    make_worker_settings: MakeSettings, eventually: Eventually
-) -> None:
+def test_a_worker_without_a_working_slot_has_failed(make_worker_settings: MakeSettings) -> None:
     with bench(make_worker_settings(spec="unheard:of")) as b:
         eventually(lambda: b.order().report.state == "failed", 90.0)
 
@@ -376,7 +361,7 @@ def test_a_worker_without_a_working_slot_has_failed(
 
 
 def test_a_process_is_replaced_between_episodes_after_its_restart_interval(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     settings = make_worker_settings(
         spec="odd:counting", environment={"restart_interval_seconds": 0.5}
@@ -397,9 +382,7 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(float(each.user + each.system) for each in times)
 
 
-def test_an_idle_worker_uses_less_than_five_percent_of_a_core(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_an_idle_worker_uses_less_than_five_percent_of_a_core(settings: WorkerSettings) -> None:
     with bench(settings, room=0) as b:
         eventually(lambda: b.slots() == ["waiting"] * 4)
         processes = [psutil.Process(pid) for pid in {os.getpid(), *b.pids()}]
@@ -412,7 +395,7 @@ def test_an_idle_worker_uses_less_than_five_percent_of_a_core(
 
 
 def test_a_new_epoch_drops_partial_fragments_and_waits_for_its_weights(
-    make_worker_settings: MakeSettings, eventually: Eventually
+    make_worker_settings: MakeSettings,
 ) -> None:
     slow = make_worker_settings(spec="odd:counting", kwargs={"seconds": 0.01})
     with bench(slow) as b:
@@ -434,9 +417,7 @@ def test_a_new_epoch_drops_partial_fragments_and_waits_for_its_weights(
     assert waiting.dropped_steps["new_epoch"] > 0
 
 
-def test_stale_steps_are_dropped_and_counted(
-    make_worker_settings: MakeSettings, eventually: Eventually
-) -> None:
+def test_stale_steps_are_dropped_and_counted(make_worker_settings: MakeSettings) -> None:
     slow = make_worker_settings(
         spec="odd:counting", kwargs={"seconds": 0.02}, fragment_length=1000, max_staleness=1
     )
@@ -448,9 +429,7 @@ def test_stale_steps_are_dropped_and_counted(
     assert fresh == {}
 
 
-def test_a_stopped_worker_leaves_no_process(
-    settings: WorkerSettings, eventually: Eventually
-) -> None:
+def test_a_stopped_worker_leaves_no_process(settings: WorkerSettings) -> None:
     with bench(settings) as b:
         eventually(lambda: len(b.fragments) > 0)
         pids = set(b.pids())
