@@ -23,10 +23,9 @@ from runs.lifecycle.rules import (
     batches_ahead,
     trained_steps,
 )
-from web import database
-from web.rows import first_row
+from web import sql
 from web.snapshots import snapshot
-from web.sql import statements_of
+from web.sql import first_row, statements_of
 
 # Remaining admission of a run, from one sum over its counts.
 
@@ -65,7 +64,7 @@ def stored_amounts(run: Run) -> StoredAmounts:
         "any_epoch": run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP,
         "policy_step": run.policy_step,
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["stored_amounts"], parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 a sum has a row
     open_items, open_bytes, queued_items, admitted, first_step = row
@@ -235,7 +234,7 @@ def queued_groups(run_id: int) -> int:
 
 def queued_fragments(run_id: int, epoch: int) -> int:
     """Return the number of queued fragments of an epoch."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["queued_fragments"], [run_id, epoch], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 

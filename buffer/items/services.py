@@ -33,7 +33,7 @@ from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, I
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion
-from web import database
+from web import sql
 from web.live.announcements import announce
 from web.sql import filled, statements_of
 
@@ -152,7 +152,7 @@ def insert_batch(
         "current_step": current.step,
         **values,
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         # Prepared, because PostgreSQL takes longer to plan this statement than to run it.
         row = cursor.execute(statement.encode(), parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 an aggregate without items has a row
@@ -182,7 +182,7 @@ def lock_run(run_id: int) -> datetime:
 
     Returns the database time at which the lock was acquired.
     """
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["lock_run"], [run_id], prepare=True).fetchone()
     assert row is not None  # noqa: S101 a query without FROM has a row
     locked_at: datetime = row[1]
@@ -318,7 +318,7 @@ class Changes:
         """Add the changes to the counts."""
         if not self._items:
             return
-        with database.cursor() as cursor:
+        with sql.cursor() as cursor:
             cursor.execute(SQL["count_changes"], self.params(), prepare=True)
 
 
@@ -341,7 +341,7 @@ def add_sampled_chunks(
         max_reuse: Number of uses after which a fragment is no longer sampled.
         chunked: Whether a chunk has several fragments.
     """
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(
             _ADD_USES_BY_KEY[chunked],
             {"batch": batch_id, "ids": ids, "weights": weights, "max_reuse": max_reuse},
@@ -363,7 +363,7 @@ def return_sample(batch: Batch) -> None:
 
 
 def _settle(batch: Batch, query: str, parameters: dict[str, Any]) -> None:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(query.encode(), parameters, prepare=True)
         moved = cursor.fetchall()
     changes = Changes(batch.run_id, ItemKind.FRAGMENTS)

@@ -24,7 +24,7 @@ from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_id
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion
-from web import database
+from web import sql
 from web.sql import filled, statements_of
 
 # Sampling priorities of fragments, set by trainers.
@@ -117,7 +117,7 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
 
 
 def _queued(run: Run) -> _Queued:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(
             SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
         ).fetchone()
@@ -155,7 +155,7 @@ def _uniform(
         return []
     candidates = drawn.tolist()
     heads = _HEADS if replay.fragments_per_chunk > 1 else ""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(
             filled(SQL["available_chunks"], heads=heads).encode(),
             {"run": run.pk, "epoch": run.epoch, "ids": candidates},
@@ -175,7 +175,7 @@ def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:
         heads=_HEADS if replay.fragments_per_chunk > 1 else "",
         limit=f"LIMIT {count}" if replay.sampler == "fifo" else "",
     )
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(query.encode(), [run.pk, run.epoch], binary=True, prepare=True)
         result = cursor.pgresult
         ids, values = (result.get_value(0, column) for column in (0, 1)) if result else (None, None)

@@ -62,21 +62,65 @@ WHERE known.id = ANY(%(answered)s::bigint[])
     OR known.accepted_at < EXCLUDED.accepted_at - %(claim_lifetime)s
 RETURNING id, fingerprint
 
--- context_of_groups --
--- Read what a push of groups needs to know of its run.
-SELECT t.items, t.size_bytes, ARRAY(SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id')) FROM generate_series(1, %(count)s)),
-    ARRAY(SELECT env_id FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-    ARRAY(SELECT group_size FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-    ARRAY(SELECT env_id FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted),
-    ARRAY(SELECT env_id FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND last_seen_at < statement_timestamp() - interval '15 seconds')
-FROM (
+-- new_group_ids --
+-- Take new ids for groups.
+SELECT ARRAY(
+    SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))
+    FROM generate_series(1, %(count)s)
+) AS ids
+
+-- open_amounts --
+-- Sum up the open items of a run: groups, and bytes of both kinds; ends with `run_id =`.
 SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
     COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
-FROM buffer_tally WHERE state IN ('leased', 'quarantined', 'queued', 'waiting') AND run_id = %(run)s) t
+FROM buffer_tally WHERE state IN ('leased', 'quarantined', 'queued', 'waiting') AND run_id =
+
+-- environment_arrays --
+-- Gather what a push of groups needs to know of the environments `e`.
+SELECT COALESCE(array_agg(env_id), '{}') AS env_ids,
+    COALESCE(array_agg(group_size), '{}') AS sizes,
+    COALESCE(array_agg(env_id) FILTER (WHERE muted), '{}') AS muted,
+    COALESCE(array_agg(env_id) FILTER (
+        WHERE last_seen_at < statement_timestamp() - %(seen_every)s::interval
+    ), '{}') AS unseen
+FROM e
+
+-- context_of_groups --
+-- Read what a push of groups needs to know of its run, after decoding.
+WITH e AS (
+    SELECT env_id, group_size, muted, last_seen_at FROM runs_environment
+    WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[])
+)
+SELECT * FROM ({open_amounts} %(run)s) t, ({new_group_ids}) i, ({environment_arrays}) a
+
+-- context_of_run_where --
+-- Read a run that takes groups, what a push needs to know of it and of its newest environments;
+-- ends with a condition.
+WITH r AS (
+    SELECT id, name, kind, status, archived_at, lenient, advantages, max_staleness,
+        drop_zero_variance, overlong_sequences, max_token_len, epoch, policy_step, served_steps
+    FROM runs_run WHERE archived_at IS NULL AND kind <> 'fleet' AND
+
+-- context_of_newest --
+-- Follows a condition after `context_of_run_where`.
+), e AS (
+    SELECT env_id, group_size, muted, last_seen_at FROM runs_environment
+    WHERE run_id = (SELECT id FROM r) ORDER BY env_id DESC LIMIT %(newest)s
+)
+SELECT * FROM r, LATERAL ({open_amounts} r.id) t, ({new_group_ids}) i, ({environment_arrays}) a
+
+-- context_of_run --
+-- Read the context of a push to a run.
+{context_of_run_where} name = %(name)s {context_of_newest}
+
+-- context_of_default_run --
+-- Read the context of a push to the default run.
+{context_of_run_where} is_default {context_of_newest}
+
+-- lock_waiting --
+-- Lock the waiting groups of an environment: two parts of a group that arrive concurrently must see
+-- each other.
+SELECT pg_advisory_xact_lock(hashtext('rolldeck.waiting'), hashtext(%s))
 
 -- insert_groups --
 -- Insert pushes of groups: their claims, rows and counts.

@@ -11,8 +11,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Sum
 from isal.isal_zlib import crc32
 
-from buffer.ingest.services.backpressure import QueueFull
-from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.pushes import QueueFull, check_accepts
 from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.rules import (
@@ -25,10 +24,9 @@ from buffer.tensors.rules import (
 )
 from buffer.tensors.schemas import TensorReceipt
 from runs.lifecycle.models import Run
-from runs.lifecycle.rules import ACCEPTING
-from web.database import cursor
 from web.disk_space import check_disk
 from web.rules.errors import Conflict
+from web.sql import cursor
 
 WRITE_TIME: Final = timedelta(hours=1)
 """Time after which an object without tensors belongs to no request in progress."""
@@ -77,7 +75,7 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
         PayloadStorageDown: If the storage is unavailable.
     """
     parts = parts_of(body)
-    _check_accepting(run)
+    check_accepts(run)
     _check_room(run)
     is_inline = len(body) <= settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     object_ = TensorObject(run=run, size_bytes=len(body), created_at=now)
@@ -197,11 +195,6 @@ def _locked(run: Run, prefixes: Sequence[str]) -> set[int]:
     with cursor() as sql:
         rows = sql.execute(_LOCK_PREFIXED, [list(prefixes), run.pk, AFTER_PREFIX])
         return {row[0] for row in rows}
-
-
-def _check_accepting(run: Run) -> None:
-    if run.status not in ACCEPTING:
-        raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
 
 
 def _check_room(run: Run) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from buffer.items.models import Batch
-from web import database
+from web import sql
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")
@@ -71,7 +71,7 @@ class BatchFlow:
 
 def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
     """Return the counts of runs; runs without items are omitted."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(SQL["counts_of_runs"], [list(run_ids)]).fetchall()
     return {run_id: RunCounts(*counts) for run_id, *counts in rows}
 
@@ -112,7 +112,7 @@ def _row(query: str, run_id: int, after: FlowCursor) -> tuple[Any, ...]:
         "item": after.item_id,
         "limit": GROUPS_AT_MOST,
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row: tuple[Any, ...] | None = cursor.execute(query, parameters).fetchone()
     assert row is not None  # noqa: S101 an aggregate without GROUP BY is one row
     return row

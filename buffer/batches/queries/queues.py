@@ -31,7 +31,7 @@ from rolldeck.pacing import PauseRule
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.rules import batches_ahead, was_seen_recently
-from web import database
+from web import sql
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")
@@ -131,7 +131,7 @@ def is_batch_available(
         holding: Batches that the requester has received and not acknowledged.
     """
     parameters = {"run": run_id, "identity": identity, "count": count, "holding": list(holding)}
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["is_batch_available"], parameters, prepare=True).fetchone()
     return row is not None and bool(row[0])
 
@@ -185,7 +185,7 @@ def queue_part(run_id: int) -> QueueDepth | None:
 
 def uses_of(batch: Batch) -> list[tuple[int, float]]:
     """Return id and importance weight of each item of a sampled batch, in order."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         return cursor.execute(SQL["uses_of_batch"], [batch.pk], prepare=True).fetchall()
 
 

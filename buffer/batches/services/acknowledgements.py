@@ -11,8 +11,7 @@ from buffer.items.rules.batches import BatchNotFound, LeaseLost, OutOfOrder
 from buffer.items.rules.states import BatchState, ItemState
 from buffer.items.services import confirm_sample, lock_run
 from web.live.announcements import announce
-from web.rows import first_row
-from web.sql import statements_of
+from web.sql import first_row, statements_of
 
 SQL: Final = statements_of("buffer")
 

@@ -17,7 +17,7 @@ from buffer.replay.services import form_of_sample
 from runs.config.rules.replay_config import replay_of
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion, version_in_force
-from web import database
+from web import sql
 from web.sql import filled, statements_of
 
 SQL: Final = statements_of("buffer")
@@ -96,7 +96,7 @@ def _of_plan(run: Run, plan: BatchPlan) -> dict[str, Any]:
 def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
     if queued_fragments(run.pk, run.epoch) < count:
         return None
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(
             SQL["oldest_fragments"], [run.pk, run.epoch, count], prepare=True
         ).fetchall()

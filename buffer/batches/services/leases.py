@@ -34,10 +34,9 @@ from buffer.payloads.services.contents import Reading
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
-from web import database
+from web import sql
 from web.live.announcements import announce
-from web.rows import first_row, row_of, rows
-from web.sql import statements_of
+from web.sql import first_row, row_of, rows, statements_of
 
 SQL: Final = statements_of("buffer")
 
@@ -181,7 +180,7 @@ def _renew(run: Run, batch_ids: list[UUID]) -> None:
     """Extend the leases of batches under their fences."""
     if not batch_ids:
         return
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(SQL["renew_leases"], [run.lease_seconds, batch_ids], prepare=True)
 
 
@@ -338,7 +337,7 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
 
 def record_delivered(*, batch_id: UUID, fence: int) -> None:
     """Record that the answer with this lease was sent completely."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(SQL["record_delivery"], [batch_id, fence], prepare=True)
 
 

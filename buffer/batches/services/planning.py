@@ -16,7 +16,7 @@ from buffer.batches.rules.mixing import EnvironmentQueue, QueuedGroup, forecast
 from buffer.payloads.services.contents import PayloadLocation
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import SILENT_AFTER, RunStatus
-from web import database
+from web import sql
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")
@@ -96,7 +96,7 @@ def read_queues(run_id: int) -> list[EnvironmentQueue]:
 
 
 def _state(run_id: int) -> list[_StateRow]:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(
             SQL["environments_of_queue"],
             {"run": run_id, "silent_after": SILENT_AFTER},
@@ -122,7 +122,7 @@ def _windows(
     windows: dict[int, list[QueuedGroup]] = {env_id: [] for env_id in lengths}
     locations = {}
     parts = [{"env_id": env_id, "length": length} for env_id, length in lengths.items()]
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         parameters = [msgspec.json.encode(parts).decode(), run_id]
         cursor.execute(SQL["oldest_groups"], parameters, prepare=True, binary=True)
         for env_id, group_id, sequences, *location in cursor.fetchall():
@@ -147,6 +147,6 @@ def _behind_ids(run_id: int, parts: Sequence[Behind]) -> list[int]:
     columns = zip(
         *[(part.env_id, part.sequences, part.after, part.count) for part in parts], strict=True
     )
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(SQL["groups_by_size"], [*map(list, columns), run_id], prepare=True)
         return [group_id for (group_id,) in cursor.fetchall()]

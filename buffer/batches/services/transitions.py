@@ -7,7 +7,7 @@ from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import OPEN, DropReason, ItemKind, ItemState
 from buffer.items.services import COUNTED, MOVED, TABLES, Changes, counted, return_sample
 from buffer.payloads.services.eviction import evict
-from web import database
+from web import sql
 from web.sql import filled, statements_of
 
 SQL: Final = statements_of("buffer")
@@ -89,7 +89,7 @@ def _move(
         "reason": reason,
         "only": None if only is None else list(only),
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         statement = f"WITH {before}{_MOVE_OF[kind]}"
         row = cursor.execute(statement.encode(), values, prepare=True).fetchone()
     return 0 if row is None else int(row[0])

@@ -9,7 +9,7 @@ from django.utils import timezone
 from buffer.archive.queries.parquet import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.restore import RestoreReport, WrongRunForArchive, restore_archive
-from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.pushes import RunNotAccepting
 from runs.lifecycle.services.lifecycle import InvalidRunName
 
 

@@ -21,9 +21,8 @@ from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
-from web.database import cursor
 from web.rules.errors import ApiError
-from web.sql import statements_of
+from web.sql import cursor, statements_of
 
 SQL: Final = statements_of("buffer")
 

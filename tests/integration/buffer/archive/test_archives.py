@@ -16,9 +16,9 @@ from django.db import connection
 from buffer.archive.rules import Window, window
 from buffer.batches.services.expiry import drop_open
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import decode_push as decode_group_push
-from buffer.ingest.services.fragments import accept_fragments, decode_push
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.schemas.pushes_msgpack import decode_fragments
+from buffer.ingest.schemas.pushes_msgpack import decode_push as decode_group_push
+from buffer.ingest.services.pushes import accept_fragments, accept_groups
 from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
@@ -93,7 +93,9 @@ def test_msgpack_groups_are_restored_byte_for_byte(run: Run, tmp_path: Path) -> 
 def test_fragments_are_restored_byte_for_byte(tmp_path: Path) -> None:
     run = make_run(name="carts", epoch=1, policy_step=0, batch_size=2)
     register_fleet_trainer(run)
-    sent = decode_push(push(*(fragment(number=n) for n in range(4)), fragment(number=4, epoch=0)))
+    sent = decode_fragments(
+        push(*(fragment(number=n) for n in range(4)), fragment(number=4, epoch=0))
+    )
     accept_fragments(run=run, fragments=sent, now=NOON)
     served = train(run, steps=2)
     report = export(run, tmp_path / "carts.parquet")
@@ -125,7 +127,9 @@ def test_a_missing_fleet_run_is_drafted_with_its_configuration(tmp_path: Path) -
         name="carts", config={"policy": {"hidden_sizes": [8]}}, epoch=1, policy_step=0, batch_size=2
     )
     register_fleet_trainer(run)
-    accept_fragments(run=run, fragments=decode_push(push(fragment(), fragment(number=1))), now=NOON)
+    accept_fragments(
+        run=run, fragments=decode_fragments(push(fragment(), fragment(number=1))), now=NOON
+    )
     train(run)
     export(run, tmp_path / "carts.parquet")
 

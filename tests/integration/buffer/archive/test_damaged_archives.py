@@ -10,7 +10,8 @@ import pytest
 from buffer.archive.queries.parquet import ArchiveUnreadable
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import WrongRunForArchive
-from buffer.ingest.services.fragments import accept_fragments, decode_push
+from buffer.ingest.schemas.pushes_msgpack import decode_fragments
+from buffer.ingest.services.pushes import accept_fragments
 from buffer.items.models import FragmentChunk, TrajectoryGroup
 from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_trainer
@@ -115,7 +116,9 @@ def test_an_invalid_file_is_refused_and_nothing_is_stored(
 def test_fragments_with_the_same_slot_and_number_store_nothing(tmp_path: Path) -> None:
     run = make_run(name="carts", epoch=1, policy_step=0, batch_size=2)
     register_trainer(run_id=run.pk, identity="alice", resume=True, now=NOON)
-    accept_fragments(run=run, fragments=decode_push(push(fragment(), fragment(number=1))), now=NOON)
+    accept_fragments(
+        run=run, fragments=decode_fragments(push(fragment(), fragment(number=1))), now=NOON
+    )
     train(run)
     path = tmp_path / "carts.parquet"
     export(run, path)

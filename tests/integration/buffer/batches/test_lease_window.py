@@ -13,7 +13,7 @@ from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.corruption import contents_of
 from buffer.batches.services.leases import Lease, held_beside, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch
 from buffer.items.queries import ledger_part
 from buffer.items.rules.batches import LeaseLost, OutOfOrder

@@ -13,7 +13,7 @@ from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.lease_expiry import NotQuarantined, release
 from buffer.batches.services.leases import Lease, held_by
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch
 from buffer.items.queries import ledger_part
 from buffer.items.rules.batches import LeaseLost

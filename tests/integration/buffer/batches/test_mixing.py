@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from buffer.batches.services import leases, planning
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch, MixingShare, TrajectoryGroup
 from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import disconnect_environment, register_environment

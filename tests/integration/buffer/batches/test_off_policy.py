@@ -14,7 +14,7 @@ from buffer.batches.services.leases import lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Receipt
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.queries import admission_remaining, counts, ledger_part
 from runs.lifecycle.models import PolicyVersion, Run

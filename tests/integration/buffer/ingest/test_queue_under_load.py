@@ -16,9 +16,8 @@ from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch, lease_for_atropos, record_delivered
 from buffer.batches.services.senders import is_alive, this_process
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempotent
-from buffer.ingest.services.push_context import UnknownEnvironment
+from buffer.ingest.services.pushes import UnknownEnvironment, accept_groups
 from buffer.items.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries import ledger_part
 from buffer.items.rules.batches import LeaseLost

@@ -11,8 +11,8 @@ from buffer import jobs
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.fragments import accept_fragments, decode_push
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.schemas.pushes_msgpack import decode_fragments
+from buffer.ingest.services.pushes import accept_fragments, accept_groups
 from buffer.items import queries
 from buffer.items.models import LedgerAudit, Tally, TrajectoryGroup
 from buffer.items.queries import ledger_part
@@ -69,7 +69,7 @@ def test_the_ledger_separates_environments_of_fragments() -> None:
         fragment(slot="other", number=0, environment="gymnasium:Acrobot-v1"),
         fragment(slot="late", number=0, epoch=0),
     ]
-    encoded = decode_push(push_body(*sent))
+    encoded = decode_fragments(push_body(*sent))
     accept_fragments(run=run, fragments=encoded, now=NOON)
 
     ledger = queries.ledgers_by_environment(run.pk)

@@ -13,7 +13,7 @@ from buffer.batches.services import leases
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import Lease
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload

@@ -12,7 +12,7 @@ from buffer.batches.services import leases
 from buffer.batches.services.corruption import BatchCorrupt, contents_of
 from buffer.batches.services.lease_expiry import discard, release
 from buffer.batches.services.leases import Lease
-from buffer.ingest.services.fragments import accept_fragments
+from buffer.ingest.services.pushes import accept_fragments
 from buffer.items.models import Batch, FragmentChunk
 from buffer.items.queries import ledger_part
 from rolldeck import wire

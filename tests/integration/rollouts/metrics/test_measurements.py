@@ -12,7 +12,7 @@ from buffer.batches.queries.trainer_pace import trainer_wait_share
 from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.inspect.services.digests import digest_groups
 from buffer.items.models import Batch
 from rollouts.metrics.models import MeasureCursor, MetricSample, MetricSeries, TokenTally

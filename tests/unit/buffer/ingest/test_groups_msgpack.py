@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import decode_push
+from buffer.ingest.schemas.pushes_msgpack import decode_push
 from buffer.items.rules.limits import Limits
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group

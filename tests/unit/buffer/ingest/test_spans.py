@@ -7,7 +7,7 @@ import pytest
 
 from buffer.ingest.schemas.bodies import InvalidPush
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import decode_push
+from buffer.ingest.schemas.pushes_msgpack import decode_push
 from buffer.items.rules.spans import MOST_SPANS, span_problem, valid_spans
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
