@@ -27,9 +27,14 @@ from psycopg.types.json import Jsonb
 
 from buffer.items.models import Batch, LedgerAudit
 from buffer.items.queries import audits_due, ledger_problems
-from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED
-from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, ItemState
+from buffer.items.rules.states import (
+    NO_ENVIRONMENT,
+    UNSETTLED_BATCHES,
+    BatchState,
+    ItemKind,
+    ItemState,
+)
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion

@@ -9,8 +9,7 @@ from django.db import connection, transaction
 from numpy.typing import NDArray
 
 from buffer.items.models import Batch
-from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.states import ItemKind, ItemState
+from buffer.items.rules.states import BatchNotFound, ItemKind, ItemState
 from buffer.items.services import (
     Changes,
     ItemsMoved,

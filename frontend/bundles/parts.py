@@ -8,16 +8,17 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from buffer.archive.queries import group_exports
-from buffer.inspect.queries import group_contents, group_provenance, marks, token_text
+from buffer.archive.queries import rows
+from buffer.inspect.queries import group_contents
 from buffer.inspect.queries.group_contents import GroupUnreadable
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.inspect.rules.conversations import Conversation, conversation
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.rules.sequence_views import (
+    Conversation,
     Pieces,
     SequenceSummary,
     SequenceWindow,
+    conversation,
     summaries,
     window,
 )
@@ -175,7 +176,7 @@ def bundle(
 def about_run(run: Run, *, now: datetime) -> RunPart:
     """Return a run's state, configuration, ledger and events."""
     whole = [(kind, "", ledger(run.pk, kind)) for kind in ItemKind]
-    names = group_provenance.environment_names(run.pk)
+    names = group_contents.environment_names(run.pk)
     parts = [
         (one.kind, one.environment or _environment(one.env_id, names), one.ledger)
         for one in items_queries.ledgers_by_environment(run.pk)
@@ -201,7 +202,7 @@ def _notes(run_id: int) -> NotesPart | None:
 def _marks(run_id: int) -> list[VocabularyPart]:
     return [
         VocabularyPart(kind="label", name=f"{row.label} {row.name}".rstrip(), groups=row.groups)
-        for row in marks.vocabulary(run_id).labels
+        for row in group_contents.vocabulary(run_id).labels
         if row.groups
     ]
 
@@ -234,10 +235,10 @@ def group_blocks(
     """Yield the first groups of a list with their content."""
     if not groups:
         return
-    names = group_provenance.environment_names(run.pk)
-    labels = {row.label: row.name for row in marks.vocabulary(run.pk).labels}
-    pieces = token_text.pieces_of(run)
-    for row, mark in group_exports.rows(run.pk, group_filter, limit=groups):
+    names = group_contents.environment_names(run.pk)
+    labels = {row.label: row.name for row in group_contents.vocabulary(run.pk).labels}
+    pieces = group_contents.pieces_of(run)
+    for row, mark in rows(run.pk, group_filter, limit=groups):
         part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
         if mark is not None:
             label = (

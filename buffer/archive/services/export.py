@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.archive.queries.parquet import COLUMNS, ArchiveWriter
+from buffer.archive.queries import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
 from buffer.items.rules.states import ItemKind

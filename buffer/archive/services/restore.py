@@ -15,7 +15,7 @@ from django.db import transaction
 from isal.isal_zlib import crc32
 from msgspec.structs import replace
 
-from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnreadable
+from buffer.archive.queries import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
 from buffer.archive.services.export import kind_of
 from buffer.archive.services.labels import checked_marks, restore_marks

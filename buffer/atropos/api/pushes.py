@@ -10,8 +10,7 @@ from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import PUSH_REFUSED, AtroposView, atropos_schema
-from buffer.ingest.api.pushes import SCORED_DATA, decoding_rules, push_once
-from buffer.ingest.api.refusals import CountsRefusals
+from buffer.ingest.api import SCORED_DATA, CountsRefusals, decoding_rules, push_once
 from buffer.ingest.schemas.bodies import BodyProblem, InvalidBody
 from buffer.ingest.schemas.groups import Group, ScoredData
 from buffer.ingest.schemas.groups_json import decode_group, decode_groups

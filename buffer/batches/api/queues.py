@@ -20,7 +20,7 @@ from buffer.batches.schemas import BatchItems, PushRateList, QueueAnswer
 from buffer.batches.services.previews import Preview, mixing, preview, queue_snapshot
 from buffer.items import queries
 from buffer.items import schemas as ledger_answers
-from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.states import BatchNotFound
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import readable_run

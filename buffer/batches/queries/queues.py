@@ -25,8 +25,7 @@ from buffer.items.queries import (
     kind_of,
     stored_amounts,
 )
-from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import OPEN, ItemKind, ItemState
+from buffer.items.rules.states import NO_ENVIRONMENT, OPEN, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, Run

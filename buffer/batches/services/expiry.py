@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import F, IntegerField, Q, Sum
 from django.db.models.functions import Coalesce, Now
 
-from buffer.batches.services.transitions import drop_fragments, drop_groups
+from buffer.batches.services.settlement import drop_fragments, drop_groups
 from buffer.items.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries import counts
-from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import (
+    NO_ENVIRONMENT,
     OPEN,
     UNSETTLED_BATCHES,
     BatchState,

@@ -1,12 +1,18 @@
 """Form batches and lease them to trainers.
 
 An advisory lock per run, held until the end of the transaction, serialises forming. Only the
-database clock evaluates leases.
+database clock evaluates leases. A web process that sends
+batches is identified by machine, process id and start time, so that a reused process id is not
+mistaken for it.
 """
 
+import os
+import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,20 +20,24 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from buffer.batches.rules.deliveries import Delivery, NextAction
-from buffer.batches.services import senders
-from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
 from buffer.batches.services.expiry import HAS_STALE_FRAGMENTS, drop_unservable
 from buffer.batches.services.forming import form_and_lease, subtract_shares
-from buffer.batches.services.quarantine import count_restart
-from buffer.batches.services.transitions import release_items
+from buffer.batches.services.settlement import (
+    acknowledge_locked,
+    confirm,
+    count_restart,
+    release_items,
+)
 from buffer.items.models import Batch
-from buffer.items.rules.batches import BatchNotFound, LeaseLost, TrainerNotRegistered
 from buffer.items.rules.states import (
     OPEN_BATCHES,
+    BatchNotFound,
     BatchState,
     DropReason,
     ItemKind,
     ItemState,
+    LeaseLost,
+    TrainerNotRegistered,
 )
 from buffer.items.services import lock_run
 from buffer.payloads.services.contents import Reading
@@ -39,6 +49,43 @@ from web.live.announcements import announce
 from web.sql import first_row, row_of, rows, statements_of
 
 SQL: Final = statements_of("buffer")
+
+
+def this_process() -> str:
+    """Return the identifier of the calling process."""
+    return _own_name(os.getpid())
+
+
+@cache
+def _own_name(pid: int) -> str:
+    return _name(pid)
+
+
+@cache
+def _machine() -> str:
+    return socket.gethostname()[:60]
+
+
+def _name(pid: int) -> str:
+    return f"{_machine()}:{pid}:{_began(pid)}"
+
+
+def _began(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+    # The command in parentheses may contain spaces; the fields after it do not.
+    return stat.rpartition(")")[2].split()[19]
+
+
+def is_alive(sender: str) -> bool | None:
+    """Return whether the process is alive; None if it is on another machine."""
+    machine, _, rest = sender.rpartition(":")[0].rpartition(":")
+    if machine != _machine() or not rest.isdigit():
+        return None
+    return _began(int(rest)) != "" and _name(int(rest)) == sender
+
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -191,7 +238,7 @@ def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | 
         delivery = Delivery(
             delivered_at=batch.delivered_at,
             sending_since=batch.sending_since,
-            sender_is_alive=senders.is_alive(batch.sender),
+            sender_is_alive=is_alive(batch.sender),
         )
         decision = delivery.on_next_request(now=asked_at)
         if decision is NextAction.CONFIRM:
@@ -229,7 +276,7 @@ def release_batch(
     """End a batch without training; return the numbers of dropped and requeued items.
 
     Its sequences no longer count towards the shares of their environments. For the arguments see
-    :func:`buffer.batches.services.transitions.release_items`.
+    :func:`buffer.batches.services.settlement.release_items`.
     """
     moved = release_items(batch, source=source, doomed=doomed, reason=reason)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())

@@ -10,16 +10,13 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from buffer.batches.queries.queues import QueueState, queue_state
-from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
-from buffer.batches.rules.mixing import EnvironmentQueue, target_shares
+from buffer.batches.rules.batch_plan import BatchPlan, EnvironmentQueue, NoPlan, target_shares
 from buffer.batches.schemas import EnvironmentMixing
 from buffer.batches.services.expiry import drop_unservable
-from buffer.batches.services.forming import by_name
-from buffer.batches.services.planning import group_ids, plan_next, read_queues
+from buffer.batches.services.forming import by_name, group_ids, plan_next, read_queues
 from buffer.items.models import Batch, MixingShare
 from buffer.items.queries import ledger_part
-from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
-from buffer.items.rules.states import BatchState
+from buffer.items.rules.states import NO_ENVIRONMENT, BatchState, padded_share
 from buffer.items.schemas import LedgerPart
 from buffer.items.services import lock_run
 from runs.lifecycle.models import Environment, Run

@@ -9,8 +9,7 @@ import numpy as np
 from django.db import connection
 from msgspec import Struct
 
-from buffer.ingest.rules.versions import drop_reason, version_of
-from buffer.ingest.rules.waiting import WaitingGroups
+from buffer.ingest.rules.arrivals import WaitingGroups, drop_reason, version_of
 from buffer.ingest.schemas.groups import Group
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState

@@ -20,7 +20,7 @@ from django.conf import settings
 from django.db import transaction
 from psycopg.rows import DictRow, dict_row
 
-from buffer.ingest.rules.waiting import WaitingFragment, cut
+from buffer.ingest.rules.arrivals import WaitingFragment, cut
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.services.arrivals import Encoded, Plan, Receipt, fragment_arrival
 from buffer.ingest.services.idempotency import Claim, Retried

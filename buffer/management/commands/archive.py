@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer.archive.queries.parquet import ArchiveUnavailable
+from buffer.archive.queries import ArchiveUnavailable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.export import ExportReport, export_run
 from runs.lifecycle.queries import RunNotFound, run_named

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer.archive.queries.parquet import ArchiveUnavailable, ArchiveUnreadable
+from buffer.archive.queries import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.restore import RestoreReport, WrongRunForArchive, restore_archive
 from buffer.ingest.services.pushes import RunNotAccepting

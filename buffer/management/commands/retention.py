@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
+from buffer.payloads.services.partitions import rotate_segment
 from buffer.payloads.services.retention import apply_retention, retention_limits, segments_due
-from buffer.payloads.services.segments import rotate_segment
 
 
 class Command(BaseCommand):

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Cast
 
-from buffer.batches.queries.flows import RunCounts, run_counts
+from buffer.batches.queries.rates import RunCounts, run_counts
 from rollouts.control.models import EpisodeWindow, FleetWorker
 from rollouts.control.rules import UNKNOWN_AFTER
 from rollouts.fleet.process import spans

@@ -23,9 +23,13 @@ from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.rules import GRACE, RetentionLimits
 from buffer.payloads.services.contents import readable_contents
-from buffer.payloads.services.partitions import clear_current_segment, current_segment
+from buffer.payloads.services.partitions import (
+    clear_current_segment,
+    current_segment,
+    rotate_segment,
+    seal,
+)
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import rotate_segment, seal
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from runs.events.models import RunEvent

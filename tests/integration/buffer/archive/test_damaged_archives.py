@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from buffer.archive.queries.parquet import ArchiveUnreadable
+from buffer.archive.queries import ArchiveUnreadable
 from buffer.archive.services.export import export_run
 from buffer.archive.services.restore import WrongRunForArchive
 from buffer.ingest.schemas.pushes_msgpack import decode_fragments

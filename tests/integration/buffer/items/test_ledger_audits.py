@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from buffer import jobs
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.pushes_msgpack import decode_fragments
 from buffer.ingest.services.pushes import accept_fragments, accept_groups

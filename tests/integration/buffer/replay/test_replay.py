@@ -13,8 +13,7 @@ from buffer.batches.services import leases
 from buffer.batches.services.expiry import drop_open, drop_other_epochs
 from buffer.items.models import FragmentChunk
 from buffer.items.queries import queued_fragments
-from buffer.items.rules.batches import LeaseLost
-from buffer.items.rules.states import ItemKind, ItemState
+from buffer.items.rules.states import ItemKind, ItemState, LeaseLost
 from buffer.payloads.services.contents import batch_contents
 from buffer.replay.services import update_priorities
 from runs.lifecycle.models import Run

@@ -6,7 +6,7 @@ import pytest
 
 from buffer.batches.queries.queues import uses_of
 from buffer.items.models import FragmentChunk
-from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.states import BatchNotFound
 from buffer.replay.services import update_priorities
 from tests.buffer_factories import fragment
 from tests.factories import make_run

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from buffer.batches.rules.shards import shard
+from buffer.batches.rules.deliveries import shard
 
 SIZES = some.lists(some.integers(1, 50), min_size=1, max_size=60)
 

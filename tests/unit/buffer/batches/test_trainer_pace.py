@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.batches.rules.trainer_pace import mean_versions, waiting_share, window_seconds
+from buffer.batches.rules.pacing import mean_versions, waiting_share, window_seconds
 
 SECONDS = st.floats(0, 100)
 SPANS = st.lists(st.tuples(SECONDS, SECONDS).map(sorted).map(tuple), max_size=20)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.ingest.rules.waiting import WaitingFragment, cut
+from buffer.ingest.rules.arrivals import WaitingFragment, cut
 
 
 def waiting(

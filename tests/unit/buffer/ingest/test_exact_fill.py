@@ -4,7 +4,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.ingest.rules.waiting import MOST_WAITING, WaitingGroups, complete
+from buffer.ingest.rules.arrivals import MOST_WAITING, WaitingGroups, complete
 from buffer.items.rules.exact_fill import exact_fill
 
 sizes = st.lists(st.integers(1, 9), max_size=7)

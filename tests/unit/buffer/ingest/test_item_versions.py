@@ -2,7 +2,7 @@
 
 import pytest
 
-from buffer.ingest.rules.versions import drop_reason, version_of
+from buffer.ingest.rules.arrivals import drop_reason, version_of
 from buffer.items.rules.states import DropReason
 from runs.lifecycle.rules import PolicyVersion
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.inspect.rules.conversations import MOST_PICTURE_BYTES, conversation
 from buffer.inspect.rules.group_digest import MOST_TEXT, digest
 from buffer.inspect.rules.sequence_views import (
+    MOST_PICTURE_BYTES,
     MOST_SURPRISES,
     NoSuchSequence,
+    conversation,
     shared,
     summaries,
     surprises,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.ingest.rules.waiting import WaitingFragment, cut
+from buffer.ingest.rules.arrivals import WaitingFragment, cut
 from runs.config.rules.replay_config import admission_shortage
 from runs.lifecycle.rules import admission_capacity
 
