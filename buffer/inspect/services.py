@@ -30,43 +30,14 @@ from rolldeck.groups import InvalidGroup, read
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, Run
 from web.live.announcements import announce
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 PASS_SECONDS: Final = 0.4
 """Time of one pass; passes run every two seconds and leave the rest to training."""
 GROUPS_AT_ONCE: Final = 64
-
-_DUE: Final = """
-    SELECT t.run_id, SUM(t.items)::bigint
-    FROM buffer_tally t LEFT JOIN buffer_digestcursor c ON c.run_id = t.run_id
-    WHERE t.kind = 'groups' AND t.state = 'accepted'
-    GROUP BY t.run_id, c.accepted, c.digested_at
-    HAVING SUM(t.items) <> COALESCE(c.accepted, 0)
-    ORDER BY c.digested_at NULLS FIRST"""
-# Only rows of finished transactions: no group can still appear before these.
-_NEXT: Final = """
-    SELECT i.written_in::text, i.id, i.env_id, i.score_mean, i.longest_tokens
-    FROM buffer_trajectorygroup i
-    WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
-    AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
-    AND i.written_in < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY i.written_in, i.id LIMIT %(limit)s"""
-_IS_MORE: Final = """
-    SELECT EXISTS (SELECT FROM buffer_trajectorygroup i
-    WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
-    AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint))"""
-_STORE: Final = """
-    INSERT INTO buffer_groupdigest
-        (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-         excerpt, prompt, words, score_mean, longest_tokens, has_gradient)
-    SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
-        r.duplicates, r.excerpt, r.prompt,
-        to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
-        r.score_mean, r.longest_tokens, r.has_gradient
-    FROM json_to_recordset(%(rows)s) AS r(
-        id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
-        truncated int, duplicates int, excerpt text, prompt uuid, text text,
-        score_mean float8, longest_tokens int, has_gradient boolean)
-    ON CONFLICT (group_id) DO NOTHING"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +64,7 @@ def digest_groups(*, now: datetime, seconds: float = PASS_SECONDS) -> int:
 
 def _due() -> list[tuple[int, int]]:
     with connection.cursor() as cursor:
-        cursor.execute(_DUE)
+        cursor.execute(SQL["digests_due"])
         return list(cursor.fetchall())
 
 
@@ -124,13 +95,13 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
 
 def _next(cursor: DigestCursor) -> list[_Row]:
     with connection.cursor() as sql:
-        sql.execute(_NEXT, _position(cursor) | {"limit": GROUPS_AT_ONCE})
+        sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
         return [_Row(*row) for row in sql.fetchall()]
 
 
 def _is_more(cursor: DigestCursor) -> bool:
     with connection.cursor() as sql:
-        sql.execute(_IS_MORE, _position(cursor))
+        sql.execute(SQL["has_groups_to_digest"], _position(cursor))
         (is_more,) = sql.fetchone()
     return bool(is_more)
 
@@ -182,7 +153,7 @@ def _store_digests(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> 
         "rows": msgspec.json.encode(rows).decode(),
     }
     with connection.cursor() as sql:
-        sql.execute(_STORE, params)
+        sql.execute(SQL["insert_digests"], params)
 
 
 def _number(value: float) -> float | str:
@@ -197,9 +168,7 @@ NAMED_AT_MOST: Final = 20
 def lock_marks(run_id: int) -> None:
     """Lock changes of a run's marks until the transaction ends."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtext('rolldeck.marks'), %s::int)", [run_id]
-        )
+        cursor.execute(SQL["lock_marks"], [run_id])
 
 
 def groups_of_run(run_id: int, group_ids: Sequence[int], *, field: str) -> list[int]:

@@ -197,11 +197,7 @@ def lock_run(run_id: int) -> datetime:
 def lock_slots(run_id: int, slots: set[str]) -> None:
     """Lock the forming of chunks of these slots until the transaction ends."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtext('rolldeck.slot'), key) FROM"
-            " (SELECT DISTINCT hashtext(name) AS key FROM unnest(%s::text[]) AS name ORDER BY key)",
-            [[f"{run_id}:{slot}" for slot in slots]],
-        )
+        cursor.execute(SQL["lock_slots"], [[f"{run_id}:{slot}" for slot in slots]])
 
 
 SHARDS: Final = 8

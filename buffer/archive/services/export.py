@@ -21,6 +21,7 @@ from buffer.items.services import TABLES
 from buffer.payloads.services.contents import StoredContent, readable_contents
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk
+from web.sql import filled, statements_of
 
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 4096
@@ -41,19 +42,7 @@ _JOINED: Final = {
     "served_epoch": "b.epoch",
     "served_policy_step": "b.policy_step",
 }
-_FROM: Final = """
-    SELECT {columns}, i.size_bytes, s.dropped_at IS NOT NULL
-    FROM {table} i
-    LEFT JOIN buffer_batch b ON b.id = i.batch_id
-    LEFT JOIN buffer_segment s ON s.number = i.segment
-    WHERE i.segment IS NOT NULL AND i.id > %(after)s {inside} ORDER BY i.id LIMIT %(limit)s"""
-_COUNT_WITHOUT_BYTES: Final = """
-    SELECT COUNT(*) FROM {table} i LEFT JOIN buffer_batch b ON b.id = i.batch_id
-    WHERE i.segment IS NULL {inside}"""
-_INSIDE: Final = """
-    AND i.run_id = %(run)s AND i.state = ANY(%(states)s)
-    AND (%(first)s::int IS NULL OR b.ordinal >= %(first)s)
-    AND (%(last)s::int IS NULL OR b.ordinal <= %(last)s)"""
+SQL: Final = statements_of("buffer")
 
 Progress = Callable[["ExportReport"], None]
 
@@ -159,12 +148,12 @@ def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> 
     names = [name for name in COLUMNS[kind] if name != "payload"]
     columns = ", ".join(_JOINED.get(name, f"i.{name}") for name in names)
     in_envs = kind is ItemKind.GROUPS and window.env_ids is not None
-    inside = _INSIDE + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
+    inside = SQL["archive_window"] + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
     table = TABLES[kind]
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_WITHOUT_BYTES.format(table=table, inside=inside), conditions)
+        cursor.execute(filled(SQL["count_without_bytes"], table=table, inside=inside), conditions)
         report.without_bytes = cursor.fetchone()[0]
-    query = _FROM.format(columns=columns, table=table, inside=inside)
+    query = filled(SQL["archived_items"], columns=columns, table=table, inside=inside)
     while True:
         with connection.cursor() as cursor:
             cursor.execute(query, conditions)

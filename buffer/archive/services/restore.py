@@ -46,9 +46,9 @@ from runs.lifecycle.services.registry import register_environment
 from web.disk_space import check_disk
 from web.live.announcements import announce
 from web.rules.errors import Conflict
-from web.sql import cursor
+from web.sql import cursor, filled, statements_of
 
-_KNOWN: Final = "SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])"
+SQL: Final = statements_of("buffer")
 
 Progress = Callable[["RestoreReport"], None]
 
@@ -229,10 +229,10 @@ def _store(
 def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
     table = TABLES[kind]
     with cursor() as sql:
-        # One restoration per run at a time, so that no origin appears after this check.
-        sql.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.restore'), %s::int)", [run.pk])
+        sql.execute(SQL["lock_restores"], [run.pk])
         rows = sql.execute(
-            _KNOWN.format(table=table), [run.pk, [one.origin for one in found]]
+            filled(SQL["known_origins"], table=table).encode(),
+            [run.pk, [one.origin for one in found]],
         ).fetchall()
     known = {origin for (origin,) in rows}
     return [one for one in found if one.origin not in known]

@@ -20,7 +20,7 @@ from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import STALE_REASONS, BatchState, ItemKind
 from runs.lifecycle.models import Run, Trainer
 from web import sql
-from web.sql import statements_of
+from web.sql import filled, statements_of
 
 SQL: Final = statements_of("buffer")
 
@@ -33,20 +33,8 @@ STALE_WINDOW: Final = timedelta(minutes=5)
 """Longer than the others: an item is dropped only when its batch would have been formed."""
 STALE_AMONG: Final = 20
 """Minimum number of items that left the queue, for a share of stale ones."""
-_ARRIVED: Final = """
-    SELECT COUNT(*) FILTER (WHERE received_at > %(since)s),
-        COALESCE(SUM(units) FILTER (WHERE received_at > %(since)s AND is_stored), 0)::float8,
-        MIN(received_at) FILTER (WHERE received_at > %(since)s),
-        MAX(received_at) FILTER (WHERE is_stored),
-        COUNT(*) FILTER (WHERE received_at > %(stale_since)s AND drop_reason = ANY(%(stale)s)),
-        COUNT(*) FILTER (WHERE received_at > %(stale_since)s
-            AND (drop_reason = ANY(%(stale)s) OR state IN ('leased', 'served')))
-    FROM (
-        SELECT received_at, {units} AS units, state, drop_reason, segment IS NOT NULL AS is_stored
-        FROM {table} WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
-    ) newest"""
-_OF_GROUPS: Final = _ARRIVED.format(units="sequences", table="buffer_trajectorygroup")
-_OF_FRAGMENTS: Final = _ARRIVED.format(units="1", table="buffer_fragmentchunk")
+_OF_GROUPS: Final = filled(SQL["arrived"], units="sequences", table="buffer_trajectorygroup")
+_OF_FRAGMENTS: Final = filled(SQL["arrived"], units="1", table="buffer_fragmentchunk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,21 +171,21 @@ def _between(since: datetime, until: datetime) -> float:
     return max(0.0, (until - since).total_seconds())
 
 
-# Rows with bytes and rows without (dropped on arrival) each have an index, newest first.
-_NEWEST: Final = """
-    SELECT {bytes} AS kept, {environment}, received_at FROM {table}
-    WHERE run_id = %(run)s AND {bytes} ORDER BY id DESC LIMIT %(rows)s"""
-_PUSHED: Final = """
-    SELECT kept, env_id, environment, COUNT(*), MAX(received_at),
-        SUM(COUNT(*)) OVER (PARTITION BY kept), MIN(MIN(received_at)) OVER (PARTITION BY kept)
-    FROM ({newest}) n WHERE received_at > %(since)s GROUP BY kept, env_id, environment"""
-_GROUPS: Final = " UNION ALL ".join(
-    f"({_NEWEST})".format(
-        bytes=bytes_, environment="env_id, '' AS environment", table="buffer_trajectorygroup"
-    )
-    for bytes_ in ("segment IS NOT NULL", "segment IS NULL")
+_PUSHED_GROUPS: Final = filled(
+    SQL["pushed"],
+    newest=" UNION ALL ".join(
+        filled(
+            f"({SQL['newest_pushed']})",
+            bytes=bytes_,
+            environment="env_id, '' AS environment",
+            table="buffer_trajectorygroup",
+        )
+        for bytes_ in ("segment IS NOT NULL", "segment IS NULL")
+    ),
 )
-_FRAGMENTS: Final = _NEWEST.format(
+_PUSHED_FRAGMENTS: Final = filled(
+    SQL["pushed"],
+    newest=SQL["newest_pushed"],
     bytes="segment IS NOT NULL",
     environment="NULL::int AS env_id, environment",
     table="buffer_fragmentchunk",
@@ -209,10 +197,10 @@ def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentPushRate]:
 
     With more than :data:`ITEMS_AT_MOST` arrivals, rates cover the shorter time of the newest.
     """
-    newest = _GROUPS if run.takes_groups else _FRAGMENTS
+    query = _PUSHED_GROUPS if run.takes_groups else _PUSHED_FRAGMENTS
     parameters: dict[str, Any] = {"run": run.pk, "rows": ITEMS_AT_MOST, "since": now - RATES_WINDOW}
     with connection.cursor() as cursor:
-        cursor.execute(_PUSHED.format(newest=newest), parameters)
+        cursor.execute(query, parameters)
         rows = cursor.fetchall()
     rates: dict[tuple[int | None, str], float] = defaultdict(float)
     last: dict[tuple[int | None, str], datetime] = {}

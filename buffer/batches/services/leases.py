@@ -408,12 +408,7 @@ _COMPUTED: Final = {
     "asking_seen_at": f"(SELECT t.last_seen_at {_TRAINER})",
     "asking_registered_at": f"(SELECT t.registered_at {_TRAINER})",
     "asking_is_stock": f"(SELECT t.is_stock {_TRAINER})",
-    "has_open_batches": f"""EXISTS (
-        -- The same condition as in the index `batch_open`.
-        SELECT FROM buffer_batch b WHERE b.run_id = runs_run.id
-        AND b.state IN ('leased', 'returned')
-        AND (b.state = 'returned' OR b.trainer_id = (SELECT t.id {_TRAINER}))
-    )""",
+    "has_open_batches": SQL["has_open_batches"],
     "has_stale_fragments": HAS_STALE_FRAGMENTS,
 }
 

@@ -22,11 +22,12 @@ from buffer.items.services import lock_run
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.queries import readable_run
 from web.snapshots import read_on_snapshot
+from web.sql import filled, statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 UNREGISTERED: Final = "unregistered"
-_ABOUT_GROUPS: Final = """
-    SELECT sequences, tokens, longest_tokens, received_at FROM buffer_trajectorygroup
-    WHERE {which}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ def _waits_until(run: Run, plan: NoPlan) -> datetime | None:
 
 def _about(which: str, values: list[Any]) -> GroupTotals:
     with connection.cursor() as cursor:
-        cursor.execute(_ABOUT_GROUPS.format(which=which), values)
+        cursor.execute(filled(SQL["about_groups"], which=which), values)
         rows = cursor.fetchall()
     if not rows:
         return GroupTotals()

@@ -26,6 +26,10 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 from rolldeck.fleet_wire import EPISODE_SLOT_LENGTH
 from web.rules.errors import NotFound
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 ROWS_EXAMINED: Final = 20_000
 """Maximum number of fragments that one page searches, newest first."""
@@ -33,26 +37,6 @@ SUMMED_BYTES: Final = 256 << 10
 """Largest fragment whose rewards are summed for a list; for larger ones open the fragment."""
 SUMMED_BYTES_IN_ALL: Final = 8 << 20
 _ALL: Final = (1 << 31) - 1
-ROW: Final = """f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
-    f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id::text, b.ordinal,
-    f.uses, f.received_at, f.size_bytes, f.segment IS NOT NULL"""
-_OF_RUN: Final = """SELECT * FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND segment IS NOT NULL AND id < %(before)s
-    ORDER BY id DESC LIMIT %(rows)s"""
-# A fragment may be sampled into several batches; each of them lists it.
-_OF_BATCH: Final = """SELECT * FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND id < %(before)s AND id IN (
-        SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
-        UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
-    ORDER BY id DESC LIMIT %(rows)s"""
-_OF_IDS: Final = """SELECT * FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND id < %(before)s AND id = ANY(%(ids)s::bigint[])
-    ORDER BY id DESC LIMIT %(rows)s"""
-_ONE: Final = f"""SELECT {ROW} FROM buffer_fragmentchunk f
-    LEFT JOIN buffer_batch b ON b.id = f.batch_id
-    WHERE f.id = %(fragment)s AND f.run_id = %(run)s"""  # noqa: S608 made here
-_BESIDE: Final = """SELECT number, id FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND slot = %(slot)s AND number = ANY(%(numbers)s::bigint[])"""
 
 
 class FragmentNotFound(NotFound):
@@ -102,12 +86,16 @@ def fragment_page(
         "batch": group_filter.batch,
         "ids": [] if ids is None else list(ids),
     }
-    source = _OF_RUN if group_filter.batch is None else _OF_BATCH
+    source = (
+        SQL["newest_fragments_of_run"]
+        if group_filter.batch is None
+        else SQL["newest_fragments_of_batch"]
+    )
     if ids is not None:
-        source = _OF_IDS
+        source = SQL["newest_fragments_of_ids"]
         tests += [] if group_filter.batch is None else ["f.batch_id = %(batch)s"]
     query = f"""
-        SELECT {ROW} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
+        SELECT {SQL["fragment_row"]} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
         {f"WHERE {' AND '.join(tests)}" if tests else ""}
         ORDER BY f.id DESC LIMIT %(limit)s"""  # noqa: S608 made here
     with bounded_cursor() as cursor:
@@ -167,7 +155,7 @@ def fragment_row(run_id: int, fragment_id: int) -> FragmentRow:
         FragmentNotFound: If the run has no such fragment.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_ONE, {"run": run_id, "fragment": fragment_id})
+        cursor.execute(SQL["fragment"], {"run": run_id, "fragment": fragment_id})
         row = cursor.fetchone()
     if row is None:
         raise FragmentNotFound(f"the run has no fragment {fragment_id}")
@@ -178,7 +166,9 @@ def beside(run_id: int, row: FragmentRow) -> tuple[int | None, int | None]:
     """Return the ids of the previous and the next fragment of the same slot."""
     numbers = [row.number - 1, row.number + 1]
     with connection.cursor() as cursor:
-        cursor.execute(_BESIDE, {"run": run_id, "slot": row.slot, "numbers": numbers})
+        cursor.execute(
+            SQL["fragments_beside"], {"run": run_id, "slot": row.slot, "numbers": numbers}
+        )
         found = dict(cursor.fetchall())
     return found.get(numbers[0]), found.get(numbers[1])
 
@@ -201,26 +191,6 @@ FRAGMENTS_AT_MOST: Final = 1_000
 BYTES_AT_MOST: Final = 64 << 20
 BYTES_OF_EPISODE_AT_MOST: Final = 512 << 20
 """Maximum number of bytes that the search of an episode by its id opens."""
-_SINCE: Final = f"""
-    SELECT {ROW} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-    WHERE f.run_id = %(run)s AND f.segment IS NOT NULL AND f.received_at >= %(since)s
-        AND starts_with(f.slot, %(slots)s) AND f.environment = %(environment)s
-    ORDER BY f.id LIMIT %(most)s"""  # noqa: S608 made here
-_AT: Final = f"""
-    SELECT {ROW} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-    WHERE f.run_id = %(run)s AND f.slot = %(slot)s AND f.number = %(number)s"""  # noqa: S608
-_FROM: Final = f"""
-    SELECT {ROW} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-    WHERE f.run_id = %(run)s AND f.slot = %(slot)s AND f.number >= %(number)s
-        AND f.segment IS NOT NULL
-    ORDER BY f.number LIMIT 1"""  # noqa: S608
-_ENDS: Final = """
-    SELECT MIN(number), MAX(number) FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND slot = %(slot)s"""
-# Ids of episodes hold the end of a longer name.
-_LONG_SLOT: Final = """
-    SELECT slot FROM buffer_fragmentchunk
-    WHERE run_id = %(run)s AND right(slot, %(length)s) = %(slot)s LIMIT 1"""
 
 
 class EpisodeSearch:
@@ -254,7 +224,7 @@ class EpisodeSearch:
             "most": FRAGMENTS_AT_MOST,
         }
         with bounded_cursor() as cursor:
-            cursor.execute(_SINCE, params)
+            cursor.execute(SQL["fragments_since"], params)
             rows = [FragmentRow(*row) for row in cursor.fetchall()]
         for row in rows:
             yield from ended_episodes(row.id, self._parts(row), self._before(row))
@@ -299,7 +269,7 @@ class EpisodeSearch:
 
     def _first_reaching(self, cursor: Any, slot: str, number: int) -> FragmentRow | None:
         """Return the first fragment of a slot that holds this episode or a later one."""
-        cursor.execute(_ENDS, {"run": self.run_id, "slot": slot})
+        cursor.execute(SQL["ends_of_slot"], {"run": self.run_id, "slot": slot})
         low, high = cursor.fetchone()
         if low is None:
             return None
@@ -322,7 +292,7 @@ class EpisodeSearch:
 
     def _from(self, cursor: Any, slot: str, number: int) -> FragmentRow | None:
         """Return the first stored fragment of a slot with this number or a greater one."""
-        cursor.execute(_FROM, {"run": self.run_id, "slot": slot, "number": number})
+        cursor.execute(SQL["fragment_from"], {"run": self.run_id, "slot": slot, "number": number})
         found = cursor.fetchone()
         return None if found is None else FragmentRow(*found)
 
@@ -331,7 +301,7 @@ class EpisodeSearch:
         if len(slot) < EPISODE_SLOT_LENGTH:
             return slot
         cursor.execute(
-            _LONG_SLOT, {"run": self.run_id, "slot": slot, "length": EPISODE_SLOT_LENGTH}
+            SQL["long_slot"], {"run": self.run_id, "slot": slot, "length": EPISODE_SLOT_LENGTH}
         )
         found = cursor.fetchone()
         return slot if found is None else str(found[0])
@@ -355,7 +325,7 @@ class EpisodeSearch:
     def parts_at(self, slot: str, number: int) -> tuple[int, list[EpisodePart]] | None:
         """Return the id and the episodes of a fragment of a slot."""
         with connection.cursor() as cursor:
-            cursor.execute(_AT, {"run": self.run_id, "slot": slot, "number": number})
+            cursor.execute(SQL["fragment_at"], {"run": self.run_id, "slot": slot, "number": number})
             found = cursor.fetchone()
         if found is None:
             return None

@@ -19,6 +19,10 @@ from runs.access.queries import token_names
 from runs.lifecycle.models import Environment, PolicyVersion, Run
 from runs.lifecycle.rules import NO_POLICY_STEP
 from web.rules.errors import InvalidData
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 _ALL: Final = (1 << 31) - 1
 
@@ -137,12 +141,6 @@ def _seed(config: dict[str, Any]) -> int | None:
 
 COUNTED: Final = 10_000
 """Maximum number of marked groups of a run that are counted, newest first."""
-_COUNTS: Final = """
-    SELECT label, count(*), count(*) FILTER (WHERE note <> '')
-    FROM (
-        SELECT label, note FROM buffer_groupmark
-        WHERE run_id = %s ORDER BY group_id DESC LIMIT %s
-    ) newest GROUP BY label"""
 
 
 def marks_of(group_ids: Sequence[int]) -> dict[int, MarkOfGroup]:
@@ -165,7 +163,7 @@ def marks_of(group_ids: Sequence[int]) -> dict[int, MarkOfGroup]:
 def vocabulary(run_id: int) -> MarkVocabulary:
     """Return the labels of a run with the number of groups of each, and of groups with notes."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNTS, [run_id, COUNTED])
+        cursor.execute(SQL["count_marks"], [run_id, COUNTED])
         counts = cursor.fetchall()
     names = dict(LabelName.objects.filter(run_id=run_id).values_list("label", "name"))
     groups = {label: number for label, number, _ in counts}

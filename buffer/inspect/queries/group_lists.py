@@ -23,6 +23,10 @@ from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, S
 from buffer.inspect.schemas import ScoreBins
 from buffer.items.rules.states import STALE_REASONS, ItemState
 from web.rules.errors import NotFound, Unavailable
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 _COLUMNS: Final = """g.id, g.run_id, g.state, g.drop_reason, g.batch_id, g.position, g.epoch,
     g.policy_step, g.env_id, g.received_at, g.size_bytes, g.codec, g.segment, g.origin,
@@ -200,7 +204,6 @@ def _conditions(group_filter: GroupFilter, params: dict[str, Any]) -> dict[str, 
 
 ROWS_EXAMINED: Final = 50_000
 """Maximum number of groups that one page searches."""
-LAG_COUNTED_TO: Final = 10_000
 _STATEMENT_TIMEOUT_MS: Final = 5000
 _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step, g.batch_id,
     b.ordinal, g.position, g.received_at, g.size_bytes, g.sequences, g.tokens, g.longest_tokens,
@@ -215,13 +218,6 @@ _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step,
 _ONE: Final = f"""
     SELECT {_ROW} FROM buffer_trajectorygroup g {JOINED}
     WHERE g.id = %(group)s AND g.run_id = %(run)s"""  # noqa: S608
-_LAG: Final = f"""
-    SELECT count(*) FROM (
-        SELECT 1 FROM buffer_trajectorygroup i
-        WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
-        AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
-        LIMIT {LAG_COUNTED_TO}
-    ) behind"""  # noqa: S608
 
 
 class GroupNotFound(NotFound):
@@ -354,7 +350,9 @@ def digest_lag(run_id: int) -> int:
     cursor = DigestCursor.objects.filter(run_id=run_id).first()
     place = ("0", 0) if cursor is None else (str(cursor.written_in), cursor.item_id)
     with connection.cursor() as sql:
-        sql.execute(_LAG, {"run": run_id, "written_in": place[0], "item": place[1]})
+        sql.execute(
+            SQL["count_undigested"], {"run": run_id, "written_in": place[0], "item": place[1]}
+        )
         (behind,) = sql.fetchone()
     return int(behind)
 

@@ -12,6 +12,10 @@ from buffer.inspect.queries.group_contents import environment_names
 from buffer.inspect.queries.group_lists import bounded_cursor
 from buffer.inspect.schemas import PromptInRun, PromptRow
 from web.rules.amounts import finite_or_none
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 RANGES_AT_MOST: Final = 240
 
@@ -33,21 +37,6 @@ def id_ranges(first: int, last: int, *, each: int) -> tuple[dict[str, int], bool
 
 
 GROUPS_EACH: Final = 40
-# Ids rise with time and are indexed by run, so each id range costs a few index steps.
-_ENDS: Final = """
-    SELECT (SELECT id FROM buffer_trajectorygroup
-            WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id LIMIT 1),
-        (SELECT id FROM buffer_trajectorygroup
-            WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT 1)"""
-_GROUPS: Final = """
-    SELECT s.low, g.received_at, g.env_id, COALESCE(d.lesson, ''), g.score_mean, g.longest_tokens
-    FROM generate_series(%(first)s::bigint, %(last)s::bigint, %(step)s::bigint) AS s(low)
-    CROSS JOIN LATERAL (
-        SELECT id, received_at, env_id, score_mean, longest_tokens FROM buffer_trajectorygroup
-        WHERE run_id = %(run)s AND segment IS NOT NULL
-        AND id >= s.low AND id < s.low + %(step)s::bigint
-        ORDER BY id DESC LIMIT %(each)s
-    ) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +56,12 @@ def sampled_groups(run_id: int) -> tuple[list[SampledGroup], bool]:
     Only groups with stored bytes: groups dropped on arrival do not describe the policy.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_ENDS, {"run": run_id})
+        cursor.execute(SQL["ends_of_groups"], {"run": run_id})
         first, last = cursor.fetchone()
         if first is None:
             return [], True
         bounds, is_whole = id_ranges(first, last, each=GROUPS_EACH)
-        cursor.execute(_GROUPS, bounds | {"run": run_id})
+        cursor.execute(SQL["spread_groups"], bounds | {"run": run_id})
         rows = cursor.fetchall()
     names = environment_names(run_id)
     groups = [
@@ -92,16 +81,6 @@ NEWEST: Final = 64
 """Newest groups of a run that are examined."""
 FEWEST: Final = 20
 """Minimum number of groups without a gradient."""
-_QUERY: Final = """
-    SELECT count(*), count(*) FILTER (WHERE score_min = score_max),
-        min(score_mean), max(score_mean)
-    FROM (
-        SELECT g.score_min, g.score_max, g.score_mean, d.has_gradient FROM (
-            SELECT id, score_min, score_max, score_mean, received_at FROM buffer_trajectorygroup
-            WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(newest)s
-        ) g JOIN buffer_groupdigest d ON d.group_id = g.id
-        WHERE g.received_at > %(since)s AND d.has_gradient IS NOT NULL
-    ) seen HAVING count(*) >= %(fewest)s AND NOT bool_or(has_gradient)"""
 
 
 class NoGradients(NamedTuple):
@@ -125,7 +104,7 @@ def groups_without_gradient(run_id: int, *, now: datetime) -> NoGradients | None
         "fewest": FEWEST,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_QUERY, params)
+        cursor.execute(SQL["newest_gradients"], params)
         row = cursor.fetchone()
     return None if row is None else NoGradients(*row)
 
@@ -135,31 +114,6 @@ ROWS_EXAMINED: Final = 1000
 MOST_PROMPTS: Final = 30
 NEWEST_OF_PROMPT: Final = 16
 """Number of newest groups per prompt and run whose scores are summarised."""
-_CANDIDATES: Final = """
-    SELECT d.prompt::text, max(d.group_id)
-    FROM (
-        SELECT id FROM buffer_trajectorygroup
-        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(limit)s
-    ) newest JOIN buffer_groupdigest d ON d.group_id = newest.id
-    WHERE d.prompt IS NOT NULL GROUP BY 1"""
-_OF_RUNS: Final = """
-    SELECT p.prompt::text, r.run, found.*
-    FROM unnest(%(prompts)s::uuid[]) AS p(prompt)
-    CROSS JOIN unnest(%(runs)s::bigint[]) AS r(run)
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS groups, max(id), avg(score_mean::numeric)::float8,
-            min(score_min), max(score_max),
-            (array_agg(excerpt ORDER BY id DESC))[1], (array_agg(lesson ORDER BY id DESC))[1],
-            (array_agg(example ORDER BY id DESC))[1], (array_agg(policy_step ORDER BY id DESC))[1]
-        FROM (
-            SELECT g.id, g.score_mean, g.score_min, g.score_max, g.policy_step, d.excerpt,
-                d.lesson, d.example
-            FROM buffer_groupdigest d JOIN buffer_trajectorygroup g ON g.id = d.group_id
-            WHERE d.prompt = p.prompt AND d.run_id = r.run
-            ORDER BY d.group_id DESC LIMIT %(newest)s
-        ) few
-    ) AS found
-    WHERE found.groups > 0"""
 
 
 def shared_prompts(names: Mapping[int, str]) -> list[PromptRow]:
@@ -174,12 +128,12 @@ def shared_prompts(names: Mapping[int, str]) -> list[PromptRow]:
     with bounded_cursor() as cursor:
         by_prompt: dict[str, list[int]] = defaultdict(list)
         for run_id in names:
-            cursor.execute(_CANDIDATES, {"run": run_id, "limit": ROWS_EXAMINED})
+            cursor.execute(SQL["newest_prompts"], {"run": run_id, "limit": ROWS_EXAMINED})
             for prompt, newest in cursor.fetchall():
                 by_prompt[prompt].append(newest)
         chosen = sorted(by_prompt, key=lambda one: (-len(by_prompt[one]), -max(by_prompt[one])))
         cursor.execute(
-            _OF_RUNS,
+            SQL["prompts_of_runs"],
             {"prompts": chosen[:MOST_PROMPTS], "runs": list(names), "newest": NEWEST_OF_PROMPT},
         )
         found = cursor.fetchall()

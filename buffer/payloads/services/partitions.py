@@ -17,6 +17,9 @@ from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.payloads.models import Segment
 from buffer.payloads.rules import SegmentInfo, is_full, is_settled
 from buffer.payloads.services import objects
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
 
 
 def segment_info(row: Segment) -> SegmentInfo:
@@ -74,16 +77,7 @@ def _measure(row: Segment) -> None:
 # A process may write to a sealed segment for this long, plus the duration of its transaction.
 CACHED_SECONDS: Final = 1.0
 
-_FIND: Final = "SELECT number FROM buffer_segment WHERE sealed_at IS NULL"
-_OPEN: Final = """
-    INSERT INTO buffer_segment (number, opened_at, items, size_bytes)
-    VALUES (%s, now(), 0, 0) ON CONFLICT DO NOTHING"""
 
-# State of a partition: no row if gone; else whether it is attached, and a detach is pending.
-_PARTITION: Final = """
-    SELECT i.inhparent IS NOT NULL, COALESCE(i.inhdetachpending, false)
-    FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
-    WHERE c.oid = to_regclass(%s)"""
 # A detach waits for every transaction that uses the table; the next pass of the job continues it.
 _STATEMENT_TIMEOUT: Final = "30s"
 
@@ -115,7 +109,7 @@ def clear_current_segment() -> None:
 
 def _open_number() -> int | None:
     with connection.cursor() as cursor:
-        cursor.execute(_FIND)
+        cursor.execute(SQL["open_segment"])
         row = cursor.fetchone()
     return None if row is None else int(row[0])
 
@@ -131,7 +125,7 @@ def open_segment() -> int:
         cursor.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM buffer_segment")
         number = int(cursor.fetchone()[0])
         make_partition(number)
-        cursor.execute(_OPEN, [number])
+        cursor.execute(SQL["insert_segment"], [number])
     return number
 
 
@@ -169,7 +163,7 @@ def remove_segment(number: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
         try:
-            cursor.execute(_PARTITION, [table])
+            cursor.execute(SQL["find_partition"], [table])
             for is_attached, is_pending in cursor.fetchall():
                 how = "FINALIZE" if is_pending else "CONCURRENTLY"
                 if is_attached:
