@@ -5,7 +5,6 @@ lag behind; the dashboard shows the lag. Marks are in separate rows that refer t
 never blocks the forming, leasing or settling of batches.
 """
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import msgspec
 from django.db import connection, transaction
 
 from buffer.batches.services.settlement import drop_groups
+from buffer.ingest.services.storage import json_number
 from buffer.inspect.models import DigestCursor, GroupMark, LabelName
 from buffer.inspect.queries.group_contents import pieces_of
 from buffer.inspect.queries.group_lists import GroupNotFound
@@ -53,19 +53,16 @@ def digest_groups(*, now: datetime, seconds: float = PASS_SECONDS) -> int:
     """Digest new groups of each run in turn, for about `seconds`; return the number digested."""
     ends_at = time.monotonic() + seconds
     digested = 0
-    for run_id, accepted in _due():
+    with connection.cursor() as sql:
+        sql.execute(SQL["digests_due"])
+        due = sql.fetchall()
+    for run_id, accepted in due:
         while time.monotonic() < ends_at:
             count = digest_run(run_id=run_id, accepted=accepted, now=now)
             digested += count
             if count < GROUPS_AT_ONCE:
                 break
     return digested
-
-
-def _due() -> list[tuple[int, int]]:
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["digests_due"])
-        return list(cursor.fetchall())
 
 
 @transaction.atomic
@@ -82,28 +79,20 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
     cursor = DigestCursor.objects.select_for_update(skip_locked=True).filter(run_id=run_id).first()
     if cursor is None:
         return 0
-    rows = _next(cursor)
+    with connection.cursor() as sql:
+        sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
+        rows = [_Row(*row) for row in sql.fetchall()]
     if rows:
         _store_digests(run_id, _digests(Run.objects.get(pk=run_id), rows))
         cursor.written_in, cursor.item_id = rows[-1].written_in, rows[-1].group_id
-    if not _is_more(cursor):
+    with connection.cursor() as sql:
+        sql.execute(SQL["has_groups_to_digest"], _position(cursor))
+        (is_more,) = sql.fetchone()
+    if not is_more:
         cursor.accepted = accepted
     cursor.digested_at = now
     cursor.save()
     return len(rows)
-
-
-def _next(cursor: DigestCursor) -> list[_Row]:
-    with connection.cursor() as sql:
-        sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
-        return [_Row(*row) for row in sql.fetchall()]
-
-
-def _is_more(cursor: DigestCursor) -> bool:
-    with connection.cursor() as sql:
-        sql.execute(SQL["has_groups_to_digest"], _position(cursor))
-        (is_more,) = sql.fetchone()
-    return bool(is_more)
 
 
 def _position(cursor: DigestCursor) -> dict[str, Any]:
@@ -134,14 +123,14 @@ def _store_digests(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> 
             "lesson": found.lesson,
             "worker": found.worker,
             "example": found.example,
-            "scores": [_number(score) for score in found.scores],
+            "scores": [json_number(score) for score in found.scores],
             "lengths": found.lengths,
             "truncated": found.truncated,
             "duplicates": found.duplicates,
             "excerpt": found.excerpt,
             "prompt": None if found.prompt is None else str(found.prompt),
             "text": found.text,
-            "score_mean": _number(row.score_mean),
+            "score_mean": json_number(row.score_mean),
             "longest_tokens": row.longest_tokens,
             "has_gradient": found.has_gradient,
         }
@@ -154,11 +143,6 @@ def _store_digests(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> 
     }
     with connection.cursor() as sql:
         sql.execute(SQL["insert_digests"], params)
-
-
-def _number(value: float) -> float | str:
-    """Return a number for JSON to PostgreSQL; NaN and infinities become text."""
-    return value if math.isfinite(value) else str(value)
 
 
 NAMED_AT_MOST: Final = 20
@@ -215,7 +199,10 @@ def mark_groups(
     changes = rules.checked(changes)
     ids = groups_of_run(run_id, group_ids, field="groups")
     lock_marks(run_id)
-    before = {row.group_id: _mark_of(row) for row in GroupMark.objects.filter(group_id__in=ids)}
+    before = {
+        row.group_id: Mark(label=row.label, note=row.note)
+        for row in GroupMark.objects.filter(group_id__in=ids)
+    }
     after = {group: before.get(group, Mark()).changed(changes) for group in ids}
     changed = [group for group in ids if after[group] != before.get(group, Mark())]
     if not changed:
@@ -224,30 +211,19 @@ def mark_groups(
     record_event(
         run_id=run_id,
         kind="groups_marked",
-        message=f"{rules.described(changes)}: {_named(changed)}",
+        message=f"{rules.described(changes)}: "
+        + (f"group {changed[0]}" if len(changed) == 1 else f"{len(changed)} groups"),
         actor=actor,
         reason=reason,
         details={
             "after": changes,
             "before": {
-                str(group): _event_fields(before.get(group, Mark()), changes)
+                str(group): {name: getattr(before.get(group, Mark()), name) for name in changes}
                 for group in changed[:NAMED_AT_MOST]
             },
         },
         now=now,
     )
-
-
-def _mark_of(row: GroupMark) -> Mark:
-    return Mark(label=row.label, note=row.note)
-
-
-def _event_fields(mark: Mark, changes: dict[str, Any]) -> dict[str, Any]:
-    return {name: getattr(mark, name) for name in changes}
-
-
-def _named(groups: list[int]) -> str:
-    return f"group {groups[0]}" if len(groups) == 1 else f"{len(groups)} groups"
 
 
 def _store_marks(run_id: int, marks: dict[int, Mark], *, actor: str, now: datetime) -> None:

@@ -23,6 +23,7 @@ from uuid import UUID
 
 import msgspec
 from django.db import connection, transaction
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from buffer.items.models import Batch, LedgerAudit
@@ -157,23 +158,12 @@ def insert_batch(
         "current_step": current.step,
         **values,
     }
-    with sql.cursor() as cursor:
+    with sql.cursor(dict_row) as cursor:
         # Prepared, because PostgreSQL takes longer to plan this statement than to run it.
         row = cursor.execute(statement.encode(), parameters, prepare=True).fetchone()
-    assert row is not None  # noqa: S101 an aggregate without items has a row
-    (
-        batch.leased_at,
-        batch.lease_expires_at,
-        batch.sending_since,
-        batch.items,
-        batch.sequences,
-        batch.size_bytes,
-        batch.tokens,
-        batch.longest_tokens,
-        made_of,
-        staleness,
-    ) = row
-    batch.composition, batch.staleness = json.loads(made_of), json.loads(staleness)
+    for name, value in (row or {}).items():
+        setattr(batch, name, value)
+    batch.composition, batch.staleness = json.loads(batch.composition), json.loads(batch.staleness)
     return batch
 
 

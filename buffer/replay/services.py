@@ -7,6 +7,7 @@ from uuid import UUID
 import numpy as np
 from django.db import connection, transaction
 from numpy.typing import NDArray
+from psycopg.rows import class_row
 
 from buffer.items.models import Batch
 from buffer.items.rules.states import BatchNotFound, ItemKind, ItemState
@@ -97,7 +98,10 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    queued = _queued(run)
+    with sql.cursor(class_row(_Queued)) as cursor:
+        queued = cursor.execute(
+            SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
+        ).fetchone() or _Queued(0, None, None)
     evicted = keep_within_capacity(run, changes, queued=queued.items)
     queued = queued._replace(items=queued.items - evicted)
     chunks_wanted, left_over = divmod(count, replay.fragments_per_chunk)
@@ -113,14 +117,6 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
         raise ItemsMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
     return batch
-
-
-def _queued(run: Run) -> _Queued:
-    with sql.cursor() as cursor:
-        row = cursor.execute(
-            SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
-        ).fetchone()
-    return _Queued(0, None, None) if row is None else _Queued(*row)
 
 
 def _sample(run: Run, replay: ReplayConfig, count: int, *, queued: _Queued) -> Sample | None:

@@ -242,8 +242,8 @@ UPDATE buffer_batch
 SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
     leased_at = statement_timestamp(),
     lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
-    sender = %(sender)s,
-    sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
+    sender = %(sender)s::text,
+    sending_since = CASE WHEN %(sender)s::text <> '' THEN statement_timestamp() END,
     delivered_at = NULL
 WHERE id = %(batch)s
 RETURNING fence, leased_at, lease_expires_at, sending_since
@@ -278,9 +278,10 @@ WITH counted AS (
     ) registered
     WHERE connected OR env_id IN (SELECT env_id FROM counted)
 )
-SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
-    COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),
-    COALESCE(m.debt, 0), m.blocks_since, s.sizes, s.items
+SELECT statement_timestamp() AS now, COALESCE(e.env_id, s.env_id) AS env_id,
+    COALESCE(e.weight, 1) AS weight, COALESCE(e.min_batch_allocation, 0) AS minimum,
+    COALESCE(e.connected, FALSE) AS connected, COALESCE(m.debt, 0) AS debt, m.blocks_since,
+    s.sizes, s.items
 FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
 LEFT JOIN buffer_mixingshare m
     ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)
@@ -522,12 +523,12 @@ SELECT array_agg(c.id), {values} FROM (
 -- Count the queued fragments, and find their first and last ids. Before the first ANALYZE, the
 -- planner expects few queued rows and would scan all of them for the ends and for each id;
 -- therefore the ends are ordered, and only the primary key fits the ids of `available_chunks`.
-SELECT COALESCE(SUM(items), 0)::bigint,
+SELECT COALESCE(SUM(items), 0)::bigint AS items,
     (SELECT id FROM buffer_fragmentchunk
-     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1),
+     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1) AS first_id,
     (SELECT id FROM buffer_fragmentchunk
      WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-     ORDER BY id DESC LIMIT 1)
+     ORDER BY id DESC LIMIT 1) AS last_id
 FROM buffer_tally
 WHERE run_id = %(run)s AND kind = 'fragments' AND state = 'queued' AND epoch = %(epoch)s
 

@@ -108,7 +108,7 @@ def _model_row(model: type[M]) -> BaseRowFactory[M]:
         if hasattr(field, "from_db_value")
     ]
 
-    def factory(sql: psycopg.BaseCursor[Any, Any]) -> Callable[[Sequence[Any]], M]:
+    def factory(sql: Any) -> Callable[[Sequence[Any]], M]:
         computed = [column.name for column in (sql.description or ())[len(names) :]]
 
         def row(columns: Sequence[Any]) -> M:

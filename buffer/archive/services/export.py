@@ -104,8 +104,8 @@ def export_run(
     kind, report = kind_of(run), ExportReport()
     about = {
         "source": source_of(run),
-        "run": _described(run),
-        "environments": _environments(run),
+        "run": {name: getattr(run, name) for name in _OF_RUN},
+        "environments": list(run.environments.order_by("env_id").values(*_OF_ENVIRONMENT)),
         "window": asdict(window),
         "marks": marks_of_run(run) if kind is ItemKind.GROUPS else {},
         "exported_at": now,
@@ -124,14 +124,6 @@ def export_run(
             del found
             on_progress(report)
     return report
-
-
-def _described(run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in _OF_RUN}
-
-
-def _environments(run: Run) -> list[dict[str, Any]]:
-    return list(run.environments.order_by("env_id").values(*_OF_ENVIRONMENT))
 
 
 def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> Iterator[_Row]:

@@ -317,8 +317,18 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
             queued[place] += row.items
             sequences[place] += row.sequences
     places = sorted({*queued, *waiting})
-    oldest = _oldest(run, kind, places)
-    since = _waiting_since(run, [env_id for env_id, _ in places]) if run.takes_groups else {}
+    env_ids, names = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
+    oldest: dict[int | str, datetime | None]
+    since: dict[int, datetime | None] = {}
+    with connection.cursor() as cursor:
+        if kind is ItemKind.FRAGMENTS:
+            cursor.execute(SQL["oldest_queued_fragments"], [run.pk, run.epoch, names])
+            oldest = dict(cursor.fetchall())
+        else:
+            cursor.execute(SQL["oldest_queued_groups"], [run.pk, env_ids])
+            oldest = dict(cursor.fetchall())
+            cursor.execute(SQL["oldest_waiting_groups"], [run.pk, env_ids])
+            since = dict(cursor.fetchall())
     rows = Environment.objects.filter(run=run).values_list("env_id", "wandb_name", "group_size")
     registered = {env_id: (name, size) for env_id, name, size in rows}
     found = []
@@ -341,23 +351,3 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
             )
         )
     return found
-
-
-def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
-    """Return the arrival time of the oldest waiting group of each environment."""
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["oldest_waiting_groups"], [run.pk, env_ids])
-        return dict(cursor.fetchall())
-
-
-def _oldest(
-    run: Run, kind: ItemKind, places: list[tuple[int, str]]
-) -> dict[int | str, datetime | None]:
-    """Return the arrival time of the head of each environment's queue, by index lookups."""
-    with connection.cursor() as cursor:
-        if kind is ItemKind.FRAGMENTS:
-            names = [name for _, name in places]
-            cursor.execute(SQL["oldest_queued_fragments"], [run.pk, run.epoch, names])
-        else:
-            cursor.execute(SQL["oldest_queued_groups"], [run.pk, [env_id for env_id, _ in places]])
-        return dict(cursor.fetchall())

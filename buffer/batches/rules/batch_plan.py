@@ -110,7 +110,7 @@ def by_preference(
     """
     taken = dict.fromkeys(credit, 0)
     starts = {}
-    for queue in sorted(queues, key=_age):
+    for queue in sorted(queues, key=lambda one: one.window[0].id if one.window else inf):
         start = 0
         for group in queue.window:
             if taken[queue.env_id] >= required.get(queue.env_id, 0):
@@ -132,10 +132,6 @@ def by_preference(
         if place + 1 < len(queue.window):
             following = queue.window[place + 1].id
             heappush(heap, (ahead + group.sequences, following, place + 1, queue))
-
-
-def _age(queue: EnvironmentQueue) -> float:
-    return queue.window[0].id if queue.window else inf
 
 
 def debts_after(

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.db import connection
+from psycopg.rows import class_row
 
 from buffer.batches.rules.batch_plan import (
     BatchPlan,
@@ -112,13 +113,9 @@ def read_queues(run_id: int) -> list[EnvironmentQueue]:
 
 
 def _state(run_id: int) -> list[_StateRow]:
-    with sql.cursor() as cursor:
-        cursor.execute(
-            SQL["environments_of_queue"],
-            {"run": run_id, "silent_after": SILENT_AFTER},
-            prepare=True,
-        )
-        return [_StateRow(*row) for row in cursor.fetchall()]
+    parameters = {"run": run_id, "silent_after": SILENT_AFTER}
+    with sql.cursor(class_row(_StateRow)) as cursor:
+        return cursor.execute(SQL["environments_of_queue"], parameters, prepare=True).fetchall()
 
 
 def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, int]:

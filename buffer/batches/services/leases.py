@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
+from psycopg.rows import dict_row
 
 from buffer.batches.rules.deliveries import Delivery, NextAction
 from buffer.batches.services.expiry import HAS_STALE_FRAGMENTS, drop_unservable
@@ -150,7 +151,9 @@ def lease_batch(
         open_batches = _open_batches(run) if seen.has_open_batches else []
         mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         kept = [batch.pk for batch in mine if batch.pk in holding]
-        _renew(run, kept)
+        if kept:
+            with sql.cursor() as cursor:
+                cursor.execute(SQL["renew_leases"], [run.lease_seconds, kept], prepare=True)
         lacking = [batch for batch in mine if batch.state == BatchState.LEASED]
         batch = next((batch for batch in lacking if batch.pk not in kept), None)
         if batch is not None and count_restart(batch, lacking, trainer, now=asked_at):
@@ -203,13 +206,6 @@ def _served_run(run_id: int) -> Run:
     return run
 
 
-def _trainer(run: Run, identity: str) -> Trainer:
-    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
-    if trainer is None:
-        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
-    return trainer
-
-
 def _record_request(run: Run, trainer: Trainer, *, is_stock: bool, asked_at: datetime) -> None:
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
@@ -221,14 +217,6 @@ def _record_request(run: Run, trainer: Trainer, *, is_stock: bool, asked_at: dat
 def _open_batches(run: Run) -> list[Batch]:
     # The same condition as in the index `batch_open`.
     return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
-
-
-def _renew(run: Run, batch_ids: list[UUID]) -> None:
-    """Extend the leases of batches under their fences."""
-    if not batch_ids:
-        return
-    with sql.cursor() as cursor:
-        cursor.execute(SQL["renew_leases"], [run.lease_seconds, batch_ids], prepare=True)
 
 
 def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
@@ -294,11 +282,10 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
         "seconds": run.lease_seconds,
         "sender": sender,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["lease_again"], fields)
-        batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
-            cursor.fetchone()
-        )
+    with sql.cursor(dict_row) as cursor:
+        leased = cursor.execute(SQL["lease_again"], fields).fetchone()
+    for name, value in (leased or {}).items():
+        setattr(batch, name, value)
     batch.state, batch.trainer = BatchState.LEASED, trainer
     batch.sender, batch.delivered_at = sender, None
     return _handed_out(run, batch)
@@ -370,7 +357,9 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
         TrainerNotRegistered: If the run has no trainer with this identity.
     """
     run = _served_run(run_id)
-    trainer = _trainer(run, identity)
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
+    if trainer is None:
+        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     batch = first_row(
         Batch,
         "run_id = %s AND trainer_id = %s AND state = 'leased' AND NOT id = ANY(%s) "

@@ -206,10 +206,10 @@ def _group_row(arrival: Arrival) -> dict[str, Any]:
         "sequences": group.sequences,
         "tokens": group.tokens,
         "longest_tokens": group.longest_tokens,
-        "score_mean": _number(group.score_mean),
-        "score_min": _number(group.score_min),
-        "score_max": _number(group.score_max),
-        "score_std": _number(group.score_std),
+        "score_mean": json_number(group.score_mean),
+        "score_min": json_number(group.score_min),
+        "score_max": json_number(group.score_max),
+        "score_std": json_number(group.score_std),
     }
 
 
@@ -228,6 +228,6 @@ def _fragment_row(place: int, arrival: Arrival) -> dict[str, Any]:
     }
 
 
-def _number(value: float) -> float | str:
+def json_number(value: float) -> float | str:
     """Return a number for JSON to PostgreSQL; NaN and infinities become text."""
     return value if math.isfinite(value) else str(value)

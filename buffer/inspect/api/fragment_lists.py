@@ -85,7 +85,7 @@ class FragmentsView(FragmentPushView):
             group_filter,
             limit=page_request.limit,
             after=page_request.after,
-            ids=None if episode is None else _ids_of(search, episode),
+            ids=None if episode is None else [row.id for row, _ in search.fragments_of(episode)],
         )
         return answer(
             FragmentList(
@@ -94,10 +94,6 @@ class FragmentsView(FragmentPushView):
                 is_partial=page.is_partial or search.is_cut,
             )
         )
-
-
-def _ids_of(search: EpisodeSearch, episode: str) -> list[int]:
-    return [part.fragment for part in search.parts_of(episode)]
 
 
 class FragmentView(ApiView):

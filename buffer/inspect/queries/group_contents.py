@@ -63,13 +63,7 @@ def as_json(row: GroupRow) -> bytes:
         GroupUnreadable: If its bytes are no group.
         PayloadMissing: If it has none.
     """
-    content = stored_bytes(row)
-    if row.codec == JSON:
-        return content
-    try:
-        return to_json(read(content, row.codec))
-    except InvalidGroup as error:
-        raise GroupUnreadable(f"group {row.id} cannot be taken apart: {error}") from error
+    return stored_bytes(row) if row.codec == JSON else to_json(opened(row))
 
 
 Pieces = Callable[[Sequence[int]], list[str]]
@@ -102,11 +96,12 @@ def provenance(run: Run, row: GroupRow) -> Provenance:
     step = NO_POLICY_STEP if row.policy_step is None else row.policy_step
     versions = PolicyVersion.objects.filter(run=run, epoch=row.epoch, step=step)
     kept = TrajectoryGroup.objects.filter(run=run, segment__isnull=False)
+    seed = run.config.get("seed")
     return Provenance(
         batch=None if row.batch_id is None else batches.filter(pk=row.batch_id).first(),
         version=versions.defer("manifest").first(),
         env_spec=_env_spec(run, row),
-        seed=_seed(run.config),
+        seed=seed if isinstance(seed, int) else None,
         newer=_first(kept.filter(id__gt=row.id).order_by("id")),
         older=_first(kept.filter(id__lt=row.id).order_by("-id")),
     )
@@ -132,11 +127,6 @@ def _env_spec(run: Run, row: GroupRow) -> str:
         return ""
     specs = Environment.objects.filter(run=run, env_id=row.env_id).values_list("spec", flat=True)
     return specs.first() or ""
-
-
-def _seed(config: dict[str, Any]) -> int | None:
-    seed = config.get("seed")
-    return seed if isinstance(seed, int) else None
 
 
 COUNTED: Final = 10_000
