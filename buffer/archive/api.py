@@ -57,7 +57,6 @@ class ArchivesView(ApiView):
     """The archives of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers list, operators create."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -135,7 +134,6 @@ class ArchiveView(ApiView):
     """One archive."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers view, operators delete."""
         return [Operators() if self.request.method == "DELETE" else Readers()]
 
     @extend_schema(

@@ -150,12 +150,10 @@ class ParquetStream:
         self._parquet = _parquet().ParquetWriter(self._sink, _schema(columns), compression="zstd")
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Return the bytes of one row group; values are in column order."""
         _write_row_group(self._parquet, rows)
         return self._sink.taken()
 
     def close(self) -> bytes:
-        """Return the last bytes of the file."""
         self._parquet.close()
         return self._sink.taken()
 
@@ -184,7 +182,6 @@ class ArchiveWriter:
         )
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write one row group; values are in column order."""
         _write_row_group(self._parquet, rows)
 
     def __enter__(self) -> Self:
@@ -268,7 +265,6 @@ class ArchiveReader:
 
     @property
     def items(self) -> int:
-        """Number of rows in the archive."""
         return int(self._file.metadata.num_rows)
 
     def about(self, name: str) -> Any:
@@ -303,7 +299,6 @@ class ArchiveReader:
             yield found
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

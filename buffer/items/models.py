@@ -27,7 +27,6 @@ class TransactionIdField(models.TextField):  # type: ignore[type-arg]
     """A 64-bit transaction number of PostgreSQL (`xid8`), as text in Python."""
 
     def db_type(self, connection: Any) -> str:  # noqa: ARG002 one database is supported
-        """Return the type of the column."""
         return "xid8"
 
 

@@ -187,12 +187,12 @@ def arrival_drops(*, now: datetime, run_id: int | None = None) -> list[ArrivalDr
     with connection.cursor() as cursor:
         cursor.execute(SQL["arrival_drops"], params)
         found = [ArrivalDrops(*row) for row in cursor.fetchall()]
-    return [one for one in found if one.dropped >= FEWEST and _is_much(one)]
-
-
-def _is_much(one: ArrivalDrops) -> bool:
-    least = ALL if one.reason == DropReason.ZERO_VARIANCE else SHARE
-    return one.dropped / one.groups > least
+    return [
+        one
+        for one in found
+        if one.dropped >= FEWEST
+        and one.dropped / one.groups > (ALL if one.reason == DropReason.ZERO_VARIANCE else SHARE)
+    ]
 
 
 # Queue depth, ledgers and limits of a run, read from counts without scans.

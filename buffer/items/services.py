@@ -281,7 +281,6 @@ class Changes:
         self._bytes[key] += count * item.size_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each count that changes."""
         sums = (self._items, self._sequences, self._bytes)
         return [
             dict(zip(_COLUMNS, (*key, *(summed[key] for summed in sums)), strict=True))

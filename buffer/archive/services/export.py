@@ -16,6 +16,7 @@ from django.db import connection
 from buffer.archive.queries import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
+from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES
 from buffer.payloads.services.contents import StoredContent, readable_contents
@@ -66,11 +67,6 @@ class _Row:
     item_id: int
     values: tuple[Any, ...]
     size_bytes: int
-
-
-def kind_of(run: Run) -> ItemKind:
-    """Return the kind of a run's items."""
-    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def source_of(run: Run) -> str:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from buffer.archive.queries import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
-from buffer.archive.services.export import kind_of
 from buffer.archive.services.labels import checked_marks, restore_marks
 from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
@@ -33,6 +32,7 @@ from buffer.ingest.services.storage import (
     insert_pushes,
     written,
 )
+from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES
 from buffer.payloads.services.contents import MSGPACK_CODEC

@@ -4,8 +4,8 @@ Flows continue where the last call ended, so no item is counted twice. Their cos
 with the age of the run.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 from django.db.models import Avg, F
 
-from buffer.batches.rules.pacing import mean_versions, waiting_share, window_seconds
+from buffer.batches.rules.pacing import by_versions, mean_versions, waiting_share, window_seconds
 from buffer.batches.schemas import EnvironmentPushRate
 from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
 from buffer.items.rules.states import STALE_REASONS, BatchState, ItemKind
@@ -332,18 +332,8 @@ def batch_flow(run_id: int, *, after: int) -> BatchFlow:
         last=rows[0][0],
         items=sum(items for _, items, _, _ in rows),
         first_at=min(at for _, _, at, _ in rows),
-        staleness=_by_versions(staleness for *_, staleness in rows),
+        staleness=by_versions(staleness for *_, staleness in rows),
     )
-
-
-def _by_versions(staleness: Iterable[Mapping[str, int]]) -> Counter[int]:
-    """Return items by versions behind; items of unknown version are omitted."""
-    found: Counter[int] = Counter()
-    for one in staleness:
-        for behind, items in one.items():
-            if behind.lstrip("-").isdigit():
-                found[int(behind)] += items
-    return found
 
 
 AGED_AT_MOST: Final = 20

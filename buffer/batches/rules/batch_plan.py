@@ -58,7 +58,6 @@ class EnvironmentQueue:
 
     @property
     def sequences(self) -> int:
-        """Number of queued sequences."""
         younger = sum(size * count for size, count in self.behind.items())
         return sum(group.sequences for group in self.window) + younger
 
@@ -368,7 +367,6 @@ class _Stock:
             self._left[env_id][group.sequences] += 1
 
     def by_size(self) -> dict[int, int]:
-        """Return the number of groups of each size, over all environments."""
         total: Counter[int] = Counter()
         for counts in self._left.values():
             total.update(counts)

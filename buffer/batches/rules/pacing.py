@@ -20,7 +20,7 @@ the client.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -88,14 +88,19 @@ def mean_versions(staleness: Iterable[Mapping[str, int]]) -> float | None:
         staleness: Items by versions behind, for each batch; keys that are not numbers are
             ignored.
     """
-    items = [
-        (int(behind), count)
-        for one in staleness
-        for behind, count in one.items()
-        if behind.lstrip("-").isdigit()
-    ]
-    total = sum(count for _, count in items)
-    return sum(behind * count for behind, count in items) / total if total else None
+    items = by_versions(staleness)
+    total = items.total()
+    return sum(behind * count for behind, count in items.items()) / total if total else None
+
+
+def by_versions(staleness: Iterable[Mapping[str, int]]) -> Counter[int]:
+    """Return the items of batches by versions behind; items of unknown version are omitted."""
+    found: Counter[int] = Counter()
+    for one in staleness:
+        for behind, count in one.items():
+            if behind.lstrip("-").isdigit():
+                found[int(behind)] += count
+    return found
 
 
 # Lower bound, so that every environment gets some inference.

@@ -57,7 +57,6 @@ class _StateRow(NamedTuple):
     items: list[int] | None
 
     def queue(self) -> EnvironmentQueue:
-        """Return the environment with its groups as counts by size."""
         return EnvironmentQueue(
             env_id=self.env_id,
             behind=dict(zip(self.sizes or [], self.items or [], strict=True)),

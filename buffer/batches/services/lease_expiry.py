@@ -12,7 +12,7 @@ items of its batch return to the head of the queue, and the trainer gets a new b
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
@@ -63,7 +63,9 @@ def contents_of(
     """
     batch = lease.batch
     places = range(batch.items) if positions is None else positions
-    contents = _read_ahead(lease, places)
+    contents = None
+    if lease.reading is not None and len(places) == batch.items:
+        contents = lease.reading.wait()
     if contents is None:
         contents = batch_contents(ItemKind(batch.kind), batch.pk, positions=places)
     if len(contents) != len(places):
@@ -77,12 +79,6 @@ def contents_of(
             f"{len(corrupt)} items of batch {batch.pk} are corrupt: request the next batch"
         )
     return contents
-
-
-def _read_ahead(lease: Lease, places: range) -> list[StoredContent] | None:
-    if lease.reading is None or len(places) != lease.batch.items:
-        return None
-    return lease.reading.wait()
 
 
 @transaction.atomic
@@ -207,18 +203,9 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     """
     batch, source = _unleased_batch(run_id, batch_id)
     _, items = release_batch(batch, source=source)
-    emit_event(
-        batch,
-        kind="batch_released",
-        level="warning",
-        message=f"{items} items of batch {batch.ordinal} returned {_from(source)} to the queue",
-        actor=actor,
-        reason=reason,
-        items=items,
-        now=now,
-    )
-    batch.refresh_from_db(fields=["settled_at"])
-    return batch
+    left = "quarantine" if source is ItemState.QUARANTINED else "an expired lease"
+    message = f"{items} items of batch {batch.ordinal} returned from {left} to the queue"
+    return _ended(batch, "released", message, actor=actor, reason=reason, items=items, now=now)
 
 
 @transaction.atomic
@@ -249,16 +236,13 @@ def discard(
     batch, source = _unleased_batch(run_id, batch_id, fence=fence)
     why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
     items, _ = release_batch(batch, source=source, doomed=None, reason=why)
-    emit_event(
-        batch,
-        kind="batch_discarded",
-        level="warning",
-        message=f"{items} items of batch {batch.ordinal} were dropped as {why}",
-        actor=actor,
-        reason=reason,
-        items=items,
-        now=now,
-    )
+    message = f"{items} items of batch {batch.ordinal} were dropped as {why}"
+    return _ended(batch, "discarded", message, actor=actor, reason=reason, items=items, now=now)
+
+
+def _ended(batch: Batch, outcome: str, message: str, **event: Any) -> Batch:
+    """Record the end of a batch by an operator, and return it with its time."""
+    emit_event(batch, kind=f"batch_{outcome}", level="warning", message=message, **event)
     batch.refresh_from_db(fields=["settled_at"])
     return batch
 
@@ -282,7 +266,3 @@ def _unleased_batch(
         return batch, ItemState.LEASED
     held = f" under fence {batch.fence}" if is_leased else ""
     raise NotQuarantined(f"batch {batch_id} is {batch.state}{held}, not quarantined or expired")
-
-
-def _from(source: ItemState) -> str:
-    return "from quarantine" if source is ItemState.QUARANTINED else "from an expired lease"

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from buffer.batches.queries.queues import QueueState, queue_state
-from buffer.batches.rules.batch_plan import BatchPlan, EnvironmentQueue, NoPlan, target_shares
+from buffer.batches.rules.batch_plan import EnvironmentQueue, NoPlan, target_shares
 from buffer.batches.schemas import EnvironmentMixing
 from buffer.batches.services.expiry import drop_unservable
 from buffer.batches.services.forming import by_name, group_ids, plan_next, read_queues
@@ -105,25 +105,17 @@ def _preview(run: Run, batch_size: int) -> Preview:
             reason=str(plan.reason),
             queued_sequences=queued,
             waiting_for=plan.waiting_for,
-            waits_until=_waits_until(run, plan),
+            waits_until=None
+            if plan.blocked_since is None or run.dry_deadline_seconds is None
+            else plan.blocked_since + timedelta(seconds=run.dry_deadline_seconds),
         )
-    return _of_plan(run, plan, queued)
-
-
-def _of_plan(run: Run, plan: BatchPlan, queued_sequences: int) -> Preview:
     return Preview(
         reason="",
-        queued_sequences=queued_sequences,
+        queued_sequences=queued,
         composition=by_name(plan.composition),
         shares=by_name(plan.shares),
         groups=_about("id = ANY(%s)", [group_ids(run.pk, plan)]),
     )
-
-
-def _waits_until(run: Run, plan: NoPlan) -> datetime | None:
-    if plan.blocked_since is None or run.dry_deadline_seconds is None:
-        return None
-    return plan.blocked_since + timedelta(seconds=run.dry_deadline_seconds)
 
 
 def _about(which: str, values: list[Any]) -> GroupTotals:

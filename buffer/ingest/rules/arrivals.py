@@ -76,10 +76,6 @@ class WaitingGroups:
     group_size: int
     waiting: list[tuple[int, int]] = field(default_factory=list)
 
-    def waits(self, sequences: int) -> bool:
-        """Return whether a group of this size must wait for others."""
-        return sequences < self.group_size
-
     def add(self, key: int, sequences: int) -> list[int]:
         """Add a group; return the keys of the groups to queue, oldest first."""
         self.waiting.append((key, sequences))
@@ -93,7 +89,6 @@ class WaitingGroups:
 
     @property
     def sequences(self) -> int:
-        """Number of waiting sequences."""
         return sum(size for _, size in self.waiting)
 
 

@@ -71,7 +71,6 @@ class Arrival:
 
     @classmethod
     def of_group(cls, group: Group, version: PolicyVersion, **fields: Any) -> "Arrival":
-        """Return a group that a policy version sampled."""
         return cls(
             item=group,
             content=group.content,
@@ -83,7 +82,6 @@ class Arrival:
 
     @classmethod
     def of_fragment(cls, fragment: Fragment, content: Encoded, **fields: Any) -> "Arrival":
-        """Return a fragment."""
         environment = fragment.environment
         return cls(
             item=fragment,
@@ -104,7 +102,6 @@ class Arrival:
         return Receipt(waiting_sequences=self.waiting_sequences, dropped=self.dropped)
 
     def drop(self, reason: DropReason) -> None:
-        """Drop the item for a reason."""
         self.state, self.dropped = ItemState.DROPPED, reason
 
 
@@ -226,7 +223,6 @@ class Plan:
         return self._waiting[env_id]
 
     def released_items(self) -> list[Counted]:
-        """Return the contributions of the released groups to the counts."""
         return [self._before[item_id] for item_id in self.released]
 
 

@@ -219,7 +219,6 @@ class Claim:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """Return the run id and the fingerprint."""
         return self.run_id, self.fingerprint
 
 
@@ -250,7 +249,6 @@ class _AnsweredPushes:
         return self._ends.get(key)
 
     def record(self, key: Key, row_id: int, answered_at: datetime | None) -> None:
-        """Record the end of an answer."""
         end = AnswerEnd(row_id, answered_at)
         self._ends[key] = end
         with self._news:

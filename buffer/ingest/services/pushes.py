@@ -163,7 +163,6 @@ class PushContext:
         )
 
     def suffices(self, groups: Sequence[Group]) -> bool:
-        """Return whether it has enough ids and all environments of these groups."""
         named = {group.env_id for group in groups if group.env_id is not None}
         return len(groups) <= len(self.ids) and self.sizes.keys() >= named
 

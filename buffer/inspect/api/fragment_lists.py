@@ -61,7 +61,6 @@ class FragmentsView(FragmentPushView):
     serves_machines = True
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions of a push, or of a list."""
         return [scoped("worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(

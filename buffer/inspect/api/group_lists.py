@@ -122,7 +122,6 @@ class GroupsView(GroupPushView):
     serves_machines = True
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions of a push, or of a list."""
         return [scoped("env", "worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(

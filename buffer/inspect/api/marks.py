@@ -27,7 +27,6 @@ class MarksView(ApiView):
     """Labels and notes of a run's groups."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers read, operators write."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])

@@ -323,7 +323,6 @@ class EpisodeSearch:
         return self._opened[row.id]
 
     def parts_at(self, slot: str, number: int) -> tuple[int, list[EpisodePart]] | None:
-        """Return the id and the episodes of a fragment of a slot."""
         with connection.cursor() as cursor:
             cursor.execute(SQL["fragment_at"], {"run": self.run_id, "slot": slot, "number": number})
             found = cursor.fetchone()

@@ -35,7 +35,6 @@ class Mark:
         return self == Mark()
 
     def changed(self, changes: dict[str, Any]) -> "Mark":
-        """Return the mark with some of its fields replaced."""
         return replace(self, **changes)
 
 
@@ -167,11 +166,6 @@ class GroupFilter:
     """Digest of a prompt."""
     text: str = ""
     sort: Sort = Sort.NEWEST
-
-    @property
-    def is_of_marked(self) -> bool:
-        """Whether it selects only groups with labels or notes."""
-        return bool(self.labels) or self.is_noted
 
 
 def parse_filter(query: Mapping[str, Sequence[str]]) -> GroupFilter:

@@ -29,8 +29,6 @@ SQL: Final = statements_of("buffer")
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"
 
-LOCATION: Final = 'codec, crc32, segment, object, "offset", size_bytes'
-"""Columns of an item's row for a :class:`PayloadLocation`."""
 _OF_BATCH: Final = {
     ItemKind.GROUPS: SQL["places_of_groups"],
     ItemKind.FRAGMENTS: SQL["places_of_fragments"],
@@ -93,7 +91,6 @@ class StoredContent:
     """Whether the bytes are known to match their checksum."""
 
     def is_intact(self) -> bool:
-        """Return whether the bytes match their checksum."""
         return self.is_verified or bool(crc32(self.content) == self.crc32)
 
 
