@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Sum
+from msgspec import structs
 
 from buffer.items.models import Batch, FragmentChunk, LedgerAudit, Tally, TrajectoryGroup
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance, discrepancies
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, BatchState, DropReason, ItemKind, ItemState
-from buffer.items.schemas import KindLedger, LedgerPart
+from buffer.items.schemas import EnvironmentLedger, KindLedger, LedgerPart
 from runs.lifecycle.models import Environment, Run, RunKind
 from runs.lifecycle.rules import (
     ACTIVE,
@@ -319,20 +320,6 @@ AUDIT_EVERY: Final = timedelta(seconds=30)
 AUDIT_SHARE: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentLedger:
-    """Ledger of one environment."""
-
-    kind: ItemKind
-    env_id: int | None
-    """None for groups without an environment, and for fragments."""
-    environment: str
-    """Name of the environment, for fragments."""
-    ledger: Ledger
-    sequences: Ledger
-    """The same in sequences; a fragment counts as one."""
-
-
 def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
     """Return the ledger of each environment of a run, from the counts."""
     found = []
@@ -342,11 +329,13 @@ def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
             places[row.env_id, row.environment].append(row)
         found += [
             EnvironmentLedger(
-                kind=kind,
+                kind=kind.value,
                 env_id=None if env_id < 0 else env_id,
                 environment=environment,
-                ledger=balance((row.state, row.reason, row.items) for row in rows),
-                sequences=sequences_ledger(rows),
+                sequences=kind_ledger(sequences_ledger(rows)),
+                **structs.asdict(
+                    kind_ledger(balance((row.state, row.reason, row.items) for row in rows))
+                ),
             )
             for (env_id, environment), rows in sorted(places.items())
         ]

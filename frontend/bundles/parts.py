@@ -1,7 +1,7 @@
 """Write a run's record as the parts of a bundle, each bounded, one at a time in memory."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ from buffer.inspect.rules.sequence_views import (
 )
 from buffer.items import queries as items_queries
 from buffer.items.queries import ledger
-from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
 from buffer.items.schemas import KindLedger
 from buffer.payloads.services.contents import PayloadMissing
@@ -175,10 +174,10 @@ def bundle(
 
 def about_run(run: Run, *, now: datetime) -> RunPart:
     """Return a run's state, configuration, ledger and events."""
-    whole = [(kind, "", ledger(run.pk, kind)) for kind in ItemKind]
+    whole = [(kind.value, "", items_queries.kind_ledger(ledger(run.pk, kind))) for kind in ItemKind]
     names = group_contents.environment_names(run.pk)
     parts = [
-        (one.kind, one.environment or _environment(one.env_id, names), one.ledger)
+        (one.kind, one.environment or _environment(one.env_id, names), one)
         for one in items_queries.ledgers_by_environment(run.pk)
     ]
     return RunPart(
@@ -211,10 +210,9 @@ def _environment(env_id: int | None, names: dict[int, str]) -> str:
     return "no environment" if env_id is None else names.get(env_id, f"environment {env_id}")
 
 
-def _ledger(kind: ItemKind, environment: str, found: Ledger) -> LedgerPart:
-    return LedgerPart(
-        kind=kind.value, environment=environment, balanced=found.balanced, **asdict(found)
-    )
+def _ledger(kind: str, environment: str, of: KindLedger) -> LedgerPart:
+    counts = {name: getattr(of, name) for name in KindLedger.__struct_fields__}
+    return LedgerPart(kind=kind, environment=environment, **counts)
 
 
 def metric_blocks(run: Run) -> Iterator[bytes]:

@@ -192,20 +192,10 @@ class LedgerView(ApiView):
         return answer(
             ledger_answers.LedgerAnswer(
                 **structs.asdict(whole),
-                environments=[_environment_ledger(part) for part in parts],
+                environments=parts,
                 audited_at=audit.audited_at if audit else None,
             )
         )
-
-
-def _environment_ledger(part: queries.EnvironmentLedger) -> ledger_answers.EnvironmentLedger:
-    return ledger_answers.EnvironmentLedger(
-        kind=part.kind.value,
-        env_id=part.env_id,
-        environment=part.environment,
-        sequences=queries.kind_ledger(part.sequences),
-        **structs.asdict(queries.kind_ledger(part.ledger)),
-    )
 
 
 class BiasView(ApiView):
@@ -222,7 +212,7 @@ class BiasView(ApiView):
                 description="Seconds; 86,400 by default.",
             )
         ],
-        responses={200: ledger_answers.BiasAnswer},
+        responses={200: messages.BiasAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -234,5 +224,4 @@ class BiasView(ApiView):
             request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
         )
         found = readable_run(run)
-        shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
-        return answer(msgspec.convert(asdict(shown), ledger_answers.BiasAnswer))
+        return answer(bias.bias_of(found, window_seconds=window or DAY_SECONDS))

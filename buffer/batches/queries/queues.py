@@ -12,7 +12,7 @@ from django.db.models import Sum
 
 from buffer.batches.rules.pacing import (
     EnvironmentShare,
-    Gate,
+    PauseGate,
     is_over,
     staleness_gate,
     tolerance_gate,
@@ -224,7 +224,7 @@ class QueueState:
     """The queue of a run, and the gates that pause its producers."""
 
     depth: QueueDepth
-    gates: list[Gate]
+    gates: list[PauseGate]
     since: datetime | None
     set_by: LimitSetter | None
     trained_per_second: float | None
@@ -252,7 +252,7 @@ def queue_state(run: Run, *, now: datetime) -> QueueState:
     )
 
 
-def _gates(run: Run, depth: QueueDepth) -> list[Gate]:
+def _gates(run: Run, depth: QueueDepth) -> list[PauseGate]:
     """Return the gates of a run: queue length for external environments, staleness for fleets."""
     rule = pause_rule(run)
     if rule is None or run.batch_size is None:

@@ -26,6 +26,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from rolldeck.pacing import PauseRule
 
 SHORTEST_SECONDS: Final = 60.0
@@ -291,8 +293,7 @@ def share_of(env_id: int, environments: Sequence[EnvironmentShare]) -> float:
     return raised.get(env_id, 0.0) / max(sum(raised.values()), 1e-9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class PauseGate(Struct, frozen=True, kw_only=True):
     """A rule that pauses producers; amounts count sequences or fragments."""
 
     rule: Literal["tolerance", "staleness"]
@@ -302,10 +303,10 @@ class Gate:
     reopens_after: float
     """Amount to be trained on before the gate opens; 0 while it is open."""
     condition: str
-    """The inequality: ``queued 913 > 3 × 256 = 768``."""
+    """The inequality with its numbers."""
 
 
-def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
+def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> PauseGate:
     """Return the gate of the queue's length.
 
     Args:
@@ -318,7 +319,7 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
     condition = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
     if over and queued < limit:
         condition += f"; resumes at {rule.resume_at:,.10g}"
-    return Gate(
+    return PauseGate(
         rule="tolerance",
         closed=over,
         amount=queued,
@@ -328,7 +329,9 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
     )
 
 
-def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_size: int) -> Gate:
+def staleness_gate(
+    *, admitted: int, trained: int, batches_ahead: float, batch_size: int
+) -> PauseGate:
     """Return the gate of staleness: further items would be too stale to train on.
 
     Args:
@@ -340,7 +343,7 @@ def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_s
     limit = math.floor((batches_ahead + trained) * batch_size)
     closed = admitted >= limit
     behind = math.floor((admitted - limit) / batch_size) + 1
-    return Gate(
+    return PauseGate(
         rule="staleness",
         closed=closed,
         amount=admitted,
