@@ -287,7 +287,7 @@ def test_without_pyarrow_the_error_names_the_package(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyarrow'] = None; import django; django.setup()\n"
         "from pathlib import Path\n"
-        "from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnavailable\n"
+        "from buffer.archive.queries import ArchiveReader, ArchiveUnavailable\n"
         "try: ArchiveReader(Path('x'))\n"
         "except ArchiveUnavailable as error: print(error)\n"
     )
