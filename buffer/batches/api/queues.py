@@ -1,7 +1,7 @@
 """API views of the queue, its mix and previews, the ledger, push rates and batch items."""
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -17,7 +17,7 @@ from buffer.batches.queries import bias
 from buffer.batches.queries.batches import ITEMS_AT_MOST, batch_and_items
 from buffer.batches.queries.rates import arrivals_of
 from buffer.batches.schemas import BatchItems, PushRateList, QueueAnswer
-from buffer.batches.services.previews import Preview, mixing, preview, queue_snapshot
+from buffer.batches.services.previews import mixing, preview, queue_snapshot
 from buffer.items import queries
 from buffer.items import schemas as ledger_answers
 from buffer.items.rules.states import BatchNotFound
@@ -55,8 +55,7 @@ class QueueView(ApiView):
         fields |= known
         fields["at"] = now
         fields["ledger"] = found.ledger
-        seen = found.next_batch
-        fields["next_batch"] = None if seen is None else preview_answer(found.run, seen)
+        fields["next_batch"] = found.next_batch
         fields["unit"] = "sequences" if found.run.takes_groups else "fragments"
         fields["paused"] = any(gate.closed for gate in found.state.gates)
         return answer(msgspec.convert(fields, QueueAnswer))
@@ -153,17 +152,7 @@ class PreviewView(ApiView):
 
         Its composition, or the reason why none is ready. Leases nothing.
         """
-        found = _run_of_groups(run)
-        return answer(preview_answer(found, preview(found)))
-
-
-def preview_answer(run: Run, seen: Preview) -> messages.PreviewAnswer:
-    """Return a preview as its API schema."""
-    fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
-    del fields["groups"]
-    fields["reason"] = seen.reason or None
-    fields["retried_batch"] = str(seen.retried_batch) if seen.retried_batch else None
-    return messages.PreviewAnswer(batch_size=run.batch_size, padding=seen.groups.padding, **fields)
+        return answer(preview(_run_of_groups(run)))
 
 
 DAY_SECONDS: Final = 86_400
