@@ -124,12 +124,7 @@ class Plan:
     """Assigns states to the groups of a push, with the waiting groups by environment."""
 
     def __init__(self, run: Run) -> None:
-        self._run_id = run.pk
-        self._max_staleness = run.max_staleness
-        self._drop_zero_variance = run.drop_zero_variance
-        self._overlong = run.overlong_sequences
-        self._longest = run.max_token_len
-        self._epoch = run.epoch
+        self._run = run
         self._current = version_in_force(
             epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
         )
@@ -145,22 +140,23 @@ class Plan:
             claimed_epoch=group.epoch,
             claimed_step=group.policy_step,
             current=self._current,
-            epoch=self._epoch,
+            epoch=self._run.epoch,
         )
         reason = drop_reason(
             version,
             version,
             current=self._current,
-            epoch=self._epoch,
-            max_staleness=self._max_staleness,
+            epoch=self._run.epoch,
+            max_staleness=self._run.max_staleness,
         )
-        if reason is None and self._drop_zero_variance and group.zero_variance:
+        if reason is None and self._run.drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
         is_truncated = False
-        longest = None if self._overlong == OverlongSequences.KEEP else self._longest
-        if reason is None and longest is not None and group.longest_tokens > longest:
-            drops = self._overlong == OverlongSequences.DROP
-            shorter = None if drops else truncated(group, longest=longest)
+        overlong, longest = self._run.overlong_sequences, self._run.max_token_len
+        is_longer = longest is not None and group.longest_tokens > longest
+        if reason is None and is_longer and overlong != OverlongSequences.KEEP:
+            drops = overlong == OverlongSequences.DROP
+            shorter = None if drops else truncated(group, longest=longest or 0)
             is_truncated = shorter is not None
             group, reason = (group, DropReason.OVERLONG) if shorter is None else (shorter, None)
         arrival = Arrival.of_group(group, version, is_truncated=is_truncated)
@@ -205,10 +201,10 @@ class Plan:
     def _of(self, env_id: int) -> WaitingGroups:
         if env_id not in self._waiting:
             with connection.cursor() as cursor:
-                cursor.execute(SQL["lock_waiting"], [f"{self._run_id}:{env_id}"])
+                cursor.execute(SQL["lock_waiting"], [f"{self._run.pk}:{env_id}"])
             rows = list(
                 TrajectoryGroup.objects.filter(
-                    run_id=self._run_id, env_id=env_id, state=ItemState.WAITING
+                    run_id=self._run.pk, env_id=env_id, state=ItemState.WAITING
                 )
                 .select_for_update()
                 .order_by("id")

@@ -18,6 +18,7 @@ from buffer.ingest.services.pushes import (
     PushContext,
     accept_groups,
     check_accepts,
+    check_room,
     note_groups,
     push_context_of,
 )
@@ -210,7 +211,7 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     check_accepts(run)
     if not group.sequences or not context.suffices([group]) or context.is_partial(group):
         return None
-    context.check_room()
+    check_room(run, ItemKind.GROUPS, items=context.items, size_bytes=context.size_bytes)
     plan = Plan(run)
     arrival = plan.classify(group)
     arrival.item_id = item_id

@@ -170,15 +170,6 @@ class PushContext:
         """Return whether a group is smaller than the groups of its environment."""
         return group.env_id is not None and group.sequences < self.sizes[group.env_id]
 
-    def check_room(self) -> None:
-        """Check that the run may store more groups.
-
-        Raises:
-            QueueFull: If the run is at its limit of groups or bytes.
-            DiskFull: If free disk space is below the minimum.
-        """
-        check_room(self.run, ItemKind.GROUPS, items=self.items, size_bytes=self.size_bytes)
-
 
 def push_context_of(name: str | None, *, count: int) -> PushContext | None:
     """Return the context of pushes to a run, read before their bodies are decoded.
@@ -259,7 +250,7 @@ def accept_groups(
     # Lenient runs accept groups without sequences; only their notes are recorded.
     arrivals = [plan.classify(group) for group in groups if group.sequences]
     context = push_context_for(run, groups, count=len(arrivals))
-    context.check_room()
+    check_room(run, ItemKind.GROUPS, items=context.items, size_bytes=context.size_bytes)
     plan.mute(arrivals, context.muted)
     # There may be more ids than arrivals: groups without sequences need none.
     for item_id, arrival in zip(context.ids, arrivals, strict=False):
