@@ -21,7 +21,7 @@ IDLE: Final = (
     "get_message (redis/",
     "_read_from_socket (redis/",
     "select (selectors.py",
-    "_work (buffer/ingest/services/answered_pushes.py",
+    "_work (buffer/ingest/services/idempotency.py",
     "_publish_for_ever (platform/web/live/announcements.py",
 )
 Stacks = Counter[tuple[str, ...]]

@@ -12,10 +12,10 @@ from buffer.batches.services.lease_expiry import (
 )
 from buffer.capture.services import delete_old_captures
 from buffer.ingest.services.idempotency import delete_old_keys, delete_old_pushes
-from buffer.inspect.services import digests
-from buffer.items import services
+from buffer.inspect import services as inspection
+from buffer.items import services as items
+from buffer.payloads.services.partitions import rotate_segment
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import rotate_segment
 from buffer.tensors.services import remove_unused_objects
 
 __all__ = [
@@ -56,10 +56,10 @@ def rotate_segments() -> dict[str, int]:
 @shared_task(name="buffer.jobs.audit_ledgers")
 def audit_ledgers() -> int:
     """Compare the counts of changed runs with their rows; return the number of mismatches."""
-    return services.audit_ledgers(now=timezone.now())
+    return items.audit_ledgers(now=timezone.now())
 
 
 @shared_task(name="buffer.jobs.digest_groups")
 def digest_groups() -> int:
     """Digest new groups for lists and searches; return the number digested."""
-    return digests.digest_groups(now=timezone.now())
+    return inspection.digest_groups(now=timezone.now())

@@ -6,14 +6,7 @@ from buffer.archive import api
 from buffer.batches.api import batches, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
-from buffer.inspect.api import (
-    fragment_lists,
-    group_contents,
-    group_discards,
-    group_lists,
-    marks,
-    prompts,
-)
+from buffer.inspect.api import fragment_lists, group_contents, group_lists, marks
 from buffer.items import api as items_api
 from buffer.payloads import api as segments
 from buffer.replay import api as replay
@@ -21,11 +14,11 @@ from buffer.tensors import api as tensors
 
 urlpatterns = [
     path("limits", items_api.LimitsView.as_view()),
-    path("prompts", prompts.PromptsView.as_view()),
+    path("prompts", group_lists.PromptsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
     path("runs/<slug:run>/groups", group_lists.GroupsView.as_view()),
     path("runs/<slug:run>/groups/facets", group_lists.GroupFacetsView.as_view()),
-    path("runs/<slug:run>/groups/discard", group_discards.GroupDiscardsView.as_view()),
+    path("runs/<slug:run>/groups/discard", marks.GroupDiscardsView.as_view()),
     path("runs/<slug:run>/groups/export", api.GroupExportView.as_view()),
     path("runs/<slug:run>/groups/<large:group>", group_lists.GroupView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/content", group_contents.GroupContentView.as_view()),

@@ -10,10 +10,9 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from buffer.archive import jobs, schemas
+from buffer.archive import jobs, queries, schemas
 from buffer.archive.models import ArchiveJob
-from buffer.archive.queries import group_exports
-from buffer.archive.queries.archive_jobs import archive_jobs, run_of_archive
+from buffer.archive.queries import archive_jobs, run_of_archive
 from buffer.archive.rules import Window, window
 from buffer.archive.services.archive_jobs import (
     ArchiveNotFound,
@@ -58,7 +57,6 @@ class ArchivesView(ApiView):
     """The archives of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers list, operators create."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -136,7 +134,6 @@ class ArchiveView(ApiView):
     """One archive."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers view, operators delete."""
         return [Operators() if self.request.method == "DELETE" else Readers()]
 
     @extend_schema(
@@ -235,7 +232,7 @@ class GroupExportView(ApiView):
             raise InvalidBody("form", f"{form[:40]!r} is not one of {', '.join(_FORMATS)}")
         limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
         found = readable_run(run)
-        write = group_exports.parquet if form == "parquet" else group_exports.json_lines
+        write = queries.parquet if form == "parquet" else queries.json_lines
         parts = write(found, filter_of(request), limit=limit or MOST_GROUPS)
         return streamed(
             request, parts, content_type=_FORMATS[form], filename=f"{found.name}-groups.{form}"

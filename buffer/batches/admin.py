@@ -79,7 +79,6 @@ class BatchAdmin(ReadOnlyAdmin):
 
     @admin.display(description="related rows")
     def related_links(self, batch: Batch) -> SafeString:
-        """Return links to the batch's items, run and trainer."""
         model = TrajectoryGroup if batch.kind == ItemKind.GROUPS else FragmentChunk
         items = BatchUse if batch.sampler else model
         links = links_to_lists(items, batch__id__exact=batch.pk)
@@ -144,7 +143,6 @@ class ItemAdmin(ReadOnlyAdmin):
 
     @admin.display(description="batch", ordering="batch")
     def batch_link(self, row: Any) -> SafeString | str:
-        """Return a link to the batch that holds the row."""
         if row.batch is None:
             return "-"
         return link_to_row(Batch, row.batch_id, f"batch {row.batch.ordinal}")
@@ -173,13 +171,11 @@ class BeginsWith(TextFilter):
     lookup = ""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows whose text begins with the value."""
         del request
         value = (self.value() or "").replace("\x00", "")
         return self.beginning(queryset, value) if value else queryset
 
     def beginning(self, rows: QuerySet[Any], value: str) -> QuerySet[Any]:
-        """Return the rows whose `lookup` begins with a value."""
         return rows.filter(**{f"{self.lookup}__startswith": value})
 
 
@@ -232,12 +228,10 @@ class TrajectoryGroupAdmin(ItemAdmin):
 
     @admin.display(description="payload (truncated)")
     def preview(self, row: TrajectoryGroup) -> SafeString:
-        """Return the beginning of the group in the form in which it is served."""
         return as_written(group_preview(row.pk))
 
     @admin.display(description="environment", ordering="env_id")
     def environment_link(self, row: TrajectoryGroup) -> SafeString | str:
-        """Return a link to the run's environment with this id."""
         if row.env_id is None:
             return "-"
         query = f"run__id__exact={row.run_id}&env_id={row.env_id}"
@@ -258,7 +252,6 @@ class FragmentChunkAdmin(ItemAdmin):
 
     @admin.display(description="payload arrays")
     def preview(self, row: FragmentChunk) -> SafeString:
-        """Return the names, dtypes and shapes of the fragment's arrays."""
         return as_written(fragment_preview(row.pk))
 
 

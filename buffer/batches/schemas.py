@@ -6,6 +6,8 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from buffer.batches.rules.bias import BiasDistances, BiasSide
+from buffer.batches.rules.pacing import PauseGate
 from buffer.ingest.schemas.groups import ScoredData
 from buffer.items.schemas import LedgerPart
 from rolldeck.wire import BatchHead
@@ -235,17 +237,15 @@ class BatchList(Page[BatchRow], frozen=True, kw_only=True):
     """Batches, newest first."""
 
 
-class PauseGate(Struct, frozen=True, kw_only=True):
-    """A rule that pauses producers; amounts count sequences or fragments."""
+class BiasAnswer(Struct, frozen=True, kw_only=True):
+    """Differences between admitted, dropped and served items."""
 
-    rule: Literal["tolerance", "staleness"]
-    closed: bool
-    amount: float
-    limit: float
-    reopens_after: float
-    """Amount to be trained on before the gate opens; 0 while it is open."""
-    condition: str
-    """The inequality with its numbers."""
+    admitted: BiasSide
+    dropped: BiasSide
+    served: BiasSide
+    dropped_against_served: BiasDistances
+    served_against_admitted: BiasDistances
+    summary: str
 
 
 class PushRateList(Page[EnvironmentPushRate], frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from buffer.capture import queries as captures
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled, capture_call, score_sessions
-from buffer.ingest.api.refusals import CountsRefusals
+from buffer.ingest.api import CountsRefusals
 from rolldeck.captures import CallPush, CallReceipt, ScoreReceipt, ScoreSessions
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Readers, scoped

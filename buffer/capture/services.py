@@ -18,13 +18,13 @@ from buffer.capture.rules import CapturedCall as Call
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import RunNotAccepting, accept_groups
+from buffer.ingest.services.pushes import accept_groups, check_accepts, check_kind
 from buffer.items.queries import server_limits
+from buffer.items.rules.states import ItemKind
 from rolldeck.advantages import RULES
 from rolldeck.captures import Answer, CallPush, ScoreReceipt
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
-from runs.lifecycle.rules import ACCEPTING
 from web.disk_space import check_disk
 from web.rules.errors import Conflict, FieldError, InvalidData, TooLarge
 
@@ -84,7 +84,8 @@ def capture_call(*, run: Run, session: str, call: CallPush, now: datetime) -> tu
         DiskFull: If free disk space is below the minimum.
     """
     check_call(call)
-    _check_accepting(run)
+    check_kind(run, ItemKind.GROUPS)
+    check_accepts(run)
     CaptureSession.objects.bulk_create(
         [CaptureSession(run=run, name=session, created_at=now, changed_at=now)],
         ignore_conflicts=True,
@@ -161,7 +162,8 @@ def score_sessions(
         RunNotAccepting: If the run accepts no groups.
         UnknownEnvironment: If the run has no such environment.
     """
-    _check_accepting(run)
+    check_kind(run, ItemKind.GROUPS)
+    check_accepts(run)
     found = _locked(run, scores)
     if all(one.state == CaptureState.SCORED and one.score == scores[one.name] for one in found):
         receipts = [one.receipt for one in found]
@@ -223,13 +225,6 @@ def _expire(session: CaptureSession, *, due: datetime, now: datetime) -> int:
             now=now,
         )
     return changed
-
-
-def _check_accepting(run: Run) -> None:
-    if not run.takes_groups:
-        raise RunNotAccepting(f"{run.name} takes fragments, not trajectory groups")
-    if run.status not in ACCEPTING or run.archived_at is not None:
-        raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
 
 
 def _locked(run: Run, names: Mapping[str, float]) -> list[CaptureSession]:

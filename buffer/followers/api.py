@@ -8,13 +8,14 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from buffer.batches.api.sending import StoredAnswer
+from buffer.batches.api.batches import StoredAnswer
 from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
 from buffer.followers import queries as followers
 from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
 from buffer.followers.services import Filter, confirm_read, follow, unfollow
 from buffer.items.api import AnyAccept
+from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
 from buffer.replay import schemas
 from rolldeck.wire import FOLLOW_TYPE, FollowHead
@@ -150,7 +151,7 @@ class FetchFollowedView(WaitingView):
 def _bytes(
     request: Request, run: Run, follower: Follower, chunk: followers.StreamChunk
 ) -> HttpResponse:
-    kind = followers.kind_of(run)
+    kind = kind_of(run)
     head = FollowHead(
         name=follower.name,
         kind="groups" if kind is ItemKind.GROUPS else "fragments",

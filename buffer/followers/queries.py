@@ -7,32 +7,15 @@ from django.db import connection
 
 from buffer.followers.models import Follower
 from buffer.followers.rules import Cursor
+from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
+from buffer.items.services import TABLES
 from buffer.payloads.services.contents import StoredContent, readable_contents
 from runs.lifecycle.models import Run
 from web.rules.errors import NotFound
+from web.sql import filled, statements_of
 
-LAG_COUNTED_TO: Final = 100_000
-_TABLES: Final = {
-    ItemKind.GROUPS: "buffer_trajectorygroup",
-    ItemKind.FRAGMENTS: "buffer_fragmentchunk",
-}
-# Only rows of finished transactions: no item can still appear before these.
-_AFTER: Final = """
-    FROM {table} i
-    WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
-    AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
-    AND i.written_in < pg_snapshot_xmin(pg_current_snapshot())
-    AND NOT EXISTS (
-        SELECT FROM buffer_segment s WHERE s.number = i.segment AND s.dropped_at IS NOT NULL
-    ) {only}"""
-_READ: Final = f"""
-    SELECT i.written_in::text::bigint, i.id {_AFTER}
-    ORDER BY i.written_in, i.id LIMIT %(count)s"""
-_LAG: Final = f"SELECT count(*) FROM (SELECT 1 {_AFTER} LIMIT {LAG_COUNTED_TO}) behind"  # noqa: S608
-_EXISTS: Final = """
-    SELECT EXISTS (SELECT FROM {table} i WHERE i.id = %(item)s AND i.run_id = %(run)s
-    AND i.written_in = %(written_in)s::text::xid8)"""
+SQL: Final = statements_of("buffer")
 
 
 class FollowerNotFound(NotFound):
@@ -47,11 +30,6 @@ class StreamChunk:
     contents: list[StoredContent]
     cursor: Cursor
     """Cursor of the last item, readable or not."""
-
-
-def kind_of(run: Run) -> ItemKind:
-    """Return the kind of items in a run's stream."""
-    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def named(run: Run, name: str) -> Follower:
@@ -75,7 +53,10 @@ def read_on(run: Run, follower: Follower, *, count: int) -> StreamChunk | None:
     """Return up to `count` items after a follower's cursor, or None if there are none."""
     kind = kind_of(run)
     with connection.cursor() as cursor:
-        cursor.execute(_query(_READ, kind, follower), _values(run, follower) | {"count": count})
+        cursor.execute(
+            _query(SQL["read_items_after"], kind, follower),
+            _values(run, follower) | {"count": count},
+        )
         rows: list[tuple[int, int]] = cursor.fetchall()
     if not rows:
         return None
@@ -89,7 +70,9 @@ def read_on(run: Run, follower: Follower, *, count: int) -> StreamChunk | None:
 def lag(run: Run, follower: Follower) -> int:
     """Return the number of items that a follower has not acknowledged, up to 100,000."""
     with connection.cursor() as cursor:
-        cursor.execute(_query(_LAG, kind_of(run), follower), _values(run, follower))
+        cursor.execute(
+            _query(SQL["count_items_after"], kind_of(run), follower), _values(run, follower)
+        )
         (items,) = cursor.fetchone()
     return int(items)
 
@@ -98,7 +81,7 @@ def item_exists(run: Run, place: Cursor) -> bool:
     """Return whether the run has an item at this cursor."""
     with connection.cursor() as cursor:
         cursor.execute(
-            _EXISTS.format(table=_TABLES[kind_of(run)]),
+            filled(SQL["item_exists"], table=TABLES[kind_of(run)]),
             {"run": run.pk, "item": place.item_id, "written_in": str(place.written_in)},
         )
         (exists,) = cursor.fetchone()
@@ -113,7 +96,7 @@ def _query(template: str, kind: ItemKind, follower: Follower) -> str:
         only += " AND i.env_id = %(env_id)s"
     if kind is ItemKind.GROUPS and follower.min_score is not None:
         only += " AND i.score_mean >= %(min_score)s"
-    return template.format(table=_TABLES[kind], only=only)
+    return filled(template, table=TABLES[kind], only=only)
 
 
 def _values(run: Run, follower: Follower) -> dict[str, Any]:

@@ -39,7 +39,6 @@ class Cursor(NamedTuple):
         return cls(int(found[1]), int(found[2]))
 
     def token(self) -> str:
-        """Return the cursor as text."""
         return f"{self.written_in}-{self.item_id}"
 
 

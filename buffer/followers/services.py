@@ -12,16 +12,13 @@ from buffer.followers.queries import FollowerNotFound, item_exists
 from buffer.followers.rules import START, Cursor, InvalidCursor
 from runs.lifecycle.models import Run
 from web.rules.errors import Conflict
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 Start = Literal["earliest", "latest"]
 _MAX_ID: Final = (1 << 63) - 1
-
-_NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
-_ADVANCE: Final = """
-    UPDATE buffer_follower
-    SET cursor_written_in = %(written_in)s::text::xid8, cursor_id = %(item)s, acked_at = %(now)s
-    WHERE run_id = %(run)s AND name = %(name)s
-    AND (cursor_written_in, cursor_id) <= (%(written_in)s::text::xid8, %(item)s::bigint)"""
 
 
 class FollowerExists(Conflict):
@@ -88,7 +85,7 @@ def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) ->
 def _end() -> Cursor:
     """Return the cursor after all finished transactions and before all open ones."""
     with connection.cursor() as cursor:
-        cursor.execute(_NOW)
+        cursor.execute(SQL["oldest_open_transaction"])
         (oldest_open,) = cursor.fetchone()
     return Cursor(int(oldest_open) - 1, _MAX_ID)
 
@@ -107,7 +104,7 @@ def confirm_read(*, run: Run, name: str, cursor: str, now: datetime) -> Follower
         raise InvalidCursor(f"{cursor!r} is not a cursor of an item of {run.name}")
     with connection.cursor() as sql:
         sql.execute(
-            _ADVANCE,
+            SQL["advance_follower"],
             {
                 "run": run.pk,
                 "name": name,

@@ -94,7 +94,6 @@ class AtroposCallers(BasePermission):
     """Allows tokens that pass the view's rule and, in open mode, every local client."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the caller may use the route."""
         if is_open_to(request):
             return True
         rule: Rule = view.rule  # type: ignore[attr-defined] # of an AtroposView
@@ -109,13 +108,11 @@ class AnyAccept(BaseContentNegotiation):
     """Always negotiates JSON, as Atropos does."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
-        """Return the only parser."""
         return parsers[0]
 
     def select_renderer(
         self, request: Request, renderers: Any, format_suffix: str | None = None
     ) -> Any:
-        """Return the only renderer."""
         return renderers[0], renderers[0].media_type
 
 

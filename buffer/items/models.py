@@ -8,8 +8,14 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
-from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
-from buffer.items.rules.states import IN_A_BATCH, BatchState, ItemKind, ItemState
+from buffer.items.rules.states import (
+    IN_A_BATCH,
+    NO_ENVIRONMENT,
+    BatchState,
+    ItemKind,
+    ItemState,
+    padded_share,
+)
 from runs.lifecycle.models import Run, Trainer
 
 # Model field for the number of the transaction that wrote a row.
@@ -21,7 +27,6 @@ class TransactionIdField(models.TextField):  # type: ignore[type-arg]
     """A 64-bit transaction number of PostgreSQL (`xid8`), as text in Python."""
 
     def db_type(self, connection: Any) -> str:  # noqa: ARG002 one database is supported
-        """Return the type of the column."""
         return "xid8"
 
 

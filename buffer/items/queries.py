@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Sum
+from msgspec import structs
 
 from buffer.items.models import Batch, FragmentChunk, LedgerAudit, Tally, TrajectoryGroup
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance, discrepancies
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.states import OPEN, BatchState, DropReason, ItemKind, ItemState
-from buffer.items.schemas import KindLedger, LedgerPart
+from buffer.items.schemas import EnvironmentLedger, KindLedger, LedgerPart
 from runs.lifecycle.models import Environment, Run, RunKind
 from runs.lifecycle.rules import (
     ACTIVE,
@@ -23,10 +24,9 @@ from runs.lifecycle.rules import (
     batches_ahead,
     trained_steps,
 )
-from web import database
-from web.rows import first_row
+from web import sql
 from web.snapshots import snapshot
-from web.sql import statements_of
+from web.sql import first_row, statements_of
 
 # Remaining admission of a run, from one sum over its counts.
 
@@ -65,7 +65,7 @@ def stored_amounts(run: Run) -> StoredAmounts:
         "any_epoch": run.kind == RunKind.OUTSIDE and run.policy_step <= NO_POLICY_STEP,
         "policy_step": run.policy_step,
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["stored_amounts"], parameters, prepare=True).fetchone()
     assert row is not None  # noqa: S101 a sum has a row
     open_items, open_bytes, queued_items, admitted, first_step = row
@@ -188,12 +188,12 @@ def arrival_drops(*, now: datetime, run_id: int | None = None) -> list[ArrivalDr
     with connection.cursor() as cursor:
         cursor.execute(SQL["arrival_drops"], params)
         found = [ArrivalDrops(*row) for row in cursor.fetchall()]
-    return [one for one in found if one.dropped >= FEWEST and _is_much(one)]
-
-
-def _is_much(one: ArrivalDrops) -> bool:
-    least = ALL if one.reason == DropReason.ZERO_VARIANCE else SHARE
-    return one.dropped / one.groups > least
+    return [
+        one
+        for one in found
+        if one.dropped >= FEWEST
+        and one.dropped / one.groups > (ALL if one.reason == DropReason.ZERO_VARIANCE else SHARE)
+    ]
 
 
 # Queue depth, ledgers and limits of a run, read from counts without scans.
@@ -235,7 +235,7 @@ def queued_groups(run_id: int) -> int:
 
 def queued_fragments(run_id: int, epoch: int) -> int:
     """Return the number of queued fragments of an epoch."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["queued_fragments"], [run_id, epoch], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -320,20 +320,6 @@ AUDIT_EVERY: Final = timedelta(seconds=30)
 AUDIT_SHARE: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentLedger:
-    """Ledger of one environment."""
-
-    kind: ItemKind
-    env_id: int | None
-    """None for groups without an environment, and for fragments."""
-    environment: str
-    """Name of the environment, for fragments."""
-    ledger: Ledger
-    sequences: Ledger
-    """The same in sequences; a fragment counts as one."""
-
-
 def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
     """Return the ledger of each environment of a run, from the counts."""
     found = []
@@ -343,11 +329,13 @@ def ledgers_by_environment(run_id: int) -> list[EnvironmentLedger]:
             places[row.env_id, row.environment].append(row)
         found += [
             EnvironmentLedger(
-                kind=kind,
+                kind=kind.value,
                 env_id=None if env_id < 0 else env_id,
                 environment=environment,
-                ledger=balance((row.state, row.reason, row.items) for row in rows),
-                sequences=sequences_ledger(rows),
+                sequences=kind_ledger(sequences_ledger(rows)),
+                **structs.asdict(
+                    kind_ledger(balance((row.state, row.reason, row.items) for row in rows))
+                ),
             )
             for (env_id, environment), rows in sorted(places.items())
         ]

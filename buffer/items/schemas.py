@@ -38,43 +38,6 @@ class LedgerPart(Struct, frozen=True, kw_only=True):
     """Mismatch found by the last comparison of the counts with the rows; empty if none."""
 
 
-class QuantitySummary(Struct, frozen=True, kw_only=True):
-    """Mean and quantiles; null without data."""
-
-    mean: float | None
-    p10: float | None
-    p50: float | None
-    p90: float | None
-
-
-class BiasSide(Struct, frozen=True, kw_only=True):
-    """Items in one state; length in tokens of the longest sequence, or in environment steps."""
-
-    items: int
-    length: QuantitySummary
-    score: QuantitySummary
-    environments: dict[str, int]
-
-
-class BiasDistances(Struct, frozen=True, kw_only=True):
-    """Distances between two sets of items, from 0 to 1; null if either is empty."""
-
-    length: float | None
-    score: float | None
-    environment: float | None
-
-
-class BiasAnswer(Struct, frozen=True, kw_only=True):
-    """Differences between admitted, dropped and served items."""
-
-    admitted: BiasSide
-    dropped: BiasSide
-    served: BiasSide
-    dropped_against_served: BiasDistances
-    served_against_admitted: BiasDistances
-    summary: str
-
-
 class EnvironmentLedger(KindLedger, frozen=True, kw_only=True):
     """Ledger of one environment."""
 

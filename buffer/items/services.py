@@ -23,17 +23,23 @@ from uuid import UUID
 
 import msgspec
 from django.db import connection, transaction
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from buffer.items.models import Batch, LedgerAudit
 from buffer.items.queries import audits_due, ledger_problems
-from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED
-from buffer.items.rules.states import UNSETTLED_BATCHES, BatchState, ItemKind, ItemState
+from buffer.items.rules.states import (
+    NO_ENVIRONMENT,
+    UNSETTLED_BATCHES,
+    BatchState,
+    ItemKind,
+    ItemState,
+)
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion
-from web import database
+from web import sql
 from web.live.announcements import announce
 from web.sql import filled, statements_of
 
@@ -152,23 +158,12 @@ def insert_batch(
         "current_step": current.step,
         **values,
     }
-    with database.cursor() as cursor:
+    with sql.cursor(dict_row) as cursor:
         # Prepared, because PostgreSQL takes longer to plan this statement than to run it.
         row = cursor.execute(statement.encode(), parameters, prepare=True).fetchone()
-    assert row is not None  # noqa: S101 an aggregate without items has a row
-    (
-        batch.leased_at,
-        batch.lease_expires_at,
-        batch.sending_since,
-        batch.items,
-        batch.sequences,
-        batch.size_bytes,
-        batch.tokens,
-        batch.longest_tokens,
-        made_of,
-        staleness,
-    ) = row
-    batch.composition, batch.staleness = json.loads(made_of), json.loads(staleness)
+    for name, value in (row or {}).items():
+        setattr(batch, name, value)
+    batch.composition, batch.staleness = json.loads(batch.composition), json.loads(batch.staleness)
     return batch
 
 
@@ -182,7 +177,7 @@ def lock_run(run_id: int) -> datetime:
 
     Returns the database time at which the lock was acquired.
     """
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["lock_run"], [run_id], prepare=True).fetchone()
     assert row is not None  # noqa: S101 a query without FROM has a row
     locked_at: datetime = row[1]
@@ -192,11 +187,7 @@ def lock_run(run_id: int) -> datetime:
 def lock_slots(run_id: int, slots: set[str]) -> None:
     """Lock the forming of chunks of these slots until the transaction ends."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtext('rolldeck.slot'), key) FROM"
-            " (SELECT DISTINCT hashtext(name) AS key FROM unnest(%s::text[]) AS name ORDER BY key)",
-            [[f"{run_id}:{slot}" for slot in slots]],
-        )
+        cursor.execute(SQL["lock_slots"], [[f"{run_id}:{slot}" for slot in slots]])
 
 
 SHARDS: Final = 8
@@ -290,7 +281,6 @@ class Changes:
         self._bytes[key] += count * item.size_bytes
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each count that changes."""
         sums = (self._items, self._sequences, self._bytes)
         return [
             dict(zip(_COLUMNS, (*key, *(summed[key] for summed in sums)), strict=True))
@@ -318,7 +308,7 @@ class Changes:
         """Add the changes to the counts."""
         if not self._items:
             return
-        with database.cursor() as cursor:
+        with sql.cursor() as cursor:
             cursor.execute(SQL["count_changes"], self.params(), prepare=True)
 
 
@@ -341,7 +331,7 @@ def add_sampled_chunks(
         max_reuse: Number of uses after which a fragment is no longer sampled.
         chunked: Whether a chunk has several fragments.
     """
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(
             _ADD_USES_BY_KEY[chunked],
             {"batch": batch_id, "ids": ids, "weights": weights, "max_reuse": max_reuse},
@@ -363,7 +353,7 @@ def return_sample(batch: Batch) -> None:
 
 
 def _settle(batch: Batch, query: str, parameters: dict[str, Any]) -> None:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(query.encode(), parameters, prepare=True)
         moved = cursor.fetchall()
     changes = Changes(batch.run_id, ItemKind.FRAGMENTS)

@@ -31,12 +31,9 @@ class SegmentsView(ApiView):
         page = page_of(request, int, default=200, most=2000)
         found = segments(before=page.after, limit=page.limit + 1)
         rows, cursor = page.cut(found, lambda segment: segment.number)
-        return answer(SegmentList(results=[_row(one) for one in rows], next=cursor))
-
-
-def _row(segment: Segment) -> SegmentRow:
-    names = SegmentRow.__struct_fields__
-    return SegmentRow(**{name: getattr(segment, name) for name in names})
+        names = SegmentRow.__struct_fields__
+        results = [SegmentRow(**{name: getattr(one, name) for name in names}) for one in rows]
+        return answer(SegmentList(results=results, next=cursor))
 
 
 def segments(*, before: int | None, limit: int) -> list[Segment]:

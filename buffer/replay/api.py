@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from buffer.items.rules.batches import batch_id_of
+from buffer.items.rules.states import batch_id_of
 from buffer.replay import schemas
 from buffer.replay.services import update_priorities
 from runs.access.api.permissions import scoped

@@ -7,10 +7,10 @@ from uuid import UUID
 import numpy as np
 from django.db import connection, transaction
 from numpy.typing import NDArray
+from psycopg.rows import class_row
 
 from buffer.items.models import Batch
-from buffer.items.rules.batches import BatchNotFound
-from buffer.items.rules.states import ItemKind, ItemState
+from buffer.items.rules.states import BatchNotFound, ItemKind, ItemState
 from buffer.items.services import (
     Changes,
     ItemsMoved,
@@ -24,7 +24,7 @@ from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_id
 from runs.config.rules.replay_config import ReplayConfig, replay_of
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion
-from web import database
+from web import sql
 from web.sql import filled, statements_of
 
 # Sampling priorities of fragments, set by trainers.
@@ -98,7 +98,10 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
     """
     replay = replay_of(run.config)
     changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    queued = _queued(run)
+    with sql.cursor(class_row(_Queued)) as cursor:
+        queued = cursor.execute(
+            SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
+        ).fetchone() or _Queued(0, None, None)
     evicted = keep_within_capacity(run, changes, queued=queued.items)
     queued = queued._replace(items=queued.items - evicted)
     chunks_wanted, left_over = divmod(count, replay.fragments_per_chunk)
@@ -114,14 +117,6 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
         raise ItemsMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
     return batch
-
-
-def _queued(run: Run) -> _Queued:
-    with database.cursor() as cursor:
-        row = cursor.execute(
-            SQL["queued_range"], {"run": run.pk, "epoch": run.epoch}, prepare=True
-        ).fetchone()
-    return _Queued(0, None, None) if row is None else _Queued(*row)
 
 
 def _sample(run: Run, replay: ReplayConfig, count: int, *, queued: _Queued) -> Sample | None:
@@ -155,7 +150,7 @@ def _uniform(
         return []
     candidates = drawn.tolist()
     heads = _HEADS if replay.fragments_per_chunk > 1 else ""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(
             filled(SQL["available_chunks"], heads=heads).encode(),
             {"run": run.pk, "epoch": run.epoch, "ids": candidates},
@@ -175,7 +170,7 @@ def _load(run: Run, replay: ReplayConfig, count: int) -> Chunks:
         heads=_HEADS if replay.fragments_per_chunk > 1 else "",
         limit=f"LIMIT {count}" if replay.sampler == "fifo" else "",
     )
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(query.encode(), [run.pk, run.epoch], binary=True, prepare=True)
         result = cursor.pgresult
         ids, values = (result.get_value(0, column) for column in (0, 1)) if result else (None, None)

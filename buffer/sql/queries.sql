@@ -62,21 +62,65 @@ WHERE known.id = ANY(%(answered)s::bigint[])
     OR known.accepted_at < EXCLUDED.accepted_at - %(claim_lifetime)s
 RETURNING id, fingerprint
 
--- context_of_groups --
--- Read what a push of groups needs to know of its run.
-SELECT t.items, t.size_bytes, ARRAY(SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id')) FROM generate_series(1, %(count)s)),
-    ARRAY(SELECT env_id FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-    ARRAY(SELECT group_size FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) ORDER BY env_id),
-    ARRAY(SELECT env_id FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND muted),
-    ARRAY(SELECT env_id FROM runs_environment
-          WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[]) AND last_seen_at < statement_timestamp() - interval '15 seconds')
-FROM (
+-- new_group_ids --
+-- Take new ids for groups.
+SELECT ARRAY(
+    SELECT nextval(pg_get_serial_sequence('buffer_trajectorygroup', 'id'))
+    FROM generate_series(1, %(count)s)
+) AS ids
+
+-- open_amounts --
+-- Sum up the open items of a run: groups, and bytes of both kinds; ends with `run_id =`.
 SELECT COALESCE(SUM(items) FILTER (WHERE kind = 'groups'), 0)::bigint AS items,
     COALESCE(SUM(size_bytes), 0)::bigint AS size_bytes
-FROM buffer_tally WHERE state IN ('leased', 'quarantined', 'queued', 'waiting') AND run_id = %(run)s) t
+FROM buffer_tally WHERE state IN ('leased', 'quarantined', 'queued', 'waiting') AND run_id =
+
+-- environment_arrays --
+-- Gather what a push of groups needs to know of the environments `e`.
+SELECT COALESCE(array_agg(env_id), '{}') AS env_ids,
+    COALESCE(array_agg(group_size), '{}') AS sizes,
+    COALESCE(array_agg(env_id) FILTER (WHERE muted), '{}') AS muted,
+    COALESCE(array_agg(env_id) FILTER (
+        WHERE last_seen_at < statement_timestamp() - %(seen_every)s::interval
+    ), '{}') AS unseen
+FROM e
+
+-- context_of_groups --
+-- Read what a push of groups needs to know of its run, after decoding.
+WITH e AS (
+    SELECT env_id, group_size, muted, last_seen_at FROM runs_environment
+    WHERE run_id = %(run)s AND env_id = ANY(%(envs)s::int[])
+)
+SELECT * FROM ({open_amounts} %(run)s) t, ({new_group_ids}) i, ({environment_arrays}) a
+
+-- context_of_run_where --
+-- Read a run that takes groups, what a push needs to know of it and of its newest environments;
+-- ends with a condition.
+WITH r AS (
+    SELECT id, name, kind, status, archived_at, lenient, advantages, max_staleness,
+        drop_zero_variance, overlong_sequences, max_token_len, epoch, policy_step, served_steps
+    FROM runs_run WHERE archived_at IS NULL AND kind <> 'fleet' AND
+
+-- context_of_newest --
+-- Follows a condition after `context_of_run_where`.
+), e AS (
+    SELECT env_id, group_size, muted, last_seen_at FROM runs_environment
+    WHERE run_id = (SELECT id FROM r) ORDER BY env_id DESC LIMIT %(newest)s
+)
+SELECT * FROM r, LATERAL ({open_amounts} r.id) t, ({new_group_ids}) i, ({environment_arrays}) a
+
+-- context_of_run --
+-- Read the context of a push to a run.
+{context_of_run_where} name = %(name)s {context_of_newest}
+
+-- context_of_default_run --
+-- Read the context of a push to the default run.
+{context_of_run_where} is_default {context_of_newest}
+
+-- lock_waiting --
+-- Lock the waiting groups of an environment: two parts of a group that arrive concurrently must see
+-- each other.
+SELECT pg_advisory_xact_lock(hashtext('rolldeck.waiting'), hashtext(%s))
 
 -- insert_groups --
 -- Insert pushes of groups: their claims, rows and counts.
@@ -198,8 +242,8 @@ UPDATE buffer_batch
 SET state = 'leased', trainer_id = %(trainer)s, fence = fence + 1,
     leased_at = statement_timestamp(),
     lease_expires_at = statement_timestamp() + make_interval(secs => %(seconds)s),
-    sender = %(sender)s,
-    sending_since = CASE WHEN %(sender)s <> '' THEN statement_timestamp() END,
+    sender = %(sender)s::text,
+    sending_since = CASE WHEN %(sender)s::text <> '' THEN statement_timestamp() END,
     delivered_at = NULL
 WHERE id = %(batch)s
 RETURNING fence, leased_at, lease_expires_at, sending_since
@@ -234,9 +278,10 @@ WITH counted AS (
     ) registered
     WHERE connected OR env_id IN (SELECT env_id FROM counted)
 )
-SELECT statement_timestamp(), COALESCE(e.env_id, s.env_id), COALESCE(e.weight, 1),
-    COALESCE(e.min_batch_allocation, 0), COALESCE(e.connected, FALSE),
-    COALESCE(m.debt, 0), m.blocks_since, s.sizes, s.items
+SELECT statement_timestamp() AS now, COALESCE(e.env_id, s.env_id) AS env_id,
+    COALESCE(e.weight, 1) AS weight, COALESCE(e.min_batch_allocation, 0) AS minimum,
+    COALESCE(e.connected, FALSE) AS connected, COALESCE(m.debt, 0) AS debt, m.blocks_since,
+    s.sizes, s.items
 FROM environment e FULL JOIN sizes s ON s.env_id = e.env_id
 LEFT JOIN buffer_mixingshare m
     ON m.run_id = %(run)s AND m.env_id = COALESCE(e.env_id, s.env_id)
@@ -478,12 +523,12 @@ SELECT array_agg(c.id), {values} FROM (
 -- Count the queued fragments, and find their first and last ids. Before the first ANALYZE, the
 -- planner expects few queued rows and would scan all of them for the ends and for each id;
 -- therefore the ends are ordered, and only the primary key fits the ids of `available_chunks`.
-SELECT COALESCE(SUM(items), 0)::bigint,
+SELECT COALESCE(SUM(items), 0)::bigint AS items,
     (SELECT id FROM buffer_fragmentchunk
-     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1),
+     WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued' ORDER BY id LIMIT 1) AS first_id,
     (SELECT id FROM buffer_fragmentchunk
      WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
-     ORDER BY id DESC LIMIT 1)
+     ORDER BY id DESC LIMIT 1) AS last_id
 FROM buffer_tally
 WHERE run_id = %(run)s AND kind = 'fragments' AND state = 'queued' AND epoch = %(epoch)s
 
@@ -691,3 +736,382 @@ ORDER BY a.audited_at NULLS FIRST
 SELECT id FROM buffer_fragmentchunk
 WHERE run_id = %(run)s AND epoch = %(epoch)s AND state = 'queued'
 AND (chunk IS NULL OR chunk = id)
+
+-- may_remove_objects --
+-- Lock objects against a backup that copies them and against retention; false while one runs.
+SELECT pg_try_advisory_xact_lock_shared(hashtext('rolldeck.retention'))
+
+-- insert_tensors --
+-- Insert tensors, or replace those with the same keys.
+INSERT INTO buffer_storedtensor
+    (run_id, key, dtype, codec, shape, object_id, "offset", size_bytes, crc32)
+SELECT %s, key, dtype, codec, shape::bigint[], %s, start, size, crc
+FROM unnest(
+        %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]
+    ) AS t(key, dtype, codec, shape, start, size, crc)
+ORDER BY key COLLATE "C"
+ON CONFLICT (run_id, key) DO UPDATE SET
+    dtype = excluded.dtype, codec = excluded.codec, shape = excluded.shape,
+    object_id = excluded.object_id, "offset" = excluded."offset",
+    size_bytes = excluded.size_bytes, crc32 = excluded.crc32
+
+-- lock_tensors --
+-- Lock the tensors with one of the prefixes, in the order of their keys.
+SELECT t.id FROM unnest(%s::text[]) AS p(prefix) JOIN buffer_storedtensor t
+    ON t.run_id = %s AND t.key >= p.prefix COLLATE "C" AND t.key < (p.prefix || %s) COLLATE "C"
+ORDER BY t.key FOR UPDATE OF t
+
+-- move_tensors --
+-- Replace prefixes of the keys of tensors.
+UPDATE buffer_storedtensor t SET key = m.new || substr(t.key, length(m.old) + 1)
+FROM unnest(%s::text[], %s::text[]) AS m(old, new)
+WHERE t.run_id = %s AND t.key >= m.old COLLATE "C" AND t.key < (m.old || %s) COLLATE "C"
+
+-- items_after --
+-- The items after a cursor, of finished transactions only: no item can still appear before these.
+FROM {table} i
+WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+AND i.written_in < pg_snapshot_xmin(pg_current_snapshot())
+AND NOT EXISTS (
+    SELECT FROM buffer_segment s WHERE s.number = i.segment AND s.dropped_at IS NOT NULL
+) {only}
+
+-- read_items_after --
+-- Read the items after the cursor of a follower.
+SELECT i.written_in::text::bigint, i.id {items_after}
+ORDER BY i.written_in, i.id LIMIT %(count)s
+
+-- count_items_after --
+-- Count the items after the cursor of a follower, up to 100,000.
+SELECT count(*) FROM (SELECT 1 {items_after} LIMIT 100000) behind
+
+-- item_exists --
+-- Whether a run has an item at a cursor.
+SELECT EXISTS (SELECT FROM {table} i WHERE i.id = %(item)s AND i.run_id = %(run)s
+AND i.written_in = %(written_in)s::text::xid8)
+
+-- oldest_open_transaction --
+-- The number of the oldest transaction that is not finished.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text
+
+-- advance_follower --
+-- Advance the cursor of a follower.
+UPDATE buffer_follower
+SET cursor_written_in = %(written_in)s::text::xid8, cursor_id = %(item)s, acked_at = %(now)s
+WHERE run_id = %(run)s AND name = %(name)s
+AND (cursor_written_in, cursor_id) <= (%(written_in)s::text::xid8, %(item)s::bigint)
+
+-- digests_due --
+-- Find the runs with groups to digest, least recently digested first.
+SELECT t.run_id, SUM(t.items)::bigint
+FROM buffer_tally t LEFT JOIN buffer_digestcursor c ON c.run_id = t.run_id
+WHERE t.kind = 'groups' AND t.state = 'accepted'
+GROUP BY t.run_id, c.accepted, c.digested_at
+HAVING SUM(t.items) <> COALESCE(c.accepted, 0)
+ORDER BY c.digested_at NULLS FIRST
+
+-- groups_to_digest --
+-- Read the next groups to digest, of finished transactions only: no group can still appear before
+-- these.
+SELECT i.written_in::text, i.id, i.env_id, i.score_mean, i.longest_tokens
+FROM buffer_trajectorygroup i
+WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+AND i.written_in < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY i.written_in, i.id LIMIT %(limit)s
+
+-- has_groups_to_digest --
+-- Whether a run has groups after a cursor.
+SELECT EXISTS (SELECT FROM buffer_trajectorygroup i
+WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint))
+
+-- insert_digests --
+-- Insert digests.
+INSERT INTO buffer_groupdigest
+    (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
+     excerpt, prompt, words, score_mean, longest_tokens, has_gradient)
+SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
+    r.duplicates, r.excerpt, r.prompt,
+    to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
+    r.score_mean, r.longest_tokens, r.has_gradient
+FROM json_to_recordset(%(rows)s) AS r(
+    id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
+    truncated int, duplicates int, excerpt text, prompt uuid, text text,
+    score_mean float8, longest_tokens int, has_gradient boolean)
+ON CONFLICT (group_id) DO NOTHING
+
+-- fragment_row --
+-- Columns of a fragment `f` and its batch `b` in a list.
+f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
+f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id::text, b.ordinal,
+f.uses, f.received_at, f.size_bytes, f.segment IS NOT NULL
+
+-- newest_fragments_of_run --
+-- The newest fragments of a run with bytes.
+SELECT * FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND segment IS NOT NULL AND id < %(before)s
+ORDER BY id DESC LIMIT %(rows)s
+
+-- newest_fragments_of_batch --
+-- The newest fragments of a batch; one may be sampled into several batches, each of which lists it.
+SELECT * FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND id < %(before)s AND id IN (
+    SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
+    UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
+ORDER BY id DESC LIMIT %(rows)s
+
+-- newest_fragments_of_ids --
+-- The newest of given fragments.
+SELECT * FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND id < %(before)s AND id = ANY(%(ids)s::bigint[])
+ORDER BY id DESC LIMIT %(rows)s
+
+-- fragment --
+-- Read a fragment.
+SELECT {fragment_row} FROM buffer_fragmentchunk f
+LEFT JOIN buffer_batch b ON b.id = f.batch_id
+WHERE f.id = %(fragment)s AND f.run_id = %(run)s
+
+-- fragments_beside --
+-- Find fragments of a slot by their numbers.
+SELECT number, id FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND slot = %(slot)s AND number = ANY(%(numbers)s::bigint[])
+
+-- fragments_since --
+-- Read the fragments of a worker and an environment that arrived after a time.
+SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
+WHERE f.run_id = %(run)s AND f.segment IS NOT NULL AND f.received_at >= %(since)s
+    AND starts_with(f.slot, %(slots)s) AND f.environment = %(environment)s
+ORDER BY f.id LIMIT %(most)s
+
+-- fragment_at --
+-- Read the fragment of a slot with a number.
+SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
+WHERE f.run_id = %(run)s AND f.slot = %(slot)s AND f.number = %(number)s
+
+-- fragment_from --
+-- Read the first fragment of a slot with bytes and at least a number.
+SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
+WHERE f.run_id = %(run)s AND f.slot = %(slot)s AND f.number >= %(number)s
+    AND f.segment IS NOT NULL
+ORDER BY f.number LIMIT 1
+
+-- ends_of_slot --
+-- Find the first and the last number of a slot.
+SELECT MIN(number), MAX(number) FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND slot = %(slot)s
+
+-- long_slot --
+-- Find a slot by the end of its name, which ids of episodes hold.
+SELECT slot FROM buffer_fragmentchunk
+WHERE run_id = %(run)s AND right(slot, %(length)s) = %(slot)s LIMIT 1
+
+-- count_undigested --
+-- Count the groups of a run after a cursor, up to 10,000.
+SELECT count(*) FROM (
+    SELECT 1 FROM buffer_trajectorygroup i
+    WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
+    AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
+    LIMIT 10000
+) behind
+
+-- count_marks --
+-- Count the newest marks of a run by label.
+SELECT label, count(*), count(*) FILTER (WHERE note <> '')
+FROM (
+    SELECT label, note FROM buffer_groupmark
+    WHERE run_id = %s ORDER BY group_id DESC LIMIT %s
+) newest GROUP BY label
+
+-- ends_of_groups --
+-- Find the first and the last group of a run with bytes.
+SELECT (SELECT id FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id LIMIT 1),
+    (SELECT id FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT 1)
+
+-- spread_groups --
+-- Read a few groups of each id range; ids rise with time, so that each range costs few index steps.
+SELECT s.low, g.received_at, g.env_id, COALESCE(d.lesson, ''), g.score_mean, g.longest_tokens
+FROM generate_series(%(first)s::bigint, %(last)s::bigint, %(step)s::bigint) AS s(low)
+CROSS JOIN LATERAL (
+    SELECT id, received_at, env_id, score_mean, longest_tokens FROM buffer_trajectorygroup
+    WHERE run_id = %(run)s AND segment IS NOT NULL
+    AND id >= s.low AND id < s.low + %(step)s::bigint
+    ORDER BY id DESC LIMIT %(each)s
+) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
+
+-- newest_gradients --
+-- Summarise the newest groups of a run if none has a gradient.
+SELECT count(*), count(*) FILTER (WHERE score_min = score_max),
+    min(score_mean), max(score_mean)
+FROM (
+    SELECT g.score_min, g.score_max, g.score_mean, d.has_gradient FROM (
+        SELECT id, score_min, score_max, score_mean, received_at FROM buffer_trajectorygroup
+        WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(newest)s
+    ) g JOIN buffer_groupdigest d ON d.group_id = g.id
+    WHERE g.received_at > %(since)s AND d.has_gradient IS NOT NULL
+) seen HAVING count(*) >= %(fewest)s AND NOT bool_or(has_gradient)
+
+-- newest_prompts --
+-- Find the prompts of the newest groups of a run.
+SELECT d.prompt::text, max(d.group_id)
+FROM (
+    SELECT id FROM buffer_trajectorygroup
+    WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(limit)s
+) newest JOIN buffer_groupdigest d ON d.group_id = newest.id
+WHERE d.prompt IS NOT NULL GROUP BY 1
+
+-- prompts_of_runs --
+-- Summarise the newest groups of each prompt and run.
+SELECT p.prompt::text, r.run, found.*
+FROM unnest(%(prompts)s::uuid[]) AS p(prompt)
+CROSS JOIN unnest(%(runs)s::bigint[]) AS r(run)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS groups, max(id), avg(score_mean::numeric)::float8,
+        min(score_min), max(score_max),
+        (array_agg(excerpt ORDER BY id DESC))[1], (array_agg(lesson ORDER BY id DESC))[1],
+        (array_agg(example ORDER BY id DESC))[1], (array_agg(policy_step ORDER BY id DESC))[1]
+    FROM (
+        SELECT g.id, g.score_mean, g.score_min, g.score_max, g.policy_step, d.excerpt,
+            d.lesson, d.example
+        FROM buffer_groupdigest d JOIN buffer_trajectorygroup g ON g.id = d.group_id
+        WHERE d.prompt = p.prompt AND d.run_id = r.run
+        ORDER BY d.group_id DESC LIMIT %(newest)s
+    ) few
+) AS found
+WHERE found.groups > 0
+
+-- open_segment --
+-- Find the open segment.
+SELECT number FROM buffer_segment WHERE sealed_at IS NULL
+
+-- insert_segment --
+-- Open a segment.
+INSERT INTO buffer_segment (number, opened_at, items, size_bytes)
+VALUES (%s, now(), 0, 0) ON CONFLICT DO NOTHING
+
+-- find_partition --
+-- State of a partition: no row if gone; else whether it is attached, and a detach is pending.
+SELECT i.inhparent IS NOT NULL, COALESCE(i.inhdetachpending, false)
+FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+WHERE c.oid = to_regclass(%s)
+
+-- place --
+-- Columns of an item `i` that locate its bytes.
+i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes
+
+-- is_segment_dropped --
+-- Whether a segment was dropped.
+SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL
+
+-- place_of_latest_group --
+-- Locate the newest group of a run that is not waiting.
+SELECT {place} FROM buffer_trajectorygroup i
+WHERE i.run_id = %(key)s AND i.state <> 'waiting' AND i.segment IS NOT NULL
+ORDER BY i.id DESC LIMIT 1
+
+-- read_payloads --
+-- Read bytes of items from small pushes.
+SELECT item_id, substr(content, 1, %s) FROM buffer_payload
+WHERE kind = %s AND segment = ANY(%s::int[]) AND item_id = ANY(%s::bigint[])
+
+-- about_groups --
+-- Read sizes and times of groups.
+SELECT sequences, tokens, longest_tokens, received_at FROM buffer_trajectorygroup
+WHERE {which}
+
+-- arrived --
+-- Summarise the newest items of a run.
+SELECT COUNT(*) FILTER (WHERE received_at > %(since)s),
+    COALESCE(SUM(units) FILTER (WHERE received_at > %(since)s AND is_stored), 0)::float8,
+    MIN(received_at) FILTER (WHERE received_at > %(since)s),
+    MAX(received_at) FILTER (WHERE is_stored),
+    COUNT(*) FILTER (WHERE received_at > %(stale_since)s AND drop_reason = ANY(%(stale)s)),
+    COUNT(*) FILTER (WHERE received_at > %(stale_since)s
+        AND (drop_reason = ANY(%(stale)s) OR state IN ('leased', 'served')))
+FROM (
+    SELECT received_at, {units} AS units, state, drop_reason, segment IS NOT NULL AS is_stored
+    FROM {table} WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
+) newest
+
+-- places_of_groups --
+-- Locate the groups of a batch.
+SELECT {place} FROM buffer_trajectorygroup i
+WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
+ORDER BY i.position
+
+-- places_of_fragments --
+-- Locate the fragments of a batch; one may be sampled into several batches, and `buffer_batchuse`
+-- lists it for each.
+SELECT {place}, i.position AS place FROM buffer_fragmentchunk i
+WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
+UNION ALL
+SELECT {place}, u.position AS place FROM buffer_batchuse u
+JOIN buffer_fragmentchunk i ON i.id = u.item_id
+WHERE u.batch_id = %(batch)s AND u.position BETWEEN %(first)s AND %(last)s
+ORDER BY place
+
+-- places_of_items --
+-- Locate items by their ids.
+SELECT {place} FROM {table} i WHERE i.id = ANY(%(key)s::bigint[]) ORDER BY i.id
+
+-- newest_pushed --
+-- The newest items of a run; rows with bytes and rows without (dropped on arrival) each have an
+-- index, newest first.
+SELECT {bytes} AS kept, {environment}, received_at FROM {table}
+WHERE run_id = %(run)s AND {bytes} ORDER BY id DESC LIMIT %(rows)s
+
+-- pushed --
+-- Count the newest items by environment.
+SELECT kept, env_id, environment, COUNT(*), MAX(received_at),
+    SUM(COUNT(*)) OVER (PARTITION BY kept), MIN(MIN(received_at)) OVER (PARTITION BY kept)
+FROM ({newest}) n WHERE received_at > %(since)s GROUP BY kept, env_id, environment
+
+-- lock_slots --
+-- Lock the forming of chunks of slots until the transaction ends.
+SELECT pg_advisory_xact_lock(hashtext('rolldeck.slot'), key) FROM (
+    SELECT DISTINCT hashtext(name) AS key FROM unnest(%s::text[]) AS name ORDER BY key)
+
+-- lock_marks --
+-- Lock changes of a run's marks until the transaction ends.
+SELECT pg_advisory_xact_lock(hashtext('rolldeck.marks'), %s::int)
+
+-- lock_restores --
+-- Lock restorations into a run until the transaction ends, so that no origin appears after a check.
+SELECT pg_advisory_xact_lock(hashtext('rolldeck.restore'), %s::int)
+
+-- known_origins --
+-- Find the origins that a run has already.
+SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])
+
+-- archived_items --
+-- Read items of an archive, with their batches.
+SELECT {columns}, i.size_bytes, s.dropped_at IS NOT NULL
+FROM {table} i
+LEFT JOIN buffer_batch b ON b.id = i.batch_id
+LEFT JOIN buffer_segment s ON s.number = i.segment
+WHERE i.segment IS NOT NULL AND i.id > %(after)s {inside} ORDER BY i.id LIMIT %(limit)s
+
+-- count_without_bytes --
+-- Count the items of an archive without bytes.
+SELECT COUNT(*) FROM {table} i LEFT JOIN buffer_batch b ON b.id = i.batch_id
+WHERE i.segment IS NULL {inside}
+
+-- archive_window --
+-- Condition of the items of an archive.
+AND i.run_id = %(run)s AND i.state = ANY(%(states)s)
+AND (%(first)s::int IS NULL OR b.ordinal >= %(first)s)
+AND (%(last)s::int IS NULL OR b.ordinal <= %(last)s)
+
+-- has_open_batches --
+-- Whether a row of `runs_run` has a returned batch, or one leased to a trainer; the same condition as
+-- in the index `batch_open`.
+EXISTS (
+    SELECT FROM buffer_batch b WHERE b.run_id = runs_run.id
+    AND b.state IN ('leased', 'returned')
+    AND (b.state = 'returned' OR b.trainer_id = (
+        SELECT t.id FROM runs_trainer t WHERE t.run_id = runs_run.id AND t.identity = %s))
+)

@@ -33,7 +33,6 @@ class TensorsView(ApiView):
     """The stored tensors of a run."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Require a trainer's token, except for the list."""
         is_list = self.request.method == "GET"
         return [readable_by("trainer")() if is_list else scoped("trainer")()]
 

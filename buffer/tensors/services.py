@@ -11,8 +11,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Sum
 from isal.isal_zlib import crc32
 
-from buffer.ingest.services.backpressure import QueueFull
-from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.pushes import QueueFull, check_accepts
 from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.rules import (
@@ -25,36 +24,16 @@ from buffer.tensors.rules import (
 )
 from buffer.tensors.schemas import TensorReceipt
 from runs.lifecycle.models import Run
-from runs.lifecycle.rules import ACCEPTING
-from web.database import cursor
 from web.disk_space import check_disk
 from web.rules.errors import Conflict
+from web.sql import cursor, statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 WRITE_TIME: Final = timedelta(hours=1)
 """Time after which an object without tensors belongs to no request in progress."""
 _UNUSED_AT_ONCE: Final = 1000
-_MAY_REMOVE: Final = "SELECT pg_try_advisory_xact_lock_shared(hashtext('rolldeck.retention'))"
-"""Fails while a backup copies objects, or retention runs."""
-_INSERT: Final = """
-    INSERT INTO buffer_storedtensor
-        (run_id, key, dtype, codec, shape, object_id, "offset", size_bytes, crc32)
-    SELECT %s, key, dtype, codec, shape::bigint[], %s, start, size, crc
-    FROM unnest(
-            %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]
-        ) AS t(key, dtype, codec, shape, start, size, crc)
-    ORDER BY key COLLATE "C"
-    ON CONFLICT (run_id, key) DO UPDATE SET
-        dtype = excluded.dtype, codec = excluded.codec, shape = excluded.shape,
-        object_id = excluded.object_id, "offset" = excluded."offset",
-        size_bytes = excluded.size_bytes, crc32 = excluded.crc32"""
-_LOCK_PREFIXED: Final = """
-    SELECT t.id FROM unnest(%s::text[]) AS p(prefix) JOIN buffer_storedtensor t
-        ON t.run_id = %s AND t.key >= p.prefix COLLATE "C" AND t.key < (p.prefix || %s) COLLATE "C"
-    ORDER BY t.key FOR UPDATE OF t"""
-_MOVE: Final = """
-    UPDATE buffer_storedtensor t SET key = m.new || substr(t.key, length(m.old) + 1)
-    FROM unnest(%s::text[], %s::text[]) AS m(old, new)
-    WHERE t.run_id = %s AND t.key >= m.old COLLATE "C" AND t.key < (m.old || %s) COLLATE "C" """
 
 
 class TensorExists(Conflict):
@@ -77,7 +56,7 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
         PayloadStorageDown: If the storage is unavailable.
     """
     parts = parts_of(body)
-    _check_accepting(run)
+    check_accepts(run)
     _check_room(run)
     is_inline = len(body) <= settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     object_ = TensorObject(run=run, size_bytes=len(body), created_at=now)
@@ -130,7 +109,7 @@ def move_tensors(*, run: Run, moves: Mapping[str, str]) -> int:
         with transaction.atomic():
             _locked(run, list(moves))
             with cursor() as sql:
-                return sql.execute(_MOVE, parameters).rowcount
+                return sql.execute(SQL["move_tensors"], parameters).rowcount
     except psycopg.DataError as error:
         raise InvalidTensors("moves", f"a new key is too long: {error}") from error
     except psycopg.IntegrityError as error:
@@ -149,7 +128,7 @@ def remove_unused(ids: Iterable[int]) -> int:
     rows = TensorObject.objects.filter(~Exists(users), pk__in=list(ids))
     count = 0
     with transaction.atomic(), cursor() as sql:
-        if sql.execute(_MAY_REMOVE).fetchone() == (False,):
+        if sql.execute(SQL["may_remove_objects"]).fetchone() == (False,):
             return 0
         for pk, name in list(rows.values_list("pk", "name")):
             # The row goes last: it is the only record of the bytes.
@@ -186,7 +165,7 @@ def _insert(run: Run, object_: TensorObject, parts: list[Part], body: bytes) -> 
         ],
     ]
     with cursor() as sql:
-        sql.execute(_INSERT, [run.pk, object_.pk, *columns])
+        sql.execute(SQL["insert_tensors"], [run.pk, object_.pk, *columns])
     return replaced
 
 
@@ -195,13 +174,8 @@ def _locked(run: Run, prefixes: Sequence[str]) -> set[int]:
     if not prefixes:
         return set()
     with cursor() as sql:
-        rows = sql.execute(_LOCK_PREFIXED, [list(prefixes), run.pk, AFTER_PREFIX])
+        rows = sql.execute(SQL["lock_tensors"], [list(prefixes), run.pk, AFTER_PREFIX])
         return {row[0] for row in rows}
-
-
-def _check_accepting(run: Run) -> None:
-    if run.status not in ACCEPTING:
-        raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
 
 
 def _check_room(run: Run) -> None:

@@ -1,29 +1,29 @@
 """Write a run's record as the parts of a bundle, each bounded, one at a time in memory."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
-from buffer.archive.queries import group_exports
-from buffer.inspect.queries import group_contents, group_provenance, marks, token_text
+from buffer.archive.queries import rows
+from buffer.inspect.queries import group_contents
 from buffer.inspect.queries.group_contents import GroupUnreadable
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.inspect.rules.conversations import Conversation, conversation
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.rules.sequence_views import (
+    Conversation,
     Pieces,
     SequenceSummary,
     SequenceWindow,
+    conversation,
     summaries,
     window,
 )
 from buffer.items import queries as items_queries
 from buffer.items.queries import ledger
-from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
 from buffer.items.schemas import KindLedger
 from buffer.payloads.services.contents import PayloadMissing
@@ -174,10 +174,10 @@ def bundle(
 
 def about_run(run: Run, *, now: datetime) -> RunPart:
     """Return a run's state, configuration, ledger and events."""
-    whole = [(kind, "", ledger(run.pk, kind)) for kind in ItemKind]
-    names = group_provenance.environment_names(run.pk)
+    whole = [(kind.value, "", items_queries.kind_ledger(ledger(run.pk, kind))) for kind in ItemKind]
+    names = group_contents.environment_names(run.pk)
     parts = [
-        (one.kind, one.environment or _environment(one.env_id, names), one.ledger)
+        (one.kind, one.environment or _environment(one.env_id, names), one)
         for one in items_queries.ledgers_by_environment(run.pk)
     ]
     return RunPart(
@@ -201,7 +201,7 @@ def _notes(run_id: int) -> NotesPart | None:
 def _marks(run_id: int) -> list[VocabularyPart]:
     return [
         VocabularyPart(kind="label", name=f"{row.label} {row.name}".rstrip(), groups=row.groups)
-        for row in marks.vocabulary(run_id).labels
+        for row in group_contents.vocabulary(run_id).labels
         if row.groups
     ]
 
@@ -210,10 +210,9 @@ def _environment(env_id: int | None, names: dict[int, str]) -> str:
     return "no environment" if env_id is None else names.get(env_id, f"environment {env_id}")
 
 
-def _ledger(kind: ItemKind, environment: str, found: Ledger) -> LedgerPart:
-    return LedgerPart(
-        kind=kind.value, environment=environment, balanced=found.balanced, **asdict(found)
-    )
+def _ledger(kind: str, environment: str, of: KindLedger) -> LedgerPart:
+    counts = {name: getattr(of, name) for name in KindLedger.__struct_fields__}
+    return LedgerPart(kind=kind, environment=environment, **counts)
 
 
 def metric_blocks(run: Run) -> Iterator[bytes]:
@@ -234,10 +233,10 @@ def group_blocks(
     """Yield the first groups of a list with their content."""
     if not groups:
         return
-    names = group_provenance.environment_names(run.pk)
-    labels = {row.label: row.name for row in marks.vocabulary(run.pk).labels}
-    pieces = token_text.pieces_of(run)
-    for row, mark in group_exports.rows(run.pk, group_filter, limit=groups):
+    names = group_contents.environment_names(run.pk)
+    labels = {row.label: row.name for row in group_contents.vocabulary(run.pk).labels}
+    pieces = group_contents.pieces_of(run)
+    for row, mark in rows(run.pk, group_filter, limit=groups):
         part = group_part(row, environments=names, pieces=pieces, most_bytes=bounds.group_bytes)
         if mark is not None:
             label = (

@@ -10,7 +10,7 @@ from django.urls import get_resolver, path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 django.setup(set_prefix=False)
 
-from buffer.ingest.api.refusals import count_refused_request  # noqa: E402
+from buffer.ingest.api import count_refused_request  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
 from config.compressed_requests import CompressedHandler  # noqa: E402

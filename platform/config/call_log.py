@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
-from buffer.batches.api.sending import StoredAnswer
+from buffer.batches.api.batches import StoredAnswer
 from config.log_filters import LONGEST_TEXT
 from runs.access.models import ApiToken
 from web.http.request_ids import CURRENT

@@ -24,7 +24,7 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.module_loading import import_string
 
-from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
+from buffer.batches.api.batches import StoredAnswer, TrackedAnswer
 from config.body_limits import App, Receive, Scope, Send
 from config.compressed_requests import CompressedRequest
 from config.large_writes import Parts

@@ -10,8 +10,8 @@ from typing import Any, Final
 from django.utils import timezone
 
 from buffer.batches.queries import queues
-from buffer.inspect.api.newest import newest_part
-from buffer.inspect.queries import token_text
+from buffer.inspect.api.fragment_lists import newest_part
+from buffer.inspect.queries import group_contents
 from buffer.items.queries import ledger_part
 from config.cluster.status import cluster_admin_part, cluster_part
 from rollouts import jobs
@@ -117,7 +117,7 @@ def fill() -> None:
             "return": queries.Sort("by_return", float, run_activity.return_for_lists),
         }
     )
-    token_text.READERS[:] = [token_pieces]
+    group_contents.READERS[:] = [token_pieces]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
     services.CONFIG_CHECKS[:] = [check_language, refuse_denied]
     changes.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]

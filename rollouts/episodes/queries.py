@@ -7,10 +7,9 @@ from typing import Any, Final, Literal
 import msgspec
 from django.db import connection
 
-from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
-from buffer.inspect.queries.group_spread import sampled_groups
-from buffer.inspect.rules.episode_search import StoredPart
-from buffer.inspect.rules.id_ranges import id_ranges
+from buffer.inspect.queries.fragment_lists import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
+from buffer.inspect.queries.group_statistics import id_ranges, sampled_groups
+from buffer.inspect.rules.fragment_views import StoredPart
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
 from rollouts.control.schemas.fleets import (

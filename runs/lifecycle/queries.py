@@ -25,9 +25,9 @@ from runs.lifecycle.schemas import (
     RunSummary,
     TrainerRow,
 )
-from web import database
-from web.rows import first_row
+from web import sql
 from web.rules.errors import NotFound
+from web.sql import first_row
 
 # Read the notes of a run.
 
@@ -154,7 +154,7 @@ def batch_size_of(name: str | None) -> tuple[int, int | None] | None:
     Returns:
         None if there is no such run.
     """
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         if name is None:
             return cursor.execute(_BATCH_SIZE_OF_DEFAULT, prepare=True).fetchone()
         return cursor.execute(_BATCH_SIZE_NAMED, [name], prepare=True).fetchone()
@@ -188,7 +188,7 @@ def run_id_named(name: str) -> int:
         RunArchived: If only an archived run is at this address.
         RunNotFound: If there is no such run.
     """
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(_ID_NAMED, [name], prepare=True).fetchone()
     if row is None:
         raise _absence(name)
@@ -208,7 +208,7 @@ def _absence(name: str) -> RunNotFound:
 
 def served_steps(run_id: int) -> int:
     """Return the number of batches served by a run; 0 if it does not exist."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(_SERVED_STEPS, [run_id], prepare=True).fetchone()
     return 0 if row is None else int(row[0])
 

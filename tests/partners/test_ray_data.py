@@ -13,7 +13,7 @@ import pytest
 
 from buffer.archive.services import export as exporting
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from rolldeck.sequences import SCHEMA, ArchiveUnreadable
 from tests.buffer_factories import body, group
 from tests.factories import NOON

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from rolldeck.sequences import write_sequences, write_tasks
 from rollouts.fleet.datasets.dataset_task import DatasetTask
 from rollouts.tasks.rules.dataset_config import parse

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import httpx
 
-from buffer.inspect.services.digests import digest_groups
+from buffer.inspect.services import digest_groups
 from rolldeck.wire import GROUPS_TYPE
 from runs.config.rules import run_config
 from runs.lifecycle.models import Run, RunKind

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 import numpy as np
 from django.core.files.base import ContentFile
 
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch
-from buffer.ingest.services.fragments import accept_fragments
+from buffer.batches.services.settlement import acknowledge_batch
+from buffer.ingest.services.pushes import accept_fragments
 from buffer.items.models import Batch
 from buffer.items.rules.states import DropReason
 from rolldeck import safetensors

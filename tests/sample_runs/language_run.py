@@ -6,7 +6,7 @@ from typing import Any, Final
 from numpy.random import default_rng
 
 from buffer.batches.services.leases import lease_batch
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.outcomes import count_outcome

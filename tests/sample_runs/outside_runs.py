@@ -12,7 +12,7 @@ from buffer.batches.services.lease_expiry import (
 )
 from buffer.batches.services.leases import lease_batch
 from buffer.followers.services import Filter, follow
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch
 from buffer.items.rules.states import EXPIRIES_BEFORE_QUARANTINE
 from rollouts.metrics.services.measuring import measure_run

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from buffer.inspect.services.marks import mark_groups, name_label
+from buffer.inspect.services import mark_groups, name_label
 from buffer.items.models import TrajectoryGroup
 from rollouts.metrics.schemas import ComparisonView, SaveComparison
 from rollouts.metrics.services.charts import save_comparison

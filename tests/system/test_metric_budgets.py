@@ -24,7 +24,7 @@ from tests.measured_runs import (
     measured_month,
     million_samples,
 )
-from web import database
+from web import sql
 from web.rules.pages import PageRequest
 
 pytestmark = [
@@ -37,7 +37,7 @@ RUNS = 20
 
 def measured_scan() -> float:
     """Return the present duration of a scan of a million plain rows, in seconds."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(
             "CREATE TEMP TABLE IF NOT EXISTS plain AS "
             "SELECT i::bigint AS step, random() AS value FROM generate_series(1, %s) i",

@@ -13,14 +13,16 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.archive.queries.parquet import COLUMNS, ArchiveWriter
+from buffer.archive.queries import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
 from buffer.archive.services.labels import marks_of_run
+from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES
 from buffer.payloads.services.contents import StoredContent, readable_contents
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk
+from web.sql import filled, statements_of
 
 ROW_GROUP_BYTES: Final = 8 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 4096
@@ -41,19 +43,7 @@ _JOINED: Final = {
     "served_epoch": "b.epoch",
     "served_policy_step": "b.policy_step",
 }
-_FROM: Final = """
-    SELECT {columns}, i.size_bytes, s.dropped_at IS NOT NULL
-    FROM {table} i
-    LEFT JOIN buffer_batch b ON b.id = i.batch_id
-    LEFT JOIN buffer_segment s ON s.number = i.segment
-    WHERE i.segment IS NOT NULL AND i.id > %(after)s {inside} ORDER BY i.id LIMIT %(limit)s"""
-_COUNT_WITHOUT_BYTES: Final = """
-    SELECT COUNT(*) FROM {table} i LEFT JOIN buffer_batch b ON b.id = i.batch_id
-    WHERE i.segment IS NULL {inside}"""
-_INSIDE: Final = """
-    AND i.run_id = %(run)s AND i.state = ANY(%(states)s)
-    AND (%(first)s::int IS NULL OR b.ordinal >= %(first)s)
-    AND (%(last)s::int IS NULL OR b.ordinal <= %(last)s)"""
+SQL: Final = statements_of("buffer")
 
 Progress = Callable[["ExportReport"], None]
 
@@ -77,11 +67,6 @@ class _Row:
     item_id: int
     values: tuple[Any, ...]
     size_bytes: int
-
-
-def kind_of(run: Run) -> ItemKind:
-    """Return the kind of a run's items."""
-    return ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
 
 
 def source_of(run: Run) -> str:
@@ -115,8 +100,8 @@ def export_run(
     kind, report = kind_of(run), ExportReport()
     about = {
         "source": source_of(run),
-        "run": _described(run),
-        "environments": _environments(run),
+        "run": {name: getattr(run, name) for name in _OF_RUN},
+        "environments": list(run.environments.order_by("env_id").values(*_OF_ENVIRONMENT)),
         "window": asdict(window),
         "marks": marks_of_run(run) if kind is ItemKind.GROUPS else {},
         "exported_at": now,
@@ -137,14 +122,6 @@ def export_run(
     return report
 
 
-def _described(run: Run) -> dict[str, Any]:
-    return {name: getattr(run, name) for name in _OF_RUN}
-
-
-def _environments(run: Run) -> list[dict[str, Any]]:
-    return list(run.environments.order_by("env_id").values(*_OF_ENVIRONMENT))
-
-
 def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> Iterator[_Row]:
     """Yield the window's items with stored bytes; count the others."""
     conditions: dict[str, Any] = {
@@ -159,12 +136,12 @@ def _settled(run: Run, kind: ItemKind, window: Window, report: ExportReport) -> 
     names = [name for name in COLUMNS[kind] if name != "payload"]
     columns = ", ".join(_JOINED.get(name, f"i.{name}") for name in names)
     in_envs = kind is ItemKind.GROUPS and window.env_ids is not None
-    inside = _INSIDE + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
+    inside = SQL["archive_window"] + (" AND i.env_id = ANY(%(envs)s)" if in_envs else "")
     table = TABLES[kind]
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT_WITHOUT_BYTES.format(table=table, inside=inside), conditions)
+        cursor.execute(filled(SQL["count_without_bytes"], table=table, inside=inside), conditions)
         report.without_bytes = cursor.fetchone()[0]
-    query = _FROM.format(columns=columns, table=table, inside=inside)
+    query = filled(SQL["archived_items"], columns=columns, table=table, inside=inside)
     while True:
         with connection.cursor() as cursor:
             cursor.execute(query, conditions)

@@ -15,30 +15,27 @@ from django.db import transaction
 from isal.isal_zlib import crc32
 from msgspec.structs import replace
 
-from buffer.archive.queries.parquet import ArchiveReader, ArchiveUnreadable
+from buffer.archive.queries import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
-from buffer.archive.services.export import kind_of
 from buffer.archive.services.labels import checked_marks, restore_marks
 from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import decode_push
-from buffer.ingest.services.arrivals import Arrival, Receipt
-from buffer.ingest.services.fragments import (
-    decode_fragment,
+from buffer.ingest.schemas.pushes_msgpack import decode_fragment, decode_push
+from buffer.ingest.services.arrivals import Arrival
+from buffer.ingest.services.pushes import RunNotAccepting, new_group_ids
+from buffer.ingest.services.storage import (
+    PushRows,
+    changes_of,
+    insert_bytes,
     insert_fragments,
+    insert_pushes,
+    written,
 )
-from buffer.ingest.services.groups import RunNotAccepting
-from buffer.ingest.services.push_context import new_group_ids
-from buffer.ingest.services.push_storage import PushRows, insert_pushes
-from buffer.items.rules.states import ItemKind, ItemState
-from buffer.items.services import TABLES, Changes, Counted
-from buffer.payloads.services.contents import (
-    MSGPACK_CODEC,
-    PayloadLocation,
-    insert_contents,
-    write_contents,
-)
+from buffer.items.queries import kind_of
+from buffer.items.rules.states import ItemKind
+from buffer.items.services import TABLES
+from buffer.payloads.services.contents import MSGPACK_CODEC
 from rolldeck.wire import Fragment, GroupPush, encode
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, Run, RunKind
@@ -46,12 +43,12 @@ from runs.lifecycle.queries import RunNotFound, run_named
 from runs.lifecycle.rules import BOOTSTRAP_STEP, TERMINAL, version_in_force
 from runs.lifecycle.services.lifecycle import create_and_start
 from runs.lifecycle.services.registry import register_environment
-from web.database import cursor
 from web.disk_space import check_disk
 from web.live.announcements import announce
 from web.rules.errors import Conflict
+from web.sql import cursor, filled, statements_of
 
-_KNOWN: Final = "SELECT origin FROM {table} WHERE run_id = %s AND origin = ANY(%s::text[])"
+SQL: Final = statements_of("buffer")
 
 Progress = Callable[["RestoreReport"], None]
 
@@ -232,10 +229,10 @@ def _store(
 def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
     table = TABLES[kind]
     with cursor() as sql:
-        # One restoration per run at a time, so that no origin appears after this check.
-        sql.execute("SELECT pg_advisory_xact_lock(hashtext('rolldeck.restore'), %s::int)", [run.pk])
+        sql.execute(SQL["lock_restores"], [run.pk])
         rows = sql.execute(
-            _KNOWN.format(table=table), [run.pk, [one.origin for one in found]]
+            filled(SQL["known_origins"], table=table).encode(),
+            [run.pk, [one.origin for one in found]],
         ).fetchall()
     known = {origin for (origin,) in rows}
     return [one for one in found if one.origin not in known]
@@ -248,30 +245,21 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
     )
     same = _same_environments(run, archive.about("environments"))
     arrivals = []
-    for one, place, item_id in zip(found, _written(found), new_group_ids(len(found)), strict=True):
+    for one, item_id in zip(found, new_group_ids(len(found)), strict=True):
         assert isinstance(one.item, Group)  # noqa: S101 guaranteed by the archive's kind
         env_id = one.item.env_id if one.item.env_id in same else None
-        arrival = Arrival(
-            group=replace(one.item, content=one.content, env_id=env_id),
-            version=version,
-            receipt=Receipt(),
-            item_id=item_id,
-            location=place,
-            origin=one.origin,
-        )
-        arrivals.append(arrival)
-    changes = Changes(run.pk, ItemKind.GROUPS)
-    changes.accept([arrival.counted for arrival in arrivals], ItemState.QUEUED)
+        group = replace(one.item, content=one.content, codec=one.codec, env_id=env_id)
+        arrivals.append(Arrival.of_group(group, version, item_id=item_id, origin=one.origin))
+    _write(arrivals)
     rows = PushRows(
         arrivals=arrivals,
         receipts=[],
-        changes=changes,
+        changes=changes_of(run, ItemKind.GROUPS, arrivals),
         producer=f"restored from {archive.about('run').get('name')}",
         now=now,
     )
     insert_pushes(run.pk, [rows])
-    contents = [(arrival.item_id, arrival.location, arrival.group.content) for arrival in arrivals]
-    insert_contents(ItemKind.GROUPS, contents)
+    insert_bytes(ItemKind.GROUPS, arrivals)
 
 
 def _same_environments(run: Run, described: list[dict[str, Any]]) -> set[int]:
@@ -286,8 +274,7 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
     Their original versions belong to another run's policy; their arrays keep them.
     """
     epoch, version = max(run.epoch, 1), max(run.policy_step, BOOTSTRAP_STEP)
-    places = _written(found)
-    fragments = []
+    arrivals = []
     for one in found:
         assert isinstance(one.item, Fragment)  # noqa: S101 guaranteed by the archive's kind
         fragment = replace(
@@ -297,34 +284,19 @@ def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: dateti
             version_min=version,
             version_max=version,
         )
-        fragments.append((fragment, one.content))
-    ids = insert_fragments(
-        run,
-        fragments,
-        [(ItemState.QUEUED, None, place) for place in places],
-        now=now,
-        origins=[one.origin for one in found],
-    )
-    stored = [item_id for item_id in ids if item_id is not None]
-    if len(stored) < len(found):
+        arrivals.append(Arrival.of_fragment(fragment, one.content, origin=one.origin))
+    _write(arrivals)
+    insert_fragments(run, arrivals, now=now)
+    if any(arrival.item_id is None for arrival in arrivals):
         raise ArchiveUnreadable("two fragments of the archive have the same slot and number")
-    contents = [one.content for one in found]
-    insert_contents(ItemKind.FRAGMENTS, zip(stored, places, contents, strict=True))
-    changes = Changes(run.pk, ItemKind.FRAGMENTS)
-    for fragment, content in fragments:
-        item = Counted(epoch, None, 1, len(content), fragment.environment)
-        changes.accept([item], ItemState.QUEUED)
-    changes.write()
+    insert_bytes(ItemKind.FRAGMENTS, arrivals)
+    changes_of(run, ItemKind.FRAGMENTS, arrivals).write()
 
 
-def _written(found: list[_Found]) -> list[PayloadLocation]:
-    """Write the bytes, rows of the same codec into one object; return the locations."""
-    places: dict[str, PayloadLocation] = {}
-    for codec in sorted({one.codec for one in found}):
-        same = [one for one in found if one.codec == codec]
-        written = write_contents([one.content for one in same], codec=codec)
-        places |= {one.origin: place for one, place in zip(same, written, strict=True)}
-    return [places[one.origin] for one in found]
+def _write(arrivals: list[Arrival]) -> None:
+    """Write the bytes, items of the same codec into one object."""
+    for codec in sorted({arrival.codec for arrival in arrivals}):
+        written([arrival for arrival in arrivals if arrival.codec == codec])
 
 
 def _note(

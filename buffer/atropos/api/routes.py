@@ -17,20 +17,20 @@ from rest_framework.request import Request
 
 from buffer.atropos import schemas as messages
 from buffer.atropos.api.view import RUN_OVER, AtroposView, atropos_schema, json_response
-from buffer.batches.api.sending import TrackedAnswer
+from buffer.batches.api.batches import TrackedAnswer
 from buffer.batches.queries.queues import UnknownEnvironmentId
 from buffer.batches.rules.batch_bytes import example_answer, stock_answer
-from buffer.batches.services.acknowledgements import confirm_delivered
-from buffer.batches.services.corruption import BatchCorrupt, contents_of
+from buffer.batches.services.lease_expiry import BatchCorrupt, contents_of
 from buffer.batches.services.leases import (
     Lease,
     delete_old_deliveries,
     lease_for_atropos,
     record_delivered,
     record_interrupted,
+    this_process,
 )
 from buffer.batches.services.pacing import status_of_environment
-from buffer.batches.services.senders import this_process
+from buffer.batches.services.settlement import confirm_delivered
 from buffer.ingest.schemas.bodies import (
     BodyProblem,
     EnvIdentifier,

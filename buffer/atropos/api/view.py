@@ -75,7 +75,6 @@ class AtroposView(ApiView):
         return run
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
-        """Return errors in FastAPI's format."""
         if isinstance(exc, InvalidBody):
             return json_response({"detail": exc.problems}, status=422)
         if outages.is_outage(exc):

@@ -1,6 +1,13 @@
-"""API views that lease batches to trainers and acknowledge them by id."""
+"""API views that lease batches to trainers and acknowledge them by id.
 
-from collections.abc import Collection, Sequence
+Stored bytes are sent unchanged, and the answer reports whether the last byte was sent: handed to
+the connection. The server hands over the last byte only after its own buffer is empty and it has
+checked that the client is still connected. A client can therefore not receive a complete answer
+that was recorded as cut. Bytes in the buffers of the two kernels (a few megabytes at most) count as
+sent; a trainer that loses such bytes registers again.
+"""
+
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -13,7 +20,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from buffer.batches import schemas as messages
-from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
 from buffer.batches.queries.queues import (
     batches,
     is_batch_available,
@@ -22,11 +28,9 @@ from buffer.batches.queries.queues import (
     uses_of,
 )
 from buffer.batches.rules.batch_bytes import group_form, groups_as, json_answer, msgpack_answer
-from buffer.batches.rules.shards import Share, shard
+from buffer.batches.rules.deliveries import Share, shard
 from buffer.batches.schemas import DiscardBatch
-from buffer.batches.services.acknowledgements import acknowledge_batch
-from buffer.batches.services.corruption import BatchCorrupt, contents_of
-from buffer.batches.services.lease_expiry import discard, release
+from buffer.batches.services.lease_expiry import BatchCorrupt, contents_of, discard, release
 from buffer.batches.services.leases import (
     Lease,
     TrainedBatch,
@@ -35,10 +39,10 @@ from buffer.batches.services.leases import (
     lease_batch,
     record_delivered,
 )
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.items.api import AnyAccept
 from buffer.items.models import Batch
-from buffer.items.rules.batches import batch_id_of
-from buffer.items.rules.states import BatchState, ItemKind
+from buffer.items.rules.states import BatchState, ItemKind, batch_id_of
 from rolldeck.wire import BATCH_TYPE, BatchHead
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers, scoped
@@ -53,6 +57,42 @@ from web.http.views import ApiView
 from web.http.waiting import WaitingView
 from web.live.wait_queue import WaitQueue
 from web.rules.errors import Conflict
+
+Callback = Callable[[], None]
+
+
+class StoredAnswer(HttpResponse):
+    """A response in several parts, which are sent without joining them."""
+
+    def __init__(self, parts: Sequence[bytes], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.parts = list(parts)
+        # Django's list of body chunks, for servers that do not use `parts`. The explicit
+        # Content-Length keeps Django from joining them.
+        self._container = self.parts
+        self.headers["Content-Length"] = str(sum(map(len, self.parts)))
+
+
+class TrackedAnswer(StoredAnswer):
+    """A stored answer that calls `on_sent` or `on_cut` once, when sending ends."""
+
+    def __init__(
+        self, parts: Sequence[bytes], *, on_sent: Callback, on_cut: Callback, **kwargs: Any
+    ) -> None:
+        super().__init__(parts, **kwargs)
+        self._callbacks: dict[bool, Callback] | None = {True: on_sent, False: on_cut}
+
+    def finish(self, *, is_sent: bool) -> None:
+        """Record how sending ended; later calls have no effect."""
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            callbacks[is_sent]()
+
+    def close(self) -> None:
+        """Record the answer as sent unless the server reported otherwise."""
+        self.finish(is_sent=True)
+        super().close()
+
 
 BATCH_ANSWERS: Final = {
     (200, BATCH_TYPE): msgpack_of("BatchAnswer"),

@@ -1,7 +1,7 @@
 """API views of the queue, its mix and previews, the ledger, push rates and batch items."""
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -17,10 +17,10 @@ from buffer.batches.queries import bias
 from buffer.batches.queries.batches import ITEMS_AT_MOST, batch_and_items
 from buffer.batches.queries.rates import arrivals_of
 from buffer.batches.schemas import BatchItems, PushRateList, QueueAnswer
-from buffer.batches.services.previews import Preview, mixing, preview, queue_snapshot
+from buffer.batches.services.previews import mixing, preview, queue_snapshot
 from buffer.items import queries
 from buffer.items import schemas as ledger_answers
-from buffer.items.rules.batches import BatchNotFound
+from buffer.items.rules.states import BatchNotFound
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import readable_run
@@ -55,8 +55,7 @@ class QueueView(ApiView):
         fields |= known
         fields["at"] = now
         fields["ledger"] = found.ledger
-        seen = found.next_batch
-        fields["next_batch"] = None if seen is None else preview_answer(found.run, seen)
+        fields["next_batch"] = found.next_batch
         fields["unit"] = "sequences" if found.run.takes_groups else "fragments"
         fields["paused"] = any(gate.closed for gate in found.state.gates)
         return answer(msgspec.convert(fields, QueueAnswer))
@@ -153,17 +152,7 @@ class PreviewView(ApiView):
 
         Its composition, or the reason why none is ready. Leases nothing.
         """
-        found = _run_of_groups(run)
-        return answer(preview_answer(found, preview(found)))
-
-
-def preview_answer(run: Run, seen: Preview) -> messages.PreviewAnswer:
-    """Return a preview as its API schema."""
-    fields: dict[str, Any] = asdict(seen) | asdict(seen.groups)
-    del fields["groups"]
-    fields["reason"] = seen.reason or None
-    fields["retried_batch"] = str(seen.retried_batch) if seen.retried_batch else None
-    return messages.PreviewAnswer(batch_size=run.batch_size, padding=seen.groups.padding, **fields)
+        return answer(preview(_run_of_groups(run)))
 
 
 DAY_SECONDS: Final = 86_400
@@ -192,20 +181,10 @@ class LedgerView(ApiView):
         return answer(
             ledger_answers.LedgerAnswer(
                 **structs.asdict(whole),
-                environments=[_environment_ledger(part) for part in parts],
+                environments=parts,
                 audited_at=audit.audited_at if audit else None,
             )
         )
-
-
-def _environment_ledger(part: queries.EnvironmentLedger) -> ledger_answers.EnvironmentLedger:
-    return ledger_answers.EnvironmentLedger(
-        kind=part.kind.value,
-        env_id=part.env_id,
-        environment=part.environment,
-        sequences=queries.kind_ledger(part.sequences),
-        **structs.asdict(queries.kind_ledger(part.ledger)),
-    )
 
 
 class BiasView(ApiView):
@@ -222,7 +201,7 @@ class BiasView(ApiView):
                 description="Seconds; 86,400 by default.",
             )
         ],
-        responses={200: ledger_answers.BiasAnswer},
+        responses={200: messages.BiasAnswer},
         tags=["batches"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -234,5 +213,4 @@ class BiasView(ApiView):
             request, "window", default=DAY_SECONDS, at_least=1, at_most=10_000 * DAY_SECONDS
         )
         found = readable_run(run)
-        shown = bias.bias_of(found, window_seconds=window or DAY_SECONDS)
-        return answer(msgspec.convert(asdict(shown), ledger_answers.BiasAnswer))
+        return answer(bias.bias_of(found, window_seconds=window or DAY_SECONDS))

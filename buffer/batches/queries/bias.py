@@ -1,13 +1,13 @@
 """Selection bias of a run, from its recently dropped and served items."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from django.db import connection
 
 from buffer.batches.rules import bias
+from buffer.batches.schemas import BiasAnswer
 from buffer.items.rules.states import ItemState
 from runs.lifecycle.models import Environment, Run
 from web.sql import statements_of
@@ -18,29 +18,7 @@ SQL: Final = statements_of("buffer")
 ITEMS_AT_MOST: Final = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """Statistics of the items in one state."""
-
-    items: int
-    length: bias.Summary
-    score: bias.Summary
-    environments: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bias:
-    """Statistics of admitted, dropped and served items within a window, and their distances."""
-
-    admitted: Side
-    dropped: Side
-    served: Side
-    dropped_against_served: bias.Distances
-    served_against_admitted: bias.Distances
-    summary: str
-
-
-def bias_of(run: Run, *, window_seconds: float) -> Bias:
+def bias_of(run: Run, *, window_seconds: float) -> BiasAnswer:
     """Return the selection bias of the items that arrived within the window.
 
     Reads at most the newest :data:`ITEMS_AT_MOST` items of each state.
@@ -55,7 +33,7 @@ def bias_of(run: Run, *, window_seconds: float) -> Bias:
     admitted = _items(rows, named)
     dropped = _items([row for row in rows if row[0] == ItemState.DROPPED], named)
     served = _items([row for row in rows if row[0] == ItemState.SERVED], named)
-    return Bias(
+    return BiasAnswer(
         admitted=_side(admitted),
         dropped=_side(dropped),
         served=_side(served),
@@ -85,9 +63,9 @@ def _items(rows: Sequence[tuple[Any, ...]], names: dict[str, str]) -> bias.Items
     )
 
 
-def _side(items: bias.Items) -> Side:
+def _side(items: bias.Items) -> bias.BiasSide:
     counted, counts = np.unique(list(items.environments), return_counts=True)
-    return Side(
+    return bias.BiasSide(
         items=len(items.length),
         length=bias.summary(items.length),
         score=bias.summary(items.score),

@@ -12,7 +12,7 @@ from django.db.models import Sum
 
 from buffer.batches.rules.pacing import (
     EnvironmentShare,
-    Gate,
+    PauseGate,
     is_over,
     staleness_gate,
     tolerance_gate,
@@ -25,13 +25,12 @@ from buffer.items.queries import (
     kind_of,
     stored_amounts,
 )
-from buffer.items.rules.environments import NO_ENVIRONMENT
-from buffer.items.rules.states import OPEN, ItemKind, ItemState
+from buffer.items.rules.states import NO_ENVIRONMENT, OPEN, ItemKind, ItemState
 from rolldeck.pacing import PauseRule
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.rules import batches_ahead, was_seen_recently
-from web import database
+from web import sql
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")
@@ -131,7 +130,7 @@ def is_batch_available(
         holding: Batches that the requester has received and not acknowledged.
     """
     parameters = {"run": run_id, "identity": identity, "count": count, "holding": list(holding)}
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(SQL["is_batch_available"], parameters, prepare=True).fetchone()
     return row is not None and bool(row[0])
 
@@ -185,7 +184,7 @@ def queue_part(run_id: int) -> QueueDepth | None:
 
 def uses_of(batch: Batch) -> list[tuple[int, float]]:
     """Return id and importance weight of each item of a sampled batch, in order."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         return cursor.execute(SQL["uses_of_batch"], [batch.pk], prepare=True).fetchall()
 
 
@@ -225,7 +224,7 @@ class QueueState:
     """The queue of a run, and the gates that pause its producers."""
 
     depth: QueueDepth
-    gates: list[Gate]
+    gates: list[PauseGate]
     since: datetime | None
     set_by: LimitSetter | None
     trained_per_second: float | None
@@ -253,7 +252,7 @@ def queue_state(run: Run, *, now: datetime) -> QueueState:
     )
 
 
-def _gates(run: Run, depth: QueueDepth) -> list[Gate]:
+def _gates(run: Run, depth: QueueDepth) -> list[PauseGate]:
     """Return the gates of a run: queue length for external environments, staleness for fleets."""
     rule = pause_rule(run)
     if rule is None or run.batch_size is None:
@@ -318,8 +317,18 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
             queued[place] += row.items
             sequences[place] += row.sequences
     places = sorted({*queued, *waiting})
-    oldest = _oldest(run, kind, places)
-    since = _waiting_since(run, [env_id for env_id, _ in places]) if run.takes_groups else {}
+    env_ids, names = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
+    oldest: dict[int | str, datetime | None]
+    since: dict[int, datetime | None] = {}
+    with connection.cursor() as cursor:
+        if kind is ItemKind.FRAGMENTS:
+            cursor.execute(SQL["oldest_queued_fragments"], [run.pk, run.epoch, names])
+            oldest = dict(cursor.fetchall())
+        else:
+            cursor.execute(SQL["oldest_queued_groups"], [run.pk, env_ids])
+            oldest = dict(cursor.fetchall())
+            cursor.execute(SQL["oldest_waiting_groups"], [run.pk, env_ids])
+            since = dict(cursor.fetchall())
     rows = Environment.objects.filter(run=run).values_list("env_id", "wandb_name", "group_size")
     registered = {env_id: (name, size) for env_id, name, size in rows}
     found = []
@@ -342,23 +351,3 @@ def _environments(run: Run) -> list[EnvironmentQueueRow]:
             )
         )
     return found
-
-
-def _waiting_since(run: Run, env_ids: list[int]) -> dict[int, datetime | None]:
-    """Return the arrival time of the oldest waiting group of each environment."""
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["oldest_waiting_groups"], [run.pk, env_ids])
-        return dict(cursor.fetchall())
-
-
-def _oldest(
-    run: Run, kind: ItemKind, places: list[tuple[int, str]]
-) -> dict[int | str, datetime | None]:
-    """Return the arrival time of the head of each environment's queue, by index lookups."""
-    with connection.cursor() as cursor:
-        if kind is ItemKind.FRAGMENTS:
-            names = [name for _, name in places]
-            cursor.execute(SQL["oldest_queued_fragments"], [run.pk, run.epoch, names])
-        else:
-            cursor.execute(SQL["oldest_queued_groups"], [run.pk, [env_id for env_id, _ in places]])
-        return dict(cursor.fetchall())

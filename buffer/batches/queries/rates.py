@@ -1,42 +1,40 @@
-"""Arrival and lease rates of a run, from few rows."""
+"""Rates and statistics of a run's arrivals, batches and trainers, from few rows.
+
+Flows continue where the last call ended, so no item is counted twice. Their cost does not grow
+with the age of the run.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
+from django.db.models import Avg, F
 
-from buffer.batches.rules.trainer_pace import window_seconds
+from buffer.batches.rules.pacing import by_versions, mean_versions, waiting_share, window_seconds
 from buffer.batches.schemas import EnvironmentPushRate
-from buffer.items.models import Batch
-from buffer.items.rules.states import STALE_REASONS
-from runs.lifecycle.models import Run
+from buffer.items.models import Batch, BatchUse, FragmentChunk, TrajectoryGroup
+from buffer.items.rules.states import STALE_REASONS, BatchState, ItemKind
+from runs.lifecycle.models import Run, Trainer
+from web import sql
+from web.sql import filled, statements_of
+
+SQL: Final = statements_of("buffer")
 
 RATES_WINDOW: Final = timedelta(seconds=60)
 ITEMS_AT_MOST: Final = 2000
 """Maximum number of items read, newest first; with more arrivals, rates cover a shorter time."""
 BATCHES_AT_MOST: Final = 200
+"""Maximum number of batches read, newest first."""
 STALE_WINDOW: Final = timedelta(minutes=5)
 """Longer than the others: an item is dropped only when its batch would have been formed."""
 STALE_AMONG: Final = 20
 """Minimum number of items that left the queue, for a share of stale ones."""
-_ARRIVED: Final = """
-    SELECT COUNT(*) FILTER (WHERE received_at > %(since)s),
-        COALESCE(SUM(units) FILTER (WHERE received_at > %(since)s AND is_stored), 0)::float8,
-        MIN(received_at) FILTER (WHERE received_at > %(since)s),
-        MAX(received_at) FILTER (WHERE is_stored),
-        COUNT(*) FILTER (WHERE received_at > %(stale_since)s AND drop_reason = ANY(%(stale)s)),
-        COUNT(*) FILTER (WHERE received_at > %(stale_since)s
-            AND (drop_reason = ANY(%(stale)s) OR state IN ('leased', 'served')))
-    FROM (
-        SELECT received_at, {units} AS units, state, drop_reason, segment IS NOT NULL AS is_stored
-        FROM {table} WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
-    ) newest"""
-_OF_GROUPS: Final = _ARRIVED.format(units="sequences", table="buffer_trajectorygroup")
-_OF_FRAGMENTS: Final = _ARRIVED.format(units="1", table="buffer_fragmentchunk")
+_OF_GROUPS: Final = filled(SQL["arrived"], units="sequences", table="buffer_trajectorygroup")
+_OF_FRAGMENTS: Final = filled(SQL["arrived"], units="1", table="buffer_fragmentchunk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,21 +171,21 @@ def _between(since: datetime, until: datetime) -> float:
     return max(0.0, (until - since).total_seconds())
 
 
-# Rows with bytes and rows without (dropped on arrival) each have an index, newest first.
-_NEWEST: Final = """
-    SELECT {bytes} AS kept, {environment}, received_at FROM {table}
-    WHERE run_id = %(run)s AND {bytes} ORDER BY id DESC LIMIT %(rows)s"""
-_PUSHED: Final = """
-    SELECT kept, env_id, environment, COUNT(*), MAX(received_at),
-        SUM(COUNT(*)) OVER (PARTITION BY kept), MIN(MIN(received_at)) OVER (PARTITION BY kept)
-    FROM ({newest}) n WHERE received_at > %(since)s GROUP BY kept, env_id, environment"""
-_GROUPS: Final = " UNION ALL ".join(
-    f"({_NEWEST})".format(
-        bytes=bytes_, environment="env_id, '' AS environment", table="buffer_trajectorygroup"
-    )
-    for bytes_ in ("segment IS NOT NULL", "segment IS NULL")
+_PUSHED_GROUPS: Final = filled(
+    SQL["pushed"],
+    newest=" UNION ALL ".join(
+        filled(
+            f"({SQL['newest_pushed']})",
+            bytes=bytes_,
+            environment="env_id, '' AS environment",
+            table="buffer_trajectorygroup",
+        )
+        for bytes_ in ("segment IS NOT NULL", "segment IS NULL")
+    ),
 )
-_FRAGMENTS: Final = _NEWEST.format(
+_PUSHED_FRAGMENTS: Final = filled(
+    SQL["pushed"],
+    newest=SQL["newest_pushed"],
     bytes="segment IS NOT NULL",
     environment="NULL::int AS env_id, environment",
     table="buffer_fragmentchunk",
@@ -199,10 +197,10 @@ def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentPushRate]:
 
     With more than :data:`ITEMS_AT_MOST` arrivals, rates cover the shorter time of the newest.
     """
-    newest = _GROUPS if run.takes_groups else _FRAGMENTS
+    query = _PUSHED_GROUPS if run.takes_groups else _PUSHED_FRAGMENTS
     parameters: dict[str, Any] = {"run": run.pk, "rows": ITEMS_AT_MOST, "since": now - RATES_WINDOW}
     with connection.cursor() as cursor:
-        cursor.execute(_PUSHED.format(newest=newest), parameters)
+        cursor.execute(query, parameters)
         rows = cursor.fetchall()
     rates: dict[tuple[int | None, str], float] = defaultdict(float)
     last: dict[tuple[int | None, str], datetime] = {}
@@ -220,3 +218,239 @@ def arrivals_of(run: Run, *, now: datetime) -> list[EnvironmentPushRate]:
         )
         for (env_id, environment), rate in sorted(rates.items(), key=str)
     ]
+
+
+GROUPS_AT_MOST: Final = 20_000
+FLOWS_AT_MOST: Final = 2_000
+
+
+class RunCounts(NamedTuple):
+    """Counts of one run."""
+
+    accepted: int = 0
+    """Groups or fragments ever accepted."""
+    queued: int = 0
+    """Queued sequences or fragments."""
+    without_variance: int = 0
+    """Groups dropped on arrival for zero variance."""
+
+
+class FlowCursor(NamedTuple):
+    """Cursor: the last group that was read, in the order of transactions."""
+
+    written_in: int = 0
+    item_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFlow:
+    """Statistics of the groups after a cursor, without those dropped on arrival."""
+
+    last: FlowCursor
+    groups: int
+    without_variance: int
+    first_at: datetime | None
+    """Arrival time of the first group; None without groups."""
+    mean_tokens: float | None
+    """Mean length of a sequence."""
+    longest_tokens: float | None
+    """Length of the longest sequence."""
+    score_mean: float | None
+    """Mean of the groups' mean scores; None if none is finite."""
+    score_percentiles: Sequence[float] | None
+    """10th, 50th and 90th percentile of the groups' mean scores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFlow:
+    """Statistics of the batches after an ordinal, at their first lease."""
+
+    last: int
+    """Ordinal of the newest batch."""
+    items: int = 0
+    first_at: datetime | None = None
+    staleness: Mapping[int, int] = field(default_factory=dict)
+    """Items by versions behind."""
+
+
+def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
+    """Return the counts of runs; runs without items are omitted."""
+    with sql.cursor() as cursor:
+        rows = cursor.execute(SQL["counts_of_runs"], [list(run_ids)]).fetchall()
+    return {run_id: RunCounts(*counts) for run_id, *counts in rows}
+
+
+def group_flow(run_id: int, *, after: FlowCursor) -> GroupFlow:
+    """Return statistics of the newest :data:`GROUPS_AT_MOST` groups of a run after a cursor.
+
+    Groups of open transactions are left to the next call.
+    """
+    written_in, item_id, groups, equal, first_at, *rest = _row(SQL["groups_after"], run_id, after)
+    mean_tokens, longest_tokens, score_mean, score_percentiles = rest
+    return GroupFlow(
+        last=FlowCursor(written_in, item_id) if groups else after,
+        groups=groups,
+        without_variance=equal,
+        first_at=first_at,
+        mean_tokens=mean_tokens,
+        longest_tokens=longest_tokens,
+        score_mean=score_mean,
+        score_percentiles=score_percentiles,
+    )
+
+
+def cut_flow(run_id: int, *, after: FlowCursor) -> tuple[FlowCursor, float | None]:
+    """Return the cursor of the last digested group, and the truncated share of sequences since.
+
+    Truncation is read from digests, so groups without a digest are left to the next call. The
+    share is None if no group has been digested since `after`.
+    """
+    written_in, item_id, share = _row(SQL["truncated_after"], run_id, after)
+    return (after if item_id is None else FlowCursor(written_in, item_id)), share
+
+
+def _row(query: str, run_id: int, after: FlowCursor) -> tuple[Any, ...]:
+    parameters = {
+        "run": run_id,
+        "written_in": str(after.written_in),
+        "item": after.item_id,
+        "limit": GROUPS_AT_MOST,
+    }
+    with sql.cursor() as cursor:
+        row: tuple[Any, ...] | None = cursor.execute(query, parameters).fetchone()
+    assert row is not None  # noqa: S101 an aggregate without GROUP BY is one row
+    return row
+
+
+def batch_flow(run_id: int, *, after: int) -> BatchFlow:
+    """Return statistics of the newest :data:`FLOWS_AT_MOST` batches after ordinal `after`."""
+    later = Batch.objects.filter(run_id=run_id, ordinal__gt=after).order_by("-ordinal")
+    rows = list(later.values_list("ordinal", "items", "leased_at", "staleness")[:FLOWS_AT_MOST])
+    if not rows:
+        return BatchFlow(last=after)
+    return BatchFlow(
+        last=rows[0][0],
+        items=sum(items for _, items, _, _ in rows),
+        first_at=min(at for _, _, at, _ in rows),
+        staleness=by_versions(staleness for *_, staleness in rows),
+    )
+
+
+AGED_AT_MOST: Final = 20
+"""Number of newest batches whose item ages are read."""
+_COLUMNS: Final = (
+    *("trainer", "state", "epoch", "kind", "sampler", "staleness"),
+    *("leased_at", "delivered_at", "settled_at"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerPace:
+    """Trainer statistics of the window, or since the first batch in it.
+
+    The window is a minute, or two cycles of a slower trainer.
+    """
+
+    seconds: float
+    """Duration that the statistics cover."""
+    batches: int
+    """Batches leased or acknowledged in that time."""
+    waiting_share: float
+    """Fraction of the time in which a trainer held no batch; mean over trainers."""
+    age_seconds: float | None
+    """Mean time from the arrival of an item to the lease of its batch."""
+    age_versions: float | None
+    """Mean number of policy versions by which items were behind the run when leased."""
+
+
+def trainer_pace(
+    run_id: int, *, since: datetime | None = None, now: datetime
+) -> TrainerPace | None:
+    """Return the trainer statistics of a run; None without batches within the window.
+
+    A trainer holds a batch from delivery until acknowledgement. If the trainer does not
+    acknowledge it, its next request does.
+
+    Args:
+        run_id: The run.
+        since: Earliest time of the window, for instance the last change of the run's status.
+        now: Present time.
+    """
+    of_run = Batch.objects.filter(run_id=run_id).only(*_COLUMNS)
+    newest = list(of_run.order_by("-ordinal")[:BATCHES_AT_MOST])
+    starts = ((batch.trainer_id, batch.leased_at.timestamp()) for batch in newest)
+    begin = now - timedelta(seconds=window_seconds(starts, now=now.timestamp()))
+    begin = begin if since is None else max(begin, since)
+    found = [batch for batch in newest if (batch.settled_at or now) > begin]
+    held = _held(found, now=now)
+    if not held:
+        return None
+    first = max(begin.timestamp(), min(began for spans in held.values() for began, _ in spans))
+    shares = [
+        share
+        for spans in held.values()
+        if (share := waiting_share(spans, since=first, until=now.timestamp())) is not None
+    ]
+    if not shares:
+        return None
+    return TrainerPace(
+        seconds=now.timestamp() - first,
+        batches=len(found),
+        waiting_share=sum(shares) / len(shares),
+        age_seconds=_mean_age(found[:AGED_AT_MOST]),
+        age_versions=mean_versions(batch.staleness for batch in found),
+    )
+
+
+def trainer_wait_share(run_id: int, *, since: datetime, until: datetime) -> float | None:
+    """Return the fraction of a period in which a trainer held no batch; mean over trainers.
+
+    Includes trainers that held a batch in the period, and trainers that only sent requests.
+
+    Returns:
+        The fraction, or None without trainers.
+    """
+    of_run = Batch.objects.filter(run_id=run_id, leased_at__lt=until).only(*_COLUMNS)
+    newest = of_run.order_by("-ordinal")[:BATCHES_AT_MOST]
+    held = _held([one for one in newest if (one.settled_at or until) > since], now=until)
+    there = Trainer.objects.filter(run_id=run_id, run__trainer_started_at__lt=until)
+    joined = {
+        pk: registered_at
+        for pk, registered_at, seen_at in there.values_list("pk", "registered_at", "last_seen_at")
+        if pk in held or since < seen_at
+    }
+    shares = [
+        waiting_share(
+            held.get(pk, []),
+            since=max(since, registered_at).timestamp(),
+            until=until.timestamp(),
+        )
+        for pk, registered_at in joined.items()
+    ]
+    known = [share for share in shares if share is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _held(batches: list[Batch], *, now: datetime) -> dict[int, list[tuple[float, float]]]:
+    """Return the periods in which each trainer held batches of the newest epoch."""
+    held: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for batch in batches:
+        is_over = batch.settled_at is None and batch.state != BatchState.LEASED
+        if batch.trainer_id is None or is_over or batch.epoch != batches[0].epoch:
+            continue
+        # A batch that is still being delivered counts as waiting.
+        began = batch.delivered_at or (batch.leased_at if batch.settled_at else now)
+        held[batch.trainer_id].append((began.timestamp(), (batch.settled_at or now).timestamp()))
+    return held
+
+
+def _mean_age(batches: list[Batch]) -> float | None:
+    if not batches:
+        return None
+    kind, is_sampled = batches[0].kind, bool(batches[0].sampler)
+    same = [one.pk for one in batches if (one.kind, bool(one.sampler)) == (kind, is_sampled)]
+    received = "item__received_at" if is_sampled else "received_at"
+    rows: Any = FragmentChunk if kind == ItemKind.FRAGMENTS else TrajectoryGroup
+    found = (BatchUse if is_sampled else rows).objects.filter(batch__in=same)
+    mean: timedelta | None = found.aggregate(mean=Avg(F("batch__leased_at") - F(received)))["mean"]
+    return None if mean is None else max(0.0, mean.total_seconds())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from buffer.items.rules.score_statistics import mean_and_deviation
@@ -34,9 +35,8 @@ class Items:
     """``[N]`` names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """Statistics of one quantity over the items in one state; None without items."""
+class QuantitySummary(Struct, frozen=True, kw_only=True):
+    """Mean and quantiles of one quantity over the items in one state; null without data."""
 
     mean: float | None
     p10: float | None
@@ -44,9 +44,17 @@ class Summary:
     p90: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distances:
-    """Distances between two sets of items, from 0 (equal) to 1 (disjoint)."""
+class BiasSide(Struct, frozen=True, kw_only=True):
+    """Items in one state; length in tokens of the longest sequence, or in environment steps."""
+
+    items: int
+    length: QuantitySummary
+    score: QuantitySummary
+    environments: dict[str, int]
+
+
+class BiasDistances(Struct, frozen=True, kw_only=True):
+    """Distances between two sets of items, from 0 to 1; null if either is empty."""
 
     length: float | None
     """Kolmogorov–Smirnov: the largest gap between the two cumulative distributions."""
@@ -55,19 +63,19 @@ class Distances:
     """Total variation: half the sum of the differences in share."""
 
 
-def summary(values: NDArray[np.float64]) -> Summary:
+def summary(values: NDArray[np.float64]) -> QuantitySummary:
     """Return mean and quantiles of the finite `values`, ``[N]``."""
     finite = values[np.isfinite(values)]
     if not len(finite):
-        return Summary(mean=None, p10=None, p50=None, p90=None)
+        return QuantitySummary(mean=None, p10=None, p50=None, p90=None)
     # Of the halves: the difference of two finite values may be no finite number.
     p10, p50, p90 = (2 * float(value) for value in np.quantile(finite / 2, QUANTILES))
-    return Summary(mean=mean_and_deviation(finite)[0], p10=p10, p50=p50, p90=p90)
+    return QuantitySummary(mean=mean_and_deviation(finite)[0], p10=p10, p50=p50, p90=p90)
 
 
-def distances(one: Items, other: Items) -> Distances:
+def distances(one: Items, other: Items) -> BiasDistances:
     """Return the distances between two sets of items; None where either has no values."""
-    return Distances(
+    return BiasDistances(
         length=kolmogorov_smirnov(one.length, other.length),
         score=kolmogorov_smirnov(one.score, other.score),
         environment=total_variation(one.environments, other.environments),

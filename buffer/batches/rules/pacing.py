@@ -20,12 +20,90 @@ the client.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, Literal
 
+from msgspec import Struct
+
 from rolldeck.pacing import PauseRule
+
+SHORTEST_SECONDS: Final = 60.0
+LONGEST_SECONDS: Final = 600.0
+
+
+def window_seconds(leases: Iterable[tuple[int | None, float]], *, now: float) -> float:
+    """Return the length of the window in which a run's trainers are measured, in seconds.
+
+    A minute, or two cycles of a slower trainer. A shorter window would see such a trainer now
+    busy, now idle. A trainer that missed two cycles no longer counts.
+
+    Args:
+        leases: Trainer and start time, in seconds, of each of the newest leases.
+        now: Present time.
+    """
+    starts = defaultdict[int | None, list[float]](list)
+    for trainer, at in leases:
+        starts[trainer].append(at)
+    longest = SHORTEST_SECONDS
+    for times in starts.values():
+        if len(times) < 2:
+            continue
+        before, last = sorted(times)[-2:]
+        cycles = min(LONGEST_SECONDS, 2 * (last - before))
+        if now - last <= cycles:
+            longest = max(longest, cycles)
+    return longest
+
+
+def waiting_share(
+    held: Iterable[tuple[float, float]], *, since: float, until: float
+) -> float | None:
+    """Return the fraction of the time, 0 to 1, in which a trainer held no batch.
+
+    Args:
+        held: Start and end of each of its leases, in seconds; leases may overlap, because a
+            trainer may fetch the next batch while it trains.
+        since: Beginning of the period.
+        until: End of the period.
+
+    Returns:
+        The fraction, or None if the period is empty.
+    """
+    if until <= since:
+        return None
+    busy, reached = 0.0, since
+    for began, ended in sorted(held):
+        began, ended = max(began, reached), min(ended, until)
+        if ended > began:
+            busy += ended - began
+            reached = ended
+    return 1.0 - busy / (until - since)
+
+
+def mean_versions(staleness: Iterable[Mapping[str, int]]) -> float | None:
+    """Return the mean staleness of items in versions; None if unknown.
+
+    Args:
+        staleness: Items by versions behind, for each batch; keys that are not numbers are
+            ignored.
+    """
+    items = by_versions(staleness)
+    total = items.total()
+    return sum(behind * count for behind, count in items.items()) / total if total else None
+
+
+def by_versions(staleness: Iterable[Mapping[str, int]]) -> Counter[int]:
+    """Return the items of batches by versions behind; items of unknown version are omitted."""
+    found: Counter[int] = Counter()
+    for one in staleness:
+        for behind, count in one.items():
+            if behind.lstrip("-").isdigit():
+                found[int(behind)] += count
+    return found
+
 
 # Lower bound, so that every environment gets some inference.
 MIN_ENV_WEIGHT: Final = 0.01
@@ -215,8 +293,7 @@ def share_of(env_id: int, environments: Sequence[EnvironmentShare]) -> float:
     return raised.get(env_id, 0.0) / max(sum(raised.values()), 1e-9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class PauseGate(Struct, frozen=True, kw_only=True):
     """A rule that pauses producers; amounts count sequences or fragments."""
 
     rule: Literal["tolerance", "staleness"]
@@ -226,10 +303,10 @@ class Gate:
     reopens_after: float
     """Amount to be trained on before the gate opens; 0 while it is open."""
     condition: str
-    """The inequality: ``queued 913 > 3 × 256 = 768``."""
+    """The inequality with its numbers."""
 
 
-def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
+def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> PauseGate:
     """Return the gate of the queue's length.
 
     Args:
@@ -242,7 +319,7 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
     condition = f"queued {queued:,} {_sign(queued, limit)} tolerance × batch = {product}"
     if over and queued < limit:
         condition += f"; resumes at {rule.resume_at:,.10g}"
-    return Gate(
+    return PauseGate(
         rule="tolerance",
         closed=over,
         amount=queued,
@@ -252,7 +329,9 @@ def tolerance_gate(rule: PauseRule, *, queued: int, over: bool) -> Gate:
     )
 
 
-def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_size: int) -> Gate:
+def staleness_gate(
+    *, admitted: int, trained: int, batches_ahead: float, batch_size: int
+) -> PauseGate:
     """Return the gate of staleness: further items would be too stale to train on.
 
     Args:
@@ -264,7 +343,7 @@ def staleness_gate(*, admitted: int, trained: int, batches_ahead: float, batch_s
     limit = math.floor((batches_ahead + trained) * batch_size)
     closed = admitted >= limit
     behind = math.floor((admitted - limit) / batch_size) + 1
-    return Gate(
+    return PauseGate(
         rule="staleness",
         closed=closed,
         amount=admitted,

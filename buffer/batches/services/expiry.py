@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import F, IntegerField, Q, Sum
 from django.db.models.functions import Coalesce, Now
 
-from buffer.batches.services.transitions import drop_fragments, drop_groups
+from buffer.batches.services.settlement import drop_fragments, drop_groups
 from buffer.items.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries import counts
-from buffer.items.rules.environments import NO_ENVIRONMENT
 from buffer.items.rules.states import (
+    NO_ENVIRONMENT,
     OPEN,
     UNSETTLED_BATCHES,
     BatchState,
@@ -34,7 +34,7 @@ from runs.lifecycle.rules import (
     RunStatus,
     version_in_force,
 )
-from web import database
+from web import sql
 from web.live.announcements import announce
 from web.sql import statements_of
 
@@ -137,7 +137,7 @@ def _oldest(current: PolicyVersion, max_staleness: int | None) -> int:
 
 
 def _any(query: str, **values: int) -> bool:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(query.encode(), values, prepare=True).fetchone()
     return row is not None and bool(row[0])
 

@@ -6,32 +6,110 @@ batch whose leases expire repeatedly presumably crashes its trainers: it is quar
 alert, until an operator releases or discards it. Until then, a late acknowledgement by its last
 trainer is still accepted. Of several batches of one trainer, only the first counts its expiries:
 the trainer had not begun the others.
+
+Every payload is verified when it is served. A corrupt item is dropped with an alert, the other
+items of its batch return to the head of the queue, and the trainer gets a new batch.
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, When
 from django.db.models.functions import Now
 
-from buffer.batches.services.acknowledgements import acknowledge_final_batch
-from buffer.batches.services.leases import release_batch
-from buffer.batches.services.quarantine import emit_event, quarantine
+from buffer.batches.services.leases import Lease, release_batch
+from buffer.batches.services.settlement import acknowledge_final_batch, emit_event, quarantine
 from buffer.items.models import Batch
-from buffer.items.rules.batches import BatchNotFound
 from buffer.items.rules.states import (
     EXPIRIES_BEFORE_QUARANTINE,
     OPEN_BATCHES,
+    BatchNotFound,
     BatchState,
     DropReason,
+    ItemKind,
     ItemState,
+    LeaseLost,
 )
 from buffer.items.services import lock_run
+from buffer.payloads.services.contents import StoredContent, batch_contents
+from runs.alerts.rules import AlertKind, Condition
+from runs.alerts.services.alerts import raise_alert
+from runs.events.services import record_event
 from runs.lifecycle.rules import RunStatus
 from web.live.announcements import announce
 from web.rules.errors import Conflict
+
+
+class BatchCorrupt(LeaseLost):
+    """Stored bytes of the batch fail their checksums; the batch was split up."""
+
+
+def contents_of(
+    lease: Lease, *, positions: range | None = None, now: datetime
+) -> list[StoredContent]:
+    """Return the verified bytes of a leased batch's items, in order.
+
+    Args:
+        lease: The lease of the batch.
+        positions: Positions of the requested items; by default all.
+        now: Time of the request.
+
+    Raises:
+        BatchCorrupt: If items are corrupt. They are dropped and the batch ends: lease the next.
+        LeaseLost: If the batch was split up concurrently.
+        PayloadMissing: If the bytes of an item are missing.
+    """
+    batch = lease.batch
+    places = range(batch.items) if positions is None else positions
+    contents = None
+    if lease.reading is not None and len(places) == batch.items:
+        contents = lease.reading.wait()
+    if contents is None:
+        contents = batch_contents(ItemKind(batch.kind), batch.pk, positions=places)
+    if len(contents) != len(places):
+        raise LeaseLost(f"batch {batch.pk} was split up while it was read")
+    corrupt = [
+        place for place, stored in zip(places, contents, strict=True) if not stored.is_intact()
+    ]
+    if corrupt:
+        _requeue_intact(batch, corrupt, now=now)
+        raise BatchCorrupt(
+            f"{len(corrupt)} items of batch {batch.pk} are corrupt: request the next batch"
+        )
+    return contents
+
+
+@transaction.atomic
+def _requeue_intact(batch: Batch, corrupt: list[int], *, now: datetime) -> None:
+    """Drop the items at these positions and requeue the others, unless already done."""
+    lock_run(batch.run_id)
+    current = Batch.objects.filter(pk=batch.pk, state=BatchState.LEASED).first()
+    if current is None:
+        return
+    dropped, kept = release_batch(current, doomed=corrupt, reason=DropReason.CORRUPT)
+    record_event(
+        run_id=batch.run_id,
+        kind="items_corrupt",
+        level="error",
+        message=f"dropped {dropped} items of batch {batch.ordinal}: their bytes are corrupt",
+        reason="the stored bytes do not match their checksums",
+        actor="buffer",
+        details={"batch": str(batch.pk), "positions": corrupt, "requeued": kept},
+        now=now,
+    )
+    raise_alert(
+        Condition(
+            kind=AlertKind.ITEMS_CORRUPT,
+            run_id=batch.run_id,
+            message=f"{dropped} items of batch {batch.ordinal} of {batch.run.name} are corrupt",
+            details={"batch": str(batch.pk), "positions": corrupt},
+        ),
+        now=now,
+    )
+    announce(batch.run_id, "queue", "ledger")
+
 
 RECLAIMED_AT_ONCE: Final = 200
 _LAST_CHANCE: Final = EXPIRIES_BEFORE_QUARANTINE - 1
@@ -125,18 +203,9 @@ def release(*, run_id: int, batch_id: UUID, actor: str, reason: str = "", now: d
     """
     batch, source = _unleased_batch(run_id, batch_id)
     _, items = release_batch(batch, source=source)
-    emit_event(
-        batch,
-        kind="batch_released",
-        level="warning",
-        message=f"{items} items of batch {batch.ordinal} returned {_from(source)} to the queue",
-        actor=actor,
-        reason=reason,
-        items=items,
-        now=now,
-    )
-    batch.refresh_from_db(fields=["settled_at"])
-    return batch
+    left = "quarantine" if source is ItemState.QUARANTINED else "an expired lease"
+    message = f"{items} items of batch {batch.ordinal} returned from {left} to the queue"
+    return _ended(batch, "released", message, actor=actor, reason=reason, items=items, now=now)
 
 
 @transaction.atomic
@@ -167,16 +236,13 @@ def discard(
     batch, source = _unleased_batch(run_id, batch_id, fence=fence)
     why = DropReason.POISON if source is ItemState.QUARANTINED else DropReason.DISCARDED
     items, _ = release_batch(batch, source=source, doomed=None, reason=why)
-    emit_event(
-        batch,
-        kind="batch_discarded",
-        level="warning",
-        message=f"{items} items of batch {batch.ordinal} were dropped as {why}",
-        actor=actor,
-        reason=reason,
-        items=items,
-        now=now,
-    )
+    message = f"{items} items of batch {batch.ordinal} were dropped as {why}"
+    return _ended(batch, "discarded", message, actor=actor, reason=reason, items=items, now=now)
+
+
+def _ended(batch: Batch, outcome: str, message: str, **event: Any) -> Batch:
+    """Record the end of a batch by an operator, and return it with its time."""
+    emit_event(batch, kind=f"batch_{outcome}", level="warning", message=message, **event)
     batch.refresh_from_db(fields=["settled_at"])
     return batch
 
@@ -200,7 +266,3 @@ def _unleased_batch(
         return batch, ItemState.LEASED
     held = f" under fence {batch.fence}" if is_leased else ""
     raise NotQuarantined(f"batch {batch_id} is {batch.state}{held}, not quarantined or expired")
-
-
-def _from(source: ItemState) -> str:
-    return "from quarantine" if source is ItemState.QUARANTINED else "from an expired lease"

@@ -1,45 +1,92 @@
 """Form batches and lease them to trainers.
 
 An advisory lock per run, held until the end of the transaction, serialises forming. Only the
-database clock evaluates leases.
+database clock evaluates leases. A web process that sends
+batches is identified by machine, process id and start time, so that a reused process id is not
+mistaken for it.
 """
 
+import os
+import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
+from psycopg.rows import dict_row
 
 from buffer.batches.rules.deliveries import Delivery, NextAction
-from buffer.batches.services import senders
-from buffer.batches.services.acknowledgements import acknowledge_locked, confirm
 from buffer.batches.services.expiry import HAS_STALE_FRAGMENTS, drop_unservable
 from buffer.batches.services.forming import form_and_lease, subtract_shares
-from buffer.batches.services.quarantine import count_restart
-from buffer.batches.services.transitions import release_items
+from buffer.batches.services.settlement import (
+    acknowledge_locked,
+    confirm,
+    count_restart,
+    release_items,
+)
 from buffer.items.models import Batch
-from buffer.items.rules.batches import BatchNotFound, LeaseLost, TrainerNotRegistered
 from buffer.items.rules.states import (
     OPEN_BATCHES,
+    BatchNotFound,
     BatchState,
     DropReason,
     ItemKind,
     ItemState,
+    LeaseLost,
+    TrainerNotRegistered,
 )
 from buffer.items.services import lock_run
 from buffer.payloads.services.contents import Reading
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.services.lifecycle import end_after_steps
 from runs.lifecycle.services.registry import register_trainer
-from web import database
+from web import sql
 from web.live.announcements import announce
-from web.rows import first_row, row_of, rows
-from web.sql import statements_of
+from web.sql import first_row, row_of, rows, statements_of
 
 SQL: Final = statements_of("buffer")
+
+
+def this_process() -> str:
+    """Return the identifier of the calling process."""
+    return _own_name(os.getpid())
+
+
+@cache
+def _own_name(pid: int) -> str:
+    return _name(pid)
+
+
+@cache
+def _machine() -> str:
+    return socket.gethostname()[:60]
+
+
+def _name(pid: int) -> str:
+    return f"{_machine()}:{pid}:{_began(pid)}"
+
+
+def _began(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+    # The command in parentheses may contain spaces; the fields after it do not.
+    return stat.rpartition(")")[2].split()[19]
+
+
+def is_alive(sender: str) -> bool | None:
+    """Return whether the process is alive; None if it is on another machine."""
+    machine, _, rest = sender.rpartition(":")[0].rpartition(":")
+    if machine != _machine() or not rest.isdigit():
+        return None
+    return _began(int(rest)) != "" and _name(int(rest)) == sender
+
 
 # Resolution of `last_seen_at`; polls should usually write nothing.
 SEEN_EVERY: Final = timedelta(seconds=5)
@@ -104,7 +151,9 @@ def lease_batch(
         open_batches = _open_batches(run) if seen.has_open_batches else []
         mine = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
         kept = [batch.pk for batch in mine if batch.pk in holding]
-        _renew(run, kept)
+        if kept:
+            with sql.cursor() as cursor:
+                cursor.execute(SQL["renew_leases"], [run.lease_seconds, kept], prepare=True)
         lacking = [batch for batch in mine if batch.state == BatchState.LEASED]
         batch = next((batch for batch in lacking if batch.pk not in kept), None)
         if batch is not None and count_restart(batch, lacking, trainer, now=asked_at):
@@ -157,13 +206,6 @@ def _served_run(run_id: int) -> Run:
     return run
 
 
-def _trainer(run: Run, identity: str) -> Trainer:
-    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
-    if trainer is None:
-        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
-    return trainer
-
-
 def _record_request(run: Run, trainer: Trainer, *, is_stock: bool, asked_at: datetime) -> None:
     if run.trainer_started_at is None:
         Run.objects.filter(pk=run.pk, trainer_started_at=None).update(trainer_started_at=Now())
@@ -177,14 +219,6 @@ def _open_batches(run: Run) -> list[Batch]:
     return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
 
 
-def _renew(run: Run, batch_ids: list[UUID]) -> None:
-    """Extend the leases of batches under their fences."""
-    if not batch_ids:
-        return
-    with database.cursor() as cursor:
-        cursor.execute(SQL["renew_leases"], [run.lease_seconds, batch_ids], prepare=True)
-
-
 def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
     """Acknowledge delivered batches; return a batch whose answer was interrupted."""
     again = None
@@ -192,7 +226,7 @@ def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | 
         delivery = Delivery(
             delivered_at=batch.delivered_at,
             sending_since=batch.sending_since,
-            sender_is_alive=senders.is_alive(batch.sender),
+            sender_is_alive=is_alive(batch.sender),
         )
         decision = delivery.on_next_request(now=asked_at)
         if decision is NextAction.CONFIRM:
@@ -230,7 +264,7 @@ def release_batch(
     """End a batch without training; return the numbers of dropped and requeued items.
 
     Its sequences no longer count towards the shares of their environments. For the arguments see
-    :func:`buffer.batches.services.transitions.release_items`.
+    :func:`buffer.batches.services.settlement.release_items`.
     """
     moved = release_items(batch, source=source, doomed=doomed, reason=reason)
     Batch.objects.filter(pk=batch.pk).update(state=BatchState.DROPPED, settled_at=Now())
@@ -248,11 +282,10 @@ def _lease(run: Run, batch: Batch, trainer: Trainer, *, sender: str) -> Lease:
         "seconds": run.lease_seconds,
         "sender": sender,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["lease_again"], fields)
-        batch.fence, batch.leased_at, batch.lease_expires_at, batch.sending_since = (
-            cursor.fetchone()
-        )
+    with sql.cursor(dict_row) as cursor:
+        leased = cursor.execute(SQL["lease_again"], fields).fetchone()
+    for name, value in (leased or {}).items():
+        setattr(batch, name, value)
     batch.state, batch.trainer = BatchState.LEASED, trainer
     batch.sender, batch.delivered_at = sender, None
     return _handed_out(run, batch)
@@ -324,7 +357,9 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
         TrainerNotRegistered: If the run has no trainer with this identity.
     """
     run = _served_run(run_id)
-    trainer = _trainer(run, identity)
+    trainer = first_row(Trainer, "run_id = %s AND identity = %s", [run.pk, identity])
+    if trainer is None:
+        raise TrainerNotRegistered(f"{identity} is not a trainer of {run.name}: register first")
     batch = first_row(
         Batch,
         "run_id = %s AND trainer_id = %s AND state = 'leased' AND NOT id = ANY(%s) "
@@ -338,7 +373,7 @@ def held_beside(*, run_id: int, identity: str, received: Collection[UUID]) -> Le
 
 def record_delivered(*, batch_id: UUID, fence: int) -> None:
     """Record that the answer with this lease was sent completely."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute(SQL["record_delivery"], [batch_id, fence], prepare=True)
 
 
@@ -362,12 +397,7 @@ _COMPUTED: Final = {
     "asking_seen_at": f"(SELECT t.last_seen_at {_TRAINER})",
     "asking_registered_at": f"(SELECT t.registered_at {_TRAINER})",
     "asking_is_stock": f"(SELECT t.is_stock {_TRAINER})",
-    "has_open_batches": f"""EXISTS (
-        -- The same condition as in the index `batch_open`.
-        SELECT FROM buffer_batch b WHERE b.run_id = runs_run.id
-        AND b.state IN ('leased', 'returned')
-        AND (b.state = 'returned' OR b.trainer_id = (SELECT t.id {_TRAINER}))
-    )""",
+    "has_open_batches": SQL["has_open_batches"],
     "has_stale_fragments": HAS_STALE_FRAGMENTS,
 }
 

@@ -1,85 +1,68 @@
 """Previews of the next batch, the environment mix, and a queue at one moment; read-only."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
+import msgspec
 from django.db import connection, transaction
 
 from buffer.batches.queries.queues import QueueState, queue_state
-from buffer.batches.rules.batch_plan import BatchPlan, NoPlan
-from buffer.batches.rules.mixing import EnvironmentQueue, target_shares
-from buffer.batches.schemas import EnvironmentMixing
+from buffer.batches.rules.batch_plan import EnvironmentQueue, NoPlan, target_shares
+from buffer.batches.schemas import EnvironmentMixing, PreviewAnswer
 from buffer.batches.services.expiry import drop_unservable
-from buffer.batches.services.forming import by_name
-from buffer.batches.services.planning import group_ids, plan_next, read_queues
+from buffer.batches.services.forming import by_name, group_ids, plan_next, read_queues
 from buffer.items.models import Batch, MixingShare
 from buffer.items.queries import ledger_part
-from buffer.items.rules.environments import NO_ENVIRONMENT, padded_share
-from buffer.items.rules.states import BatchState
+from buffer.items.rules.states import NO_ENVIRONMENT, BatchState, padded_share
 from buffer.items.schemas import LedgerPart
 from buffer.items.services import lock_run
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.queries import readable_run
 from web.snapshots import read_on_snapshot
+from web.sql import filled, statements_of
 
+SQL: Final = statements_of("buffer")
 UNREGISTERED: Final = "unregistered"
-_ABOUT_GROUPS: Final = """
-    SELECT sequences, tokens, longest_tokens, received_at FROM buffer_trajectorygroup
-    WHERE {which}"""
+_NOTHING: Final[dict[str, Any]] = {
+    "waiting_for": [],
+    "waits_until": None,
+    "retried_batch": None,
+    "items": 0,
+    "sequences": 0,
+    "sizes": {},
+    "composition": {},
+    "shares": {},
+    "tokens": 0,
+    "longest_tokens": 0,
+    "padding": None,
+    "oldest_at": None,
+    "newest_at": None,
+}
+"""Fields of a preview without a batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTotals:
-    """Statistics of the groups of a batch."""
-
-    items: int = 0
-    sequences: int = 0
-    sizes: dict[int, int] = field(default_factory=dict)
-    tokens: int = 0
-    longest_tokens: int = 0
-    oldest_at: datetime | None = None
-    newest_at: datetime | None = None
-
-    @property
-    def padding(self) -> float | None:
-        """Fraction of positions that padding to the longest sequence would waste."""
-        return padded_share(
-            tokens=self.tokens, sequences=self.sequences, longest_tokens=self.longest_tokens
-        )
+def _answer(run: Run, reason: str | None, queued: int, **fields: Any) -> PreviewAnswer:
+    given = {"reason": reason, "batch_size": run.batch_size, "queued_sequences": queued}
+    return msgspec.convert(_NOTHING | given | fields, PreviewAnswer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """Preview of the next batch; `reason` is empty if one is ready."""
-
-    reason: str
-    queued_sequences: int = 0
-    waiting_for: tuple[int, ...] = ()
-    waits_until: datetime | None = None
-    retried_batch: UUID | None = None
-    composition: dict[str, int] = field(default_factory=dict)
-    shares: dict[str, float] = field(default_factory=dict)
-    groups: GroupTotals = field(default_factory=GroupTotals)
-
-
-def preview(run: Run) -> Preview:
+def preview(run: Run) -> PreviewAnswer:
     """Return a preview of the next batch of an external run, of one moment."""
     return read_on_snapshot(partial(preview_in_transaction, run))
 
 
 @transaction.atomic
-def preview_in_transaction(run: Run) -> Preview:
+def preview_in_transaction(run: Run) -> PreviewAnswer:
     """Return the preview, on the snapshot of the caller's transaction.
 
     A lease first drops stale items from the queue. The preview does the same in a transaction
     that it rolls back.
     """
     if run.batch_size is None:
-        return Preview(reason=UNREGISTERED)
+        return _answer(run, UNREGISTERED, 0)
     if run.max_staleness is not None or run.max_age_seconds is not None:
         lock_run(run.pk)
         drop_unservable(run)
@@ -88,62 +71,58 @@ def preview_in_transaction(run: Run) -> Preview:
     return found
 
 
-def _preview(run: Run, batch_size: int) -> Preview:
+def _preview(run: Run, batch_size: int) -> PreviewAnswer:
     queues = read_queues(run.pk)
     queued = sum(queue.sequences for queue in queues)
     returned = Batch.objects.filter(run=run, state=BatchState.RETURNED).order_by("ordinal").first()
     if returned is not None:
-        return Preview(
-            reason="",
-            queued_sequences=queued,
-            retried_batch=returned.pk,
+        return _answer(
+            run,
+            None,
+            queued,
+            retried_batch=str(returned.pk),
             composition=returned.composition,
             shares=returned.shares,
-            groups=_about("batch_id = %s", [returned.pk]),
+            **_about("batch_id = %s", [returned.pk]),
         )
     plan = plan_next(run, batch_size=batch_size).plan
     if isinstance(plan, NoPlan):
-        return Preview(
-            reason=str(plan.reason),
-            queued_sequences=queued,
-            waiting_for=plan.waiting_for,
-            waits_until=_waits_until(run, plan),
+        waits_until = None
+        if plan.blocked_since is not None and run.dry_deadline_seconds is not None:
+            waits_until = plan.blocked_since + timedelta(seconds=run.dry_deadline_seconds)
+        return _answer(
+            run, str(plan.reason), queued, waiting_for=plan.waiting_for, waits_until=waits_until
         )
-    return _of_plan(run, plan, queued)
-
-
-def _of_plan(run: Run, plan: BatchPlan, queued_sequences: int) -> Preview:
-    return Preview(
-        reason="",
-        queued_sequences=queued_sequences,
+    return _answer(
+        run,
+        None,
+        queued,
         composition=by_name(plan.composition),
         shares=by_name(plan.shares),
-        groups=_about("id = ANY(%s)", [group_ids(run.pk, plan)]),
+        **_about("id = ANY(%s)", [group_ids(run.pk, plan)]),
     )
 
 
-def _waits_until(run: Run, plan: NoPlan) -> datetime | None:
-    if plan.blocked_since is None or run.dry_deadline_seconds is None:
-        return None
-    return plan.blocked_since + timedelta(seconds=run.dry_deadline_seconds)
-
-
-def _about(which: str, values: list[Any]) -> GroupTotals:
+def _about(which: str, values: list[Any]) -> dict[str, Any]:
+    """Return the figures of the groups of a batch; `padding` is what padding them would waste."""
     with connection.cursor() as cursor:
-        cursor.execute(_ABOUT_GROUPS.format(which=which), values)
+        cursor.execute(filled(SQL["about_groups"], which=which), values)
         rows = cursor.fetchall()
     if not rows:
-        return GroupTotals()
+        return {}
     sequences, tokens, longest, received = zip(*rows, strict=True)
-    return GroupTotals(
-        items=len(rows),
-        sequences=sum(sequences),
-        sizes=dict(sorted(Counter(sequences).items())),
-        tokens=sum(tokens),
-        longest_tokens=max(longest),
-        oldest_at=min(received),
-        newest_at=max(received),
-    )
+    totals = {
+        "tokens": sum(tokens),
+        "sequences": sum(sequences),
+        "longest_tokens": max(longest),
+    }
+    return totals | {
+        "items": len(rows),
+        "sizes": dict(sorted(Counter(sequences).items())),
+        "padding": padded_share(**totals),
+        "oldest_at": min(received),
+        "newest_at": max(received),
+    }
 
 
 def mixing(run_id: int) -> list[EnvironmentMixing]:
@@ -198,7 +177,7 @@ class QueueSnapshot:
     run: Run
     state: QueueState
     ledger: LedgerPart
-    next_batch: Preview | None
+    next_batch: PreviewAnswer | None
     """None for runs of fragments, which have no preview."""
 
 

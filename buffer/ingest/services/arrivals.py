@@ -1,26 +1,32 @@
-"""Placement of arriving groups: queued, dropped, or waiting for others."""
+"""Arriving items with their states: queued, dropped, or waiting for others."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from django.db import connection
 from msgspec import Struct
 
-from buffer.ingest.rules.versions import drop_reason, version_of
-from buffer.ingest.rules.waiting import WaitingGroups
+from buffer.ingest.rules.arrivals import WaitingGroups, drop_reason, version_of
 from buffer.ingest.schemas.groups import Group
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_STORED, PayloadLocation
 from rolldeck.group_encoding import to_json, to_msgpack
-from rolldeck.groups import DISTILLATION, IGNORED, JSON, GroupArrays, read
+from rolldeck.groups import DISTILLATION, IGNORED, JSON, MSGPACK, GroupArrays, read
 from rolldeck.ragged import Rows
+from rolldeck.wire import Fragment
 from runs.lifecycle.models import OverlongSequences, Run
 from runs.lifecycle.rules import PolicyVersion, version_in_force
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
+# The bytes of an item, or a view of the push that contains them.
+Encoded = bytes | memoryview
 
 
 class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,36 +39,92 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(slots=True, kw_only=True)
 class Arrival:
-    """A group of a push with its state and location."""
+    """An item of a push with its state and location.
 
-    group: Group
-    version: PolicyVersion
-    receipt: Receipt
-    item_id: int = 0
+    Attributes:
+        item: The group or fragment.
+        content: Its encoded bytes; of a fragment also a view of the push that contains them.
+        codec: Codec of the bytes.
+        counted: Its contribution to the counts.
+        state: Its state.
+        dropped: Reason of its drop, if it was dropped on arrival.
+        waiting_sequences: Sequences that wait for others, with those of a waiting group.
+        policy_step: Policy version of a group.
+        item_id: Its id; None for a fragment that is already stored.
+        location: Location of its bytes.
+        is_truncated: Whether the sequences of a group were longer than the run's maximum.
+        origin: Run and id of a restored item there; empty for a pushed one.
+    """
+
+    item: Any
+    content: Encoded
+    codec: str
+    counted: Counted
     state: ItemState = ItemState.QUEUED
+    dropped: DropReason | None = None
+    waiting_sequences: int | None = None
+    policy_step: int | None = None
+    item_id: int | None = None
     location: PayloadLocation = NOT_STORED
     is_truncated: bool = False
-    """Whether its sequences were longer than the run's maximum."""
     origin: str = ""
-    """Run and id of a restored group there; empty for a pushed one."""
+
+    @classmethod
+    def of_group(cls, group: Group, version: PolicyVersion, **fields: Any) -> "Arrival":
+        return cls(
+            item=group,
+            content=group.content,
+            codec=group.codec,
+            counted=Counted(version.epoch, group.env_id, group.sequences, len(group.content)),
+            policy_step=version.step,
+            **fields,
+        )
+
+    @classmethod
+    def of_fragment(cls, fragment: Fragment, content: Encoded, **fields: Any) -> "Arrival":
+        environment = fragment.environment
+        return cls(
+            item=fragment,
+            content=content,
+            codec=MSGPACK,
+            counted=Counted(fragment.epoch, None, 1, len(content), environment),
+            **fields,
+        )
 
     @property
-    def counted(self) -> Counted:
-        """Its contribution to the counts."""
-        group = self.group
-        return Counted(self.version.epoch, group.env_id, group.sequences, len(group.content))
+    def is_kept(self) -> bool:
+        """Whether its bytes are stored."""
+        return self.state is not ItemState.DROPPED
+
+    @property
+    def receipt(self) -> Receipt:
+        """The result of a group."""
+        return Receipt(waiting_sequences=self.waiting_sequences, dropped=self.dropped)
+
+    def drop(self, reason: DropReason) -> None:
+        self.state, self.dropped = ItemState.DROPPED, reason
+
+
+def fragment_arrival(run: Run, fragment: Fragment, content: Encoded, state: ItemState) -> Arrival:
+    """Return a fragment in `state`, or dropped because it cannot train the run's policy."""
+    arrival = Arrival.of_fragment(fragment, content, state=state)
+    reason = drop_reason(
+        PolicyVersion(fragment.epoch, fragment.version_min),
+        PolicyVersion(fragment.epoch, fragment.version_max),
+        current=PolicyVersion(run.epoch, run.policy_step),
+        epoch=run.epoch,
+        max_staleness=run.max_staleness,
+    )
+    if reason is not None:
+        arrival.drop(reason)
+    return arrival
 
 
 class Plan:
     """Assigns states to the groups of a push, with the waiting groups by environment."""
 
     def __init__(self, run: Run) -> None:
-        self._run_id = run.pk
-        self._max_staleness = run.max_staleness
-        self._drop_zero_variance = run.drop_zero_variance
-        self._overlong = run.overlong_sequences
-        self._longest = run.max_token_len
-        self._epoch = run.epoch
+        self._run = run
         self._current = version_in_force(
             epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
         )
@@ -78,50 +140,35 @@ class Plan:
             claimed_epoch=group.epoch,
             claimed_step=group.policy_step,
             current=self._current,
-            epoch=self._epoch,
+            epoch=self._run.epoch,
         )
         reason = drop_reason(
             version,
             version,
             current=self._current,
-            epoch=self._epoch,
-            max_staleness=self._max_staleness,
+            epoch=self._run.epoch,
+            max_staleness=self._run.max_staleness,
         )
-        if reason is None and self._drop_zero_variance and group.zero_variance:
+        if reason is None and self._run.drop_zero_variance and group.zero_variance:
             reason = DropReason.ZERO_VARIANCE
         is_truncated = False
-        if reason is None and self._is_overlong(group):
-            shorter = self._shortened(group)
+        overlong, longest = self._run.overlong_sequences, self._run.max_token_len
+        is_longer = longest is not None and group.longest_tokens > longest
+        if reason is None and is_longer and overlong != OverlongSequences.KEEP:
+            drops = overlong == OverlongSequences.DROP
+            shorter = None if drops else truncated(group, longest=longest or 0)
             is_truncated = shorter is not None
             group, reason = (group, DropReason.OVERLONG) if shorter is None else (shorter, None)
-        return Arrival(
-            group=group,
-            version=version,
-            receipt=Receipt(dropped=reason),
-            is_truncated=is_truncated,
-            state=ItemState.QUEUED if reason is None else ItemState.DROPPED,
-        )
-
-    def _is_overlong(self, group: Group) -> bool:
-        is_longer = self._longest is not None and group.longest_tokens > self._longest
-        return is_longer and self._overlong != OverlongSequences.KEEP
-
-    def _shortened(self, group: Group) -> Group | None:
-        """Return an overlong group for the queue, or None if it is dropped."""
-        if self._overlong == OverlongSequences.DROP or self._longest is None:
-            return None
-        return truncated(group, longest=self._longest)
+        arrival = Arrival.of_group(group, version, is_truncated=is_truncated)
+        if reason is not None:
+            arrival.drop(reason)
+        return arrival
 
     def mute(self, arrivals: Iterable[Arrival], muted: Collection[int]) -> None:
         """Drop groups from muted environments, unless they were dropped for another reason."""
-        if not muted:
-            return
         for arrival in arrivals:
-            if arrival.state is not ItemState.DROPPED and arrival.group.env_id in muted:
-                arrival.state, arrival.receipt = (
-                    ItemState.DROPPED,
-                    Receipt(dropped=DropReason.MUTED),
-                )
+            if arrival.is_kept and arrival.item.env_id in muted:
+                arrival.drop(DropReason.MUTED)
 
     def assign(self, arrivals: Iterable[Arrival], sizes: Mapping[int, int]) -> None:
         """Make groups wait that are smaller than their environment's group size.
@@ -132,35 +179,32 @@ class Plan:
         """
         self._sizes = sizes
         for arrival in arrivals:
-            env_id = arrival.group.env_id
-            if arrival.state is ItemState.DROPPED or env_id is None:
-                continue
-            if arrival.group.sequences < sizes[env_id]:
+            env_id = arrival.item.env_id
+            if arrival.is_kept and env_id is not None and arrival.item.sequences < sizes[env_id]:
                 self._reserve(arrival, env_id)
-        self._release()
+        if self.released:
+            TrajectoryGroup.objects.filter(pk__in=self.released, state=ItemState.WAITING).update(
+                state=ItemState.QUEUED
+            )
 
     def _reserve(self, arrival: Arrival, env_id: int) -> None:
         waiting = self._of(env_id)
-        item_id = arrival.item_id
+        item_id = arrival.item_id or 0
         arrival.state, self._waiting_arrivals[item_id] = ItemState.WAITING, arrival
-        for done in waiting.add(item_id, arrival.group.sequences):
+        for done in waiting.add(item_id, arrival.item.sequences):
             if done in self._waiting_arrivals:
                 self._waiting_arrivals.pop(done).state = ItemState.QUEUED
             else:
                 self.released.append(done)
-        arrival.receipt = Receipt(waiting_sequences=waiting.sequences)
+        arrival.waiting_sequences = waiting.sequences
 
     def _of(self, env_id: int) -> WaitingGroups:
         if env_id not in self._waiting:
             with connection.cursor() as cursor:
-                # Two parts of a group that arrive concurrently must see each other.
-                cursor.execute(
-                    "SELECT pg_advisory_xact_lock(hashtext('rolldeck.waiting'), hashtext(%s))",
-                    [f"{self._run_id}:{env_id}"],
-                )
+                cursor.execute(SQL["lock_waiting"], [f"{self._run.pk}:{env_id}"])
             rows = list(
                 TrajectoryGroup.objects.filter(
-                    run_id=self._run_id, env_id=env_id, state=ItemState.WAITING
+                    run_id=self._run.pk, env_id=env_id, state=ItemState.WAITING
                 )
                 .select_for_update()
                 .order_by("id")
@@ -174,15 +218,7 @@ class Plan:
             )
         return self._waiting[env_id]
 
-    def _release(self) -> None:
-        """Queue the waiting groups that this push completes."""
-        if self.released:
-            TrajectoryGroup.objects.filter(pk__in=self.released, state=ItemState.WAITING).update(
-                state=ItemState.QUEUED
-            )
-
     def released_items(self) -> list[Counted]:
-        """Return the contributions of the released groups to the counts."""
         return [self._before[item_id] for item_id in self.released]
 
 

@@ -7,18 +7,24 @@ object holds their bytes, and one transaction stores their rows.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache, partial
 from typing import Final, Generic, TypeVar
 
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.arrivals import Arrival, Plan, Receipt
-from buffer.ingest.services.groups import accept_groups, changes_of, check_accepts, note_groups
+from buffer.ingest.services.arrivals import Plan, Receipt
 from buffer.ingest.services.idempotency import Claim, Retried
-from buffer.ingest.services.push_context import PushContext, push_context_of
-from buffer.ingest.services.push_storage import PushRows, store_pushes
+from buffer.ingest.services.pushes import (
+    PushContext,
+    accept_groups,
+    check_accepts,
+    check_room,
+    note_groups,
+    push_context_of,
+)
+from buffer.ingest.services.storage import PushRows, changes_of, store_pushes
 from buffer.items.queries import server_limits
+from buffer.items.rules.states import ItemKind
 from runs.lifecycle.models import Run
 from web.live.announcements import announce
 
@@ -128,7 +134,6 @@ class SinglePush:
     Attributes:
         body: The JSON of the group.
         producer: Identity of the producer.
-        now: Time of the request.
         claim: Claim that is made with the push, so that it is not stored twice.
         run: The run, once it is known.
         group: The group, once it is decoded.
@@ -136,7 +141,6 @@ class SinglePush:
 
     body: bytes
     producer: str
-    now: datetime
     claim: Claim
     run: Run | None = None
     group: Group | None = None
@@ -156,7 +160,7 @@ def accept_push(run_name: str | None, push: SinglePush) -> Receipt | None:
         InvalidBody: If the body is not a valid group.
         ClientLeft: If the client has closed the connection.
         Retried: If the claim cannot be made; nothing is stored.
-        ApiError: As for :func:`buffer.ingest.services.groups.accept_groups`.
+        ApiError: As for :func:`buffer.ingest.services.pushes.accept_groups`.
     """
     return _group_commit(run_name)(push)
 
@@ -178,7 +182,7 @@ def _accept(run_name: str | None, pushes: list[SinglePush]) -> list[Receipt | Ex
             rows = _placed(push, item_id, context)
             if rows is not None:
                 together.append((len(outcomes), rows))
-            outcomes.append(rows.receipts[0] if rows else _accept_alone(push, context))
+            outcomes.append(rows.receipts[0] if rows else _accept_alone(push, context.run))
         except Exception as error:  # noqa: BLE001 raised again in the thread of the push
             outcomes.append(error)
     stored = store_pushes(context.run.pk, [rows for _, rows in together]) if together else []
@@ -186,8 +190,8 @@ def _accept(run_name: str | None, pushes: list[SinglePush]) -> list[Receipt | Ex
         if not is_stored:
             outcomes[number] = Retried()
     if any(stored):
-        groups = [arrival.group for _, rows in together for arrival in rows.arrivals]
-        note_groups(context.run, groups, context, now=pushes[0].now)
+        groups = [arrival.item for _, rows in together for arrival in rows.arrivals]
+        note_groups(context.run, groups, context, now=pushes[0].claim.arrived_at)
         announce(context.run.pk, "queue", "ledger")
     return outcomes
 
@@ -207,26 +211,30 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
     check_accepts(run)
     if not group.sequences or not context.suffices([group]) or context.is_partial(group):
         return None
-    context.check_room()
+    check_room(run, ItemKind.GROUPS, items=context.items, size_bytes=context.size_bytes)
     plan = Plan(run)
-    arrival: Arrival = plan.classify(group)
+    arrival = plan.classify(group)
     arrival.item_id = item_id
-    if context.is_partial(arrival.group):
+    if context.is_partial(arrival.item):
         return None
     plan.mute([arrival], context.muted)
     return PushRows(
         arrivals=[arrival],
         receipts=[arrival.receipt],
-        changes=changes_of(run, [arrival], plan),
+        changes=changes_of(run, ItemKind.GROUPS, [arrival]),
         producer=push.producer,
-        now=push.now,
+        now=push.claim.arrived_at,
         claim=push.claim,
     )
 
 
-def _accept_alone(push: SinglePush, context: PushContext) -> Receipt:
+def _accept_alone(push: SinglePush, run: Run) -> Receipt:
     assert push.group is not None  # noqa: S101 decoded before
     (receipt,) = accept_groups(
-        run=context.run, groups=[push.group], producer=push.producer, now=push.now, claim=push.claim
+        run=run,
+        groups=[push.group],
+        producer=push.producer,
+        now=push.claim.arrived_at,
+        claim=push.claim,
     )
     return receipt

@@ -5,25 +5,29 @@ A push with an idempotency key stores its receipt under the key for a day, in it
 A push without a key is identified by its bytes. The stock Atropos client repeats a push, byte for
 byte, if it did not receive the answer; the same bytes after a received answer are new data. Such a
 push therefore makes a claim on its bytes, a row in its own transaction, which ends when the answer
-is written to the connection (:mod:`buffer.ingest.services.answered_pushes`). If the client closes
-the connection before, or the process ends, the claim lasts 60 s. An equal push of the same identity
-that arrives meanwhile gets the stored receipt. A push whose client closed the connection before it
-is stored is not stored: the client repeats it.
+is written to the connection. The process that writes an answer knows its end at once; it marks the
+row of the push for the other processes, in the background and without waiting for the disk, and
+later deletes it. If the client closes the connection before, or the process ends, the claim lasts
+60 s. An equal push of the same identity that arrives meanwhile gets the stored receipt. A push
+whose client closed the connection before it is stored is not stored: the client repeats it.
 """
 
+import logging
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Generic, TypeVar
+from itertools import takewhile
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import xxhash
-from django.db import transaction
+from django.db import connection, transaction
 
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from buffer.ingest.services.answered_pushes import AnswerEnd, answered
-from web import database
+from web import sql
 from web.http.push_answers import PushAnswer
 from web.rules.errors import ApiError, Conflict, Invalid
 from web.sql import statements_of
@@ -40,7 +44,18 @@ MARKED_WITHIN_SECONDS: Final = 1.0
 STALLED_AFTER: Final = timedelta(seconds=5)
 """Age of a claim after which its answer is not waited for."""
 _POLL_SECONDS: Final = 0.002
+MARKS_AT_MOST_EVERY_SECONDS: Final = 0.02
+SECONDS_PER_MARK: Final = 0.002
+"""Pause per marked row: few answers are marked at once, many together."""
+KEPT_SECONDS: Final = 10.0
+"""Time for which the row of an answered push stays.
 
+An equal push may have arrived before the answer, and be stored after it.
+"""
+logger = logging.getLogger(__name__)
+
+Key = tuple[int, bytes]
+"""Run id and fingerprint of a push."""
 R = TypeVar("R")
 
 
@@ -101,13 +116,20 @@ class PushResult(Generic[R]):
 
 
 def run_idempotent(
-    *, run_id: int, key: PushKey | None, now: datetime, push: Callable[[], R], kind: type[R]
+    *,
+    run_id: int,
+    key: PushKey | None,
+    claim: "Claim | None" = None,
+    now: datetime,
+    push: Callable[[], R],
+    kind: type[R],
 ) -> PushResult[R]:
-    """Run `push` unless the key is known; return its receipt, or that of the first push.
+    """Run `push` unless it is a repetition; return its receipt, or that of the first push.
 
     Args:
         run_id: The run.
         key: Identity of the push; None if the client sent no key.
+        claim: Claim of a push without a key, which `push` makes; None if its answer is not tracked.
         now: Time of the request.
         push: Function that stores the push and returns its receipt.
         kind: Type of the receipt.
@@ -115,10 +137,13 @@ def run_idempotent(
     Raises:
         KeyReused: If the first push had another body.
         KeyInFlight: If the first push is still in progress.
+        ClientLeft: If the client of a claim has closed the connection.
     """
+    if claim is not None:
+        return _run_claimed(claim, push, kind)
     if key is None:
         return PushResult(receipt=push())
-    with transaction.atomic(), database.cursor() as cursor:
+    with transaction.atomic(), sql.cursor() as cursor:
         (free,) = cursor.execute(
             SQL["lock_key"], [f"{run_id}:{key.key}"], prepare=True
         ).fetchone() or (False,)
@@ -132,13 +157,10 @@ def run_idempotent(
                 raise KeyReused(f"key {key.key!r} was already used with another body")
             return PushResult(receipt=msgspec.json.decode(first, type=kind), replayed=True)
         receipt = push()
-        record = [run_id, key.key, key.body_fingerprint, _encoded(receipt), now]
+        encoded = msgspec.json.encode(receipt).decode()
+        record = [run_id, key.key, key.body_fingerprint, encoded, now]
         cursor.execute(SQL["store_key"], record, prepare=True)
     return PushResult(receipt=receipt)
-
-
-def _encoded(receipt: object) -> str:
-    return msgspec.json.encode(receipt).decode()
 
 
 class Retried(Exception):
@@ -197,8 +219,87 @@ class Claim:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """Return the run id and the fingerprint."""
         return self.run_id, self.fingerprint
+
+
+class AnswerEnd(NamedTuple):
+    """End of the answer to a push."""
+
+    row_id: int
+    answered_at: datetime | None
+    """Time at which it was written; None if the client had closed the connection."""
+
+    def is_before(self, arrived_at: datetime) -> bool:
+        """Return whether the client had the answer before an equal push arrived."""
+        return self.answered_at is not None and self.answered_at <= arrived_at
+
+
+class _AnsweredPushes:
+    """Ends of the answers of this process, until their rows are deleted."""
+
+    def __init__(self) -> None:
+        self._ends: dict[Key, AnswerEnd] = {}
+        self._unmarked: list[tuple[Key, AnswerEnd]] = []
+        self._marked: deque[tuple[float, Key, AnswerEnd]] = deque()
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def get(self, key: Key) -> AnswerEnd | None:
+        """Return the end of the last answer to a push."""
+        return self._ends.get(key)
+
+    def record(self, key: Key, row_id: int, answered_at: datetime | None) -> None:
+        end = AnswerEnd(row_id, answered_at)
+        self._ends[key] = end
+        with self._news:
+            self._unmarked.append((key, end))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+            self._news.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._news:
+                if not self._unmarked:
+                    if not self._marked:
+                        connection.close()
+                    self._news.wait(1.0 if self._marked else None)
+                marks, self._unmarked = self._unmarked, []
+            try:
+                self._store(marks)
+            except Exception as error:  # noqa: BLE001 any outage of the database
+                logger.warning("rows of answered pushes not marked, retrying: %r", error)
+                connection.close()
+                with self._news:
+                    self._unmarked = [*marks, *self._unmarked]
+                time.sleep(1.0)
+            else:
+                time.sleep(min(MARKS_AT_MOST_EVERY_SECONDS, len(marks) * SECONDS_PER_MARK))
+
+    def _store(self, marks: list[tuple[Key, AnswerEnd]]) -> None:
+        """Mark rows, and delete those marked long enough ago."""
+        now = time.monotonic()
+        old = list(takewhile(lambda one: one[0] < now - KEPT_SECONDS, self._marked))
+        # The row of a client that left expires instead, as does one that is not deleted here.
+        rows = [end.row_id for *_, end in old if end.answered_at is not None]
+        if marks or rows:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit TO off")
+                if marks:
+                    ends = [end for _, end in marks]
+                    ids, times = [end.row_id for end in ends], [end.answered_at for end in ends]
+                    cursor.execute(SQL["mark_answers"], [ids, times])
+                if rows:
+                    cursor.execute(SQL["delete_answered_pushes"], [rows])
+        self._marked.extend((now, key, end) for key, end in marks)
+        for _, key, end in old:
+            self._marked.popleft()
+            if self._ends.get(key) == end:
+                del self._ends[key]
+
+
+answered = _AnsweredPushes()
 
 
 def claims_params(claims: Iterable[Claim]) -> dict[str, Any]:
@@ -211,14 +312,8 @@ def claims_params(claims: Iterable[Claim]) -> dict[str, Any]:
     return {"answered": ended, "claim_lifetime": CLAIM_LIFETIME}
 
 
-def run_without_key(*, claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
-    """Store a push and return its receipt, or the earlier one if its answer may have been lost.
-
-    Args:
-        claim: Claim of the push.
-        push: Function that stores the push, makes the claim and returns the receipt.
-        kind: Type of the receipt.
-    """
+def _run_claimed(claim: Claim, push: Callable[[], R], kind: type[R]) -> PushResult[R]:
+    """Store a push and return its receipt, or the earlier one if its answer may have been lost."""
     while True:
         try:
             claim.check_client()

@@ -1,4 +1,4 @@
-"""Read-only API views of fragments: lists, details and steps."""
+"""Read-only API views of fragments: lists, details and steps; and the newest items of a run."""
 
 from typing import Final
 
@@ -6,13 +6,14 @@ import msgspec
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from msgspec import Struct
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from buffer.ingest.api.pushes import FragmentPushView
-from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of
-from buffer.inspect.queries import fragment_lists
-from buffer.inspect.queries.episode_search import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
+from buffer.ingest.api import FragmentPushView
+from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of, summaries
+from buffer.inspect.queries import fragment_lists, group_lists
+from buffer.inspect.queries.fragment_lists import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
 from buffer.inspect.rules.fragment_views import (
     MOST_STEPS,
     FragmentContent,
@@ -21,15 +22,19 @@ from buffer.inspect.rules.fragment_views import (
     content_of,
     window,
 )
+from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.schemas import (
     FragmentDetail,
     FragmentList,
     FragmentRow,
     FragmentSummary,
+    GroupSummary,
 )
+from buffer.items.queries import kind_of
+from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing
 from runs.access.api.permissions import Readers, scoped
-from runs.lifecycle.models import PolicyVersion
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.lifecycle.queries import readable_run
 from web.http.bodies import answer, whole_number
 from web.http.openapi import between, problems
@@ -56,7 +61,6 @@ class FragmentsView(FragmentPushView):
     serves_machines = True
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions of a push, or of a list."""
         return [scoped("worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -80,7 +84,7 @@ class FragmentsView(FragmentPushView):
             group_filter,
             limit=page_request.limit,
             after=page_request.after,
-            ids=None if episode is None else _ids_of(search, episode),
+            ids=None if episode is None else [row.id for row, _ in search.fragments_of(episode)],
         )
         return answer(
             FragmentList(
@@ -89,10 +93,6 @@ class FragmentsView(FragmentPushView):
                 is_partial=page.is_partial or search.is_cut,
             )
         )
-
-
-def _ids_of(search: EpisodeSearch, episode: str) -> list[int]:
-    return [part.fragment for part in search.parts_of(episode)]
 
 
 class FragmentView(ApiView):
@@ -164,3 +164,27 @@ class StepsView(ApiView):
 def summary(row: FragmentRow, reward_sum: float | None) -> FragmentSummary:
     """Return a row in its API form."""
     return FragmentSummary(**msgspec.structs.asdict(row), reward_sum=reward_sum)
+
+
+SHOWN: Final = 5
+
+
+class NewestTrajectories(Struct, frozen=True, kw_only=True):
+    """The newest items of a run, newest first; a run has either groups or fragments."""
+
+    groups: list[GroupSummary]
+    fragments: list[FragmentSummary]
+
+
+def newest_part(run_id: int) -> NewestTrajectories | None:
+    """Return the newest items, or None if the run no longer exists."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return None
+    group_filter = GroupFilter()
+    if kind_of(run) is ItemKind.FRAGMENTS:
+        page = fragment_lists.fragment_page(run_id, group_filter, limit=SHOWN)
+        found = [summary(row, page.rewards.get(row.id)) for row in page.rows]
+        return NewestTrajectories(groups=[], fragments=found)
+    rows = group_lists.group_page(run_id, group_filter, limit=SHOWN).rows
+    return NewestTrajectories(groups=summaries(run_id, rows), fragments=[])

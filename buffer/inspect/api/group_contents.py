@@ -10,14 +10,16 @@ from msgspec import Struct
 from rest_framework.request import Request
 
 from buffer.ingest.schemas.groups import ScoredData
-from buffer.inspect.queries import group_contents, group_lists, token_text
+from buffer.inspect.queries import group_contents, group_lists
 from buffer.inspect.queries.group_lists import GroupRow
-from buffer.inspect.rules.conversations import MOST_MESSAGES, Conversation, conversation
 from buffer.inspect.rules.sequence_views import (
+    MOST_MESSAGES,
+    Conversation,
     NoSuchSequence,
     SequenceList,
     SequenceWindow,
     SequenceWindowList,
+    conversation,
     summaries,
     window,
 )
@@ -80,7 +82,7 @@ class SequencesView(ApiView):
         found, row = _row(run, group)
         if kept := _cached(request, row):
             return kept
-        pieces = token_text.pieces_of(found)
+        pieces = group_contents.pieces_of(found)
         return _answer(row, summaries(group_contents.opened(row), has_text=pieces is not None))
 
 
@@ -115,7 +117,7 @@ class SequenceView(ApiView):
                 sequence,
                 start=start or 0,
                 count=count or 4096,
-                pieces=token_text.pieces_of(found),
+                pieces=group_contents.pieces_of(found),
             ),
         )
 
@@ -155,7 +157,7 @@ class WindowsView(ApiView):
         found, row = _row(run, group)
         if kept := _cached(request, row):
             return kept
-        opened, pieces = group_contents.opened(row), token_text.pieces_of(found)
+        opened, pieces = group_contents.opened(row), group_contents.pieces_of(found)
         windows = [
             window(opened, int(word), start=start or 0, count=count or most, pieces=pieces)
             for word in words

@@ -1,4 +1,4 @@
-"""Read-only API views of groups: lists, facets and details."""
+"""Read-only API views of groups: lists, facets, details, and prompts of several runs."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,19 +9,20 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from buffer.ingest.api.pushes import GroupPushView
+from buffer.ingest.api import GroupPushView
 from buffer.inspect import schemas
-from buffer.inspect.queries import group_facets, group_lists, group_provenance, marks
+from buffer.inspect.queries import group_contents, group_lists
 from buffer.inspect.queries.group_lists import GroupRow
+from buffer.inspect.queries.group_statistics import shared_prompts
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
-from buffer.inspect.schemas import MarkVocabulary
+from buffer.inspect.schemas import MarkVocabulary, PromptList
 from buffer.items.queries import counts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
 from runs.access.api.permissions import Readers, scoped
 from runs.lifecycle.queries import readable_run
-from web.http.bodies import answer, whole_number
-from web.http.openapi import between, problems
+from web.http.bodies import InvalidBody, answer, whole_number
+from web.http.openapi import between, listed, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 from web.rules.amounts import finite_or_none
@@ -69,8 +70,8 @@ class GroupFacetsView(ApiView):
         The newest groups by environment, lesson, state and so on.
         """
         found = readable_run(run)
-        counted = group_facets.facets(found.pk, filter_of(request))
-        names = group_provenance.environment_names(found.pk)
+        counted = group_lists.facets(found.pk, filter_of(request))
+        names = group_contents.environment_names(found.pk)
         total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, state=ACCEPTED))
         return answer(
             schemas.GroupFacets(
@@ -90,7 +91,7 @@ class GroupFacetsView(ApiView):
                     ]
                     for name, values in counted.values.items()
                 }
-                | _marked(marks.vocabulary(found.pk)),
+                | _marked(group_contents.vocabulary(found.pk)),
                 histograms=counted.histograms,
             )
         )
@@ -121,7 +122,6 @@ class GroupsView(GroupPushView):
     serves_machines = True
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions of a push, or of a list."""
         return [scoped("env", "worker")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
@@ -191,7 +191,7 @@ class GroupView(ApiView):
         found = readable_run(run)
         row = group_lists.group_row(found.pk, group)
         (summary,) = summaries(found.pk, [row])
-        origin = group_provenance.provenance(found, row)
+        origin = group_contents.provenance(found, row)
         return answer(
             schemas.GroupDetail(
                 group=summary,
@@ -235,8 +235,8 @@ def _batch(row: GroupRow, batch: Any) -> schemas.BatchOfGroup:
 
 def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[schemas.GroupSummary]:
     """Return groups of a run in their API form, with their marks."""
-    names = group_provenance.environment_names(run_id) if rows else {}
-    group_marks = marks.marks_of([row.id for row in rows])
+    names = group_contents.environment_names(run_id) if rows else {}
+    group_marks = group_contents.marks_of([row.id for row in rows])
     return [
         schemas.GroupSummary(
             **{
@@ -257,3 +257,34 @@ def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[schemas.GroupSummar
         )
         for row in rows
     ]
+
+
+RUNS_AT_MOST: Final = 20
+
+
+class PromptsView(ApiView):
+    """Prompts of several runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="prompts_list",
+        parameters=[
+            OpenApiParameter(
+                "runs", listed(20), required=True, description="Names, comma-separated."
+            )
+        ],
+        responses={200: PromptList, **problems(404, 503)},
+        tags=["groups"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List recent prompts of runs.
+
+        Most widely shared first, with the scores of each prompt.
+        """
+        text = request.query_params.get("runs", "")
+        names = list(dict.fromkeys(name for name in text.split(",") if name))
+        if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
+            raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
+        runs = {readable_run(name).pk: name for name in names}
+        return answer(PromptList(results=shared_prompts(runs), next=None))

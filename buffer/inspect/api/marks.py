@@ -1,17 +1,19 @@
-"""API views of labels and notes of groups."""
+"""API views of labels and notes of groups, and of their removal from the queue."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta, Struct
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from buffer.inspect import schemas
-from buffer.inspect.queries.marks import vocabulary
-from buffer.inspect.services.marks import mark_groups, name_label
+from buffer.inspect.queries.group_contents import vocabulary
+from buffer.inspect.schemas import GroupIds
+from buffer.inspect.services import discard_groups, mark_groups, name_label
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.queries import readable_run, run_named
@@ -25,7 +27,6 @@ class MarksView(ApiView):
     """Labels and notes of a run's groups."""
 
     def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers read, operators write."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
     @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])
@@ -85,3 +86,61 @@ class LabelView(ApiView):
             now=timezone.now(),
         )
         return answer(vocabulary(found.pk))
+
+
+class DiscardGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Groups to discard."""
+
+    groups: GroupIds
+    reason: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class DiscardOutcome(Struct, frozen=True, kw_only=True):
+    """Result for one group."""
+
+    id: int
+    problem: str
+    """Reason why the group was not discarded; empty on success."""
+
+
+class DiscardedGroups(Struct, frozen=True, kw_only=True):
+    """Results of a discard, ordered by group id."""
+
+    results: list[DiscardOutcome]
+
+
+class GroupDiscardsView(ApiView):
+    """Discard of groups by an operator."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="groups_discard",
+        request=DiscardGroups,
+        responses={200: DiscardedGroups},
+        tags=["groups"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Discard trajectory groups.
+
+        Drops up to 200 queued or waiting groups permanently; the result of each is
+        returned.
+
+        Their rows and bytes are kept until retention removes them.
+        """
+        body = read(request, DiscardGroups)
+        refused = discard_groups(
+            run_id=run_named(run).pk,
+            group_ids=body.groups,
+            actor=identity_of(request),
+            reason=body.reason,
+            now=timezone.now(),
+        )
+        return answer(
+            DiscardedGroups(
+                results=[
+                    DiscardOutcome(id=group, problem=refused.get(group, ""))
+                    for group in sorted(set(body.groups))
+                ]
+            )
+        )

@@ -1,13 +1,28 @@
-"""Content of stored groups."""
+"""Content, origin and destination, marks and text of groups."""
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+from django.db import connection
+
+from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import GroupRow
+from buffer.inspect.rules.group_filter import LABELS
+from buffer.inspect.schemas import LabelRow, MarkOfGroup, MarkVocabulary
+from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, GroupArrays, InvalidGroup, read
+from runs.access.queries import token_names
+from runs.lifecycle.models import Environment, PolicyVersion, Run
+from runs.lifecycle.rules import NO_POLICY_STEP
 from web.rules.errors import InvalidData
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
 
 _ALL: Final = (1 << 31) - 1
 
@@ -48,10 +63,104 @@ def as_json(row: GroupRow) -> bytes:
         GroupUnreadable: If its bytes are no group.
         PayloadMissing: If it has none.
     """
-    content = stored_bytes(row)
-    if row.codec == JSON:
-        return content
-    try:
-        return to_json(read(content, row.codec))
-    except InvalidGroup as error:
-        raise GroupUnreadable(f"group {row.id} cannot be taken apart: {error}") from error
+    return stored_bytes(row) if row.codec == JSON else to_json(opened(row))
+
+
+Pieces = Callable[[Sequence[int]], list[str]]
+"""Returns the text of each token in a sequence; empty if a later token completes the character."""
+
+READERS: Final[list[Callable[[Run], Pieces | None]]] = []
+"""Return a decoder for a run's tokens, or None if unknown (:mod:`config.readers`)."""
+
+
+def pieces_of(run: Run) -> Pieces | None:
+    """Return the decoder for a run's tokens, or None if there is none."""
+    return next((found for reader in READERS if (found := reader(run)) is not None), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Batch, policy version, environment and neighbours of a group."""
+
+    batch: Batch | None
+    version: PolicyVersion | None
+    env_spec: str
+    seed: int | None
+    newer: int | None
+    older: int | None
+
+
+def provenance(run: Run, row: GroupRow) -> Provenance:
+    """Return the provenance of a group."""
+    batches = Batch.objects.select_related("trainer")
+    step = NO_POLICY_STEP if row.policy_step is None else row.policy_step
+    versions = PolicyVersion.objects.filter(run=run, epoch=row.epoch, step=step)
+    kept = TrajectoryGroup.objects.filter(run=run, segment__isnull=False)
+    seed = run.config.get("seed")
+    return Provenance(
+        batch=None if row.batch_id is None else batches.filter(pk=row.batch_id).first(),
+        version=versions.defer("manifest").first(),
+        env_spec=_env_spec(run, row),
+        seed=seed if isinstance(seed, int) else None,
+        newer=_first(kept.filter(id__gt=row.id).order_by("id")),
+        older=_first(kept.filter(id__lt=row.id).order_by("-id")),
+    )
+
+
+def environment_names(run_id: int) -> dict[int, str]:
+    """Return the names of a run's environments by `env_id`."""
+    rows = Environment.objects.filter(run_id=run_id)
+    return dict(rows.values_list("env_id", "wandb_name"))
+
+
+def _first(rows: Any) -> int | None:
+    found: int | None = rows.values_list("id", flat=True).first()
+    return found
+
+
+def _env_spec(run: Run, row: GroupRow) -> str:
+    lessons = (run.config.get("language") or {}).get("lessons") or {}
+    lesson = lessons.get(row.lesson)
+    if isinstance(lesson, dict):
+        return str(lesson.get("spec", ""))
+    if row.env_id is None:
+        return ""
+    specs = Environment.objects.filter(run=run, env_id=row.env_id).values_list("spec", flat=True)
+    return specs.first() or ""
+
+
+COUNTED: Final = 10_000
+"""Maximum number of marked groups of a run that are counted, newest first."""
+
+
+def marks_of(group_ids: Sequence[int]) -> dict[int, MarkOfGroup]:
+    """Return the marks of groups; groups without marks are omitted."""
+    rows = list(GroupMark.objects.filter(group_id__in=group_ids))
+    tokens = token_names({row.changed_by for row in rows})
+    return {
+        row.group_id: MarkOfGroup(
+            label=row.label,
+            note=row.note,
+            changed_by=tokens.get(
+                row.changed_by, row.changed_by.partition(":")[2] or row.changed_by
+            ),
+            changed_at=row.changed_at,
+        )
+        for row in rows
+    }
+
+
+def vocabulary(run_id: int) -> MarkVocabulary:
+    """Return the labels of a run with the number of groups of each, and of groups with notes."""
+    with connection.cursor() as cursor:
+        cursor.execute(SQL["count_marks"], [run_id, COUNTED])
+        counts = cursor.fetchall()
+    names = dict(LabelName.objects.filter(run_id=run_id).values_list("label", "name"))
+    groups = {label: number for label, number, _ in counts}
+    return MarkVocabulary(
+        labels=[
+            LabelRow(label=label, name=names.get(label, ""), groups=groups.get(label, 0))
+            for label in LABELS
+        ],
+        noted=sum(noted for _, _, noted in counts),
+    )

@@ -11,6 +11,9 @@ leases expire repeatedly is quarantined until an operator releases or discards i
 
 from enum import StrEnum
 from typing import Final
+from uuid import UUID
+
+from web.rules.errors import Conflict, NotFound
 
 
 class ItemKind(StrEnum):
@@ -83,3 +86,50 @@ IN_A_BATCH: Final = (ItemState.LEASED, ItemState.SERVED, ItemState.QUARANTINED)
 OPEN_BATCHES: Final = frozenset({BatchState.LEASED, BatchState.RETURNED})
 UNSETTLED_BATCHES: Final = OPEN_BATCHES | {BatchState.QUARANTINED}
 EXPIRIES_BEFORE_QUARANTINE: Final = 3
+
+
+class BatchNotFound(NotFound):
+    """The run has no such batch."""
+
+
+def batch_id_of(text: str) -> UUID:
+    """Return a batch's id.
+
+    Raises:
+        BatchNotFound: If `text` is no id.
+    """
+    try:
+        return UUID(text)
+    except ValueError:
+        raise BatchNotFound(f"batch {text!r} does not exist") from None
+
+
+class TrainerNotRegistered(Conflict):
+    """The requester is not registered as a trainer of the run."""
+
+    code = "trainer_not_registered"
+    title = "Register first"
+
+
+class LeaseLost(Conflict):
+    """The batch has been leased again or settled since this trainer leased it."""
+
+    code = "lease_lost"
+    title = "The lease is lost"
+
+
+class OutOfOrder(Conflict):
+    """The trainer still holds a batch that it received earlier."""
+
+    code = "out_of_order"
+    title = "An earlier batch is not acknowledged"
+
+
+NO_ENVIRONMENT: Final = -1
+"""Id of the virtual environment, of weight 1, that holds groups without an environment."""
+
+
+def padded_share(*, tokens: int, sequences: int, longest_tokens: int) -> float | None:
+    """Return the padded fraction of ``[sequences, longest_tokens]``; None if that is empty."""
+    positions = sequences * longest_tokens
+    return 1.0 - tokens / positions if positions else None

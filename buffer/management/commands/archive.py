@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer.archive.queries.parquet import ArchiveUnavailable
+from buffer.archive.queries import ArchiveUnavailable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.export import ExportReport, export_run
 from runs.lifecycle.queries import RunNotFound, run_named
@@ -18,7 +18,6 @@ class Command(BaseCommand):
     help = "Export the served and dropped items of a run to a Parquet file."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the run, the file and the window."""
         parser.add_argument("run")
         parser.add_argument("--out", type=Path, required=True, help="output file")
         parser.add_argument("--steps", default="", help="served steps, first:last, inclusive")
@@ -26,7 +25,6 @@ class Command(BaseCommand):
         parser.add_argument("--env", type=int, action="append", help="an env_id; repeatable")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Write the file."""
         try:
             chosen = window(
                 states=[word for word in options["state"].split(",") if word],

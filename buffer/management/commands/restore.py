@@ -6,10 +6,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from buffer.archive.queries.parquet import ArchiveUnavailable, ArchiveUnreadable
+from buffer.archive.queries import ArchiveUnavailable, ArchiveUnreadable
 from buffer.archive.rules import InvalidWindow, window
 from buffer.archive.services.restore import RestoreReport, WrongRunForArchive, restore_archive
-from buffer.ingest.services.groups import RunNotAccepting
+from buffer.ingest.services.pushes import RunNotAccepting
 from runs.lifecycle.services.lifecycle import InvalidRunName
 
 
@@ -19,7 +19,6 @@ class Command(BaseCommand):
     help = "Queue the items of an archive in a run; the run is created if it does not exist."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add the file, the run and the window."""
         parser.add_argument("file", type=Path)
         parser.add_argument("--run", required=True, help="name of an existing or new run")
         parser.add_argument("--steps", default="", help="served steps, first:last, inclusive")
@@ -27,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument("--env", type=int, action="append", help="an env_id; repeatable")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Validate the whole file, then store its items."""
         try:
             report = restore_archive(
                 path=options["file"],

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
+from buffer.payloads.services.partitions import rotate_segment
 from buffer.payloads.services.retention import apply_retention, retention_limits, segments_due
-from buffer.payloads.services.segments import rotate_segment
 
 
 class Command(BaseCommand):
@@ -15,13 +15,11 @@ class Command(BaseCommand):
     help = "Drop payload segments that exceed the retention settings."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add ``--dry-run``."""
         parser.add_argument(
             "--dry-run", action="store_true", help="list the segments without dropping them"
         )
 
     def handle(self, *_args: Any, dry_run: bool, **_options: Any) -> None:
-        """Apply retention, or print the numbers of the segments due."""
         now = timezone.now()
         if dry_run:
             numbers = segments_due(now=now, limits=retention_limits())

@@ -21,45 +21,21 @@ from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES
 from buffer.payloads.services import objects
 from buffer.payloads.services.partitions import current_segment
-from web.database import cursor
 from web.rules.errors import ApiError
-from web.sql import statements_of
+from web.sql import cursor, filled, statements_of
 
 SQL: Final = statements_of("buffer")
 
 JSON_CODEC: Final = "json"
 MSGPACK_CODEC: Final = "msgpack"
 
-LOCATION: Final = 'codec, crc32, segment, object, "offset", size_bytes'
-"""Columns of an item's row for a :class:`PayloadLocation`."""
-_PLACE: Final = 'i.id, i.codec, i.crc32, i.segment, i.object, i."offset", i.size_bytes'
 _OF_BATCH: Final = {
-    ItemKind.GROUPS: f"""
-        SELECT {_PLACE} FROM buffer_trajectorygroup i
-        WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
-        ORDER BY i.position""",  # noqa: S608
-    # A fragment may be sampled into several batches; BatchUse rows list it for each.
-    ItemKind.FRAGMENTS: f"""
-        SELECT {_PLACE}, i.position AS place FROM buffer_fragmentchunk i
-        WHERE i.batch_id = %(batch)s AND i.position BETWEEN %(first)s AND %(last)s
-        UNION ALL
-        SELECT {_PLACE}, u.position AS place FROM buffer_batchuse u
-        JOIN buffer_fragmentchunk i ON i.id = u.item_id
-        WHERE u.batch_id = %(batch)s AND u.position BETWEEN %(first)s AND %(last)s
-        ORDER BY place""",  # noqa: S608
+    ItemKind.GROUPS: SQL["places_of_groups"],
+    ItemKind.FRAGMENTS: SQL["places_of_fragments"],
 }
 _OF_ITEMS: Final = {
-    kind: f"SELECT {_PLACE} FROM {table} i WHERE i.id = ANY(%(key)s::bigint[]) ORDER BY i.id"  # noqa: S608
-    for kind, table in TABLES.items()
+    kind: filled(SQL["places_of_items"], table=table) for kind, table in TABLES.items()
 }
-_IS_DROPPED: Final = "SELECT FROM buffer_segment WHERE number = %s AND dropped_at IS NOT NULL"
-_OF_LATEST: Final = f"""
-    SELECT {_PLACE} FROM buffer_trajectorygroup i
-    WHERE i.run_id = %(key)s AND i.state <> 'waiting' AND i.segment IS NOT NULL
-    ORDER BY i.id DESC LIMIT 1"""  # noqa: S608
-_INLINE: Final = """
-    SELECT item_id, substr(content, 1, %s) FROM buffer_payload
-    WHERE kind = %s AND segment = ANY(%s::int[]) AND item_id = ANY(%s::bigint[])"""
 _WHOLE: Final = (1 << 31) - 1
 
 
@@ -115,7 +91,6 @@ class StoredContent:
     """Whether the bytes are known to match their checksum."""
 
     def is_intact(self) -> bool:
-        """Return whether the bytes match their checksum."""
         return self.is_verified or bool(crc32(self.content) == self.crc32)
 
 
@@ -259,7 +234,7 @@ def latest_group(run_id: int) -> StoredContent | None:
     Raises:
         PayloadMissing: If its bytes are missing.
     """
-    found = _read_consistently(ItemKind.GROUPS, _OF_LATEST, key=run_id)
+    found = _read_consistently(ItemKind.GROUPS, SQL["place_of_latest_group"], key=run_id)
     return found[0] if found else None
 
 
@@ -335,7 +310,7 @@ def _missing(
     if place.segment is None:
         return PayloadMissing(kind, item_id, why="they were not stored")
     with cursor() as sql:
-        if sql.execute(_IS_DROPPED, [place.segment]).fetchone() is not None:
+        if sql.execute(SQL["is_segment_dropped"], [place.segment]).fetchone() is not None:
             return PayloadExpired(kind, item_id, why="retention removed them")
     where = place.object or f"segment {place.segment}"
     if content is None:
@@ -358,7 +333,9 @@ def _read_inline(
     segments = sorted({segment for _, segment in inline if segment is not None})
     with cursor() as sql:
         # Not prepared: a generic plan would lock every partition.
-        rows = sql.execute(_INLINE, [up_to, str(kind), segments, ids], binary=True, prepare=False)
+        rows = sql.execute(
+            SQL["read_payloads"], [up_to, str(kind), segments, ids], binary=True, prepare=False
+        )
         return dict(rows.fetchall())
 
 

@@ -29,11 +29,6 @@ class DurableFiles(FileSystemStorage):
         _sync_folder(os.path.dirname(path))  # noqa: PTH120 pathlib takes 40 µs for it
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return the bytes at each (offset, size), cut at the end of the file.
-
-        Raises:
-            FileNotFoundError: If the file does not exist.
-        """
         file = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
         try:
             return [os.pread(file, size, offset) for offset, size in ranges]
@@ -41,7 +36,6 @@ class DurableFiles(FileSystemStorage):
             os.close(file)
 
     def remove_folder(self, name: str) -> None:
-        """Remove a folder and its files, if it exists."""
         folder = Path(self.path(name))
         try:
             with os.scandir(folder) as files:

@@ -6,25 +6,78 @@ together.
 
 import threading
 import time
+from datetime import datetime
 from typing import Final
 
+from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Count, Sum
 
+from buffer.items.models import FragmentChunk, TrajectoryGroup
+from buffer.payloads.models import Segment
+from buffer.payloads.rules import SegmentInfo, is_full, is_settled
 from buffer.payloads.services import objects
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
+
+def segment_info(row: Segment) -> SegmentInfo:
+    """Return a segment in the form that the retention rules read."""
+    return SegmentInfo(
+        number=row.number,
+        opened_at=row.opened_at,
+        sealed_at=row.sealed_at,
+        items=row.items,
+        size_bytes=row.size_bytes,
+    )
+
+
+def rotate_segment(*, now: datetime) -> int:
+    """Update the sizes of segments, and seal the open one if it is full.
+
+    Returns:
+        The number of the open segment.
+    """
+    number = open_segment()
+    make_partition(number + 1)
+    for row in Segment.objects.filter(dropped_at=None).order_by("number"):
+        if not is_settled(segment_info(row), now=now):
+            _measure(row)
+    open_ = Segment.objects.get(sealed_at=None)
+    if is_full(
+        segment_info(open_),
+        now=now,
+        seconds=settings.ROLLDECK_SEGMENT_SECONDS,
+        size_bytes=settings.ROLLDECK_SEGMENT_BYTES,
+    ):
+        return seal(open_.number, now=now)
+    return open_.number
+
+
+@transaction.atomic
+def seal(number: int, *, now: datetime) -> int:
+    """Seal a segment, and return the number of the new open segment."""
+    Segment.objects.filter(number=number, sealed_at=None).update(sealed_at=now)
+    opened = open_segment()
+    transaction.on_commit(clear_current_segment)
+    return opened
+
+
+def _measure(row: Segment) -> None:
+    items = size_bytes = 0
+    for model in (TrajectoryGroup, FragmentChunk):
+        rows = model.objects.filter(segment=row.number)
+        found = rows.aggregate(items=Count("id"), size_bytes=Sum("size_bytes"))
+        items += found["items"]
+        size_bytes += found["size_bytes"] or 0
+    Segment.objects.filter(number=row.number).update(items=items, size_bytes=size_bytes)
+
 
 # A process may write to a sealed segment for this long, plus the duration of its transaction.
 CACHED_SECONDS: Final = 1.0
 
-_FIND: Final = "SELECT number FROM buffer_segment WHERE sealed_at IS NULL"
-_OPEN: Final = """
-    INSERT INTO buffer_segment (number, opened_at, items, size_bytes)
-    VALUES (%s, now(), 0, 0) ON CONFLICT DO NOTHING"""
 
-# State of a partition: no row if gone; else whether it is attached, and a detach is pending.
-_PARTITION: Final = """
-    SELECT i.inhparent IS NOT NULL, COALESCE(i.inhdetachpending, false)
-    FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
-    WHERE c.oid = to_regclass(%s)"""
 # A detach waits for every transaction that uses the table; the next pass of the job continues it.
 _STATEMENT_TIMEOUT: Final = "30s"
 
@@ -56,7 +109,7 @@ def clear_current_segment() -> None:
 
 def _open_number() -> int | None:
     with connection.cursor() as cursor:
-        cursor.execute(_FIND)
+        cursor.execute(SQL["open_segment"])
         row = cursor.fetchone()
     return None if row is None else int(row[0])
 
@@ -72,7 +125,7 @@ def open_segment() -> int:
         cursor.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM buffer_segment")
         number = int(cursor.fetchone()[0])
         make_partition(number)
-        cursor.execute(_OPEN, [number])
+        cursor.execute(SQL["insert_segment"], [number])
     return number
 
 
@@ -110,7 +163,7 @@ def remove_segment(number: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'")
         try:
-            cursor.execute(_PARTITION, [table])
+            cursor.execute(SQL["find_partition"], [table])
             for is_attached, is_pending in cursor.fetchall():
                 how = "FINALIZE" if is_pending else "CONCURRENTLY"
                 if is_attached:

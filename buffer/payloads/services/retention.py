@@ -28,8 +28,7 @@ from buffer.payloads.services.contents import (
     readable_contents,
     write_contents,
 )
-from buffer.payloads.services.partitions import remove_segment
-from buffer.payloads.services.segments import segment_info
+from buffer.payloads.services.partitions import remove_segment, segment_info
 from runs.events.services import record_event
 from web.sql import filled, statements_of
 

@@ -26,11 +26,6 @@ class S3Payloads(S3Storage):  # type: ignore[misc] # no types
         return str(self._normalize_name(name))
 
     def write_parts(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
-        """Put a new object.
-
-        Raises:
-            OSError: If the put fails.
-        """
         body = b"".join(parts)
         try:
             self._client.put_object(Bucket=self.bucket_name, Key=self._key(name), Body=body)

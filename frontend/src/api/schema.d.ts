@@ -7388,7 +7388,7 @@ export interface components {
         };
         /**
          * QuantitySummary
-         * @description Mean and quantiles; null without data.
+         * @description Mean and quantiles of one quantity over the items in one state; null without data.
          */
         QuantitySummary: {
             mean: number | null;

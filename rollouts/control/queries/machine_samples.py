@@ -6,7 +6,7 @@ from typing import Final
 from rollouts.control.models import MachineSample
 from rollouts.control.queries.machines import nodes_seen
 from rollouts.control.schemas.machines import MachineHistory, MachinePoint
-from web import database
+from web import sql
 from web.rules.errors import NotFound
 
 POINTS_AT_MOST: Final = 360
@@ -51,7 +51,7 @@ def machine_history(node: str, *, hours: int, now: datetime) -> MachineHistory:
     if newest is not None and newest.at < first:
         newest = None
     parameters = {"node": node, "first": first, "last": last, "step": step}
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(_POINTS, parameters).fetchall()
     return MachineHistory(
         node=node,

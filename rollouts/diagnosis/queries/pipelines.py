@@ -10,9 +10,8 @@ from django.conf import settings
 from django.db.models import F, Max, QuerySet, Sum
 
 from buffer.batches.queries.queues import queue_depth
-from buffer.batches.queries.rates import Rates, rates_of
-from buffer.batches.queries.trainer_pace import TrainerPace, trainer_pace
-from buffer.inspect.queries.gradients import groups_without_gradient
+from buffer.batches.queries.rates import Rates, TrainerPace, rates_of, trainer_pace
+from buffer.inspect.queries.group_statistics import groups_without_gradient
 from buffer.items.queries import arrival_drops
 from rolldeck.wire import StageTiming
 from rollouts.control.models import EnvSlot, Fleet, FleetWorker, WeightsDelivery, WorkerAttempt

@@ -26,7 +26,7 @@ from runs.access.queries import shown_name, token_names
 from runs.events.models import RunEvent
 from runs.lifecycle.models import PolicyVersion, Run
 from runs.saved.models import SavedObject, SavedObjectQuerySet
-from web import database
+from web import sql
 from web.rules.errors import NotFound
 
 ANNOTATIONS_AT_MOST: Final = 200
@@ -149,7 +149,7 @@ def axis_positions(run_id: int, moments: Sequence[datetime]) -> list[AxisPositio
         return [AxisPosition(None, None) for _ in moments]
     micros = [(at - EPOCH) // timedelta(microseconds=1) for at in moments]
     parameters = {"series": series_id, "at": list(moments), "micros": micros}
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(_PLACES, parameters, binary=True).fetchall()
     return [_position(row, at) for row, at in zip(rows, micros, strict=True)]
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Cast
 
-from buffer.batches.queries.flows import RunCounts, run_counts
+from buffer.batches.queries.rates import RunCounts, run_counts
 from rollouts.control.models import EpisodeWindow, FleetWorker
 from rollouts.control.rules import UNKNOWN_AFTER
 from rollouts.fleet.process import spans
@@ -17,7 +17,7 @@ from rollouts.metrics.queries.metrics import Sample, newest_samples
 from rollouts.metrics.rules import WORKERS_LISTED
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import ACTIVE
-from web import database
+from web import sql
 
 WINDOWS_AT_MOST: Final = 2_000
 # Reports of one fleet are stored one after the other, so ids are ordered.
@@ -64,7 +64,7 @@ class EpisodeFlow:
 
 def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
     """Return the episodes of a run after window `after`, of the newest windows if too many."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         row = cursor.execute(_EPISODES, [run_id, after, WINDOWS_AT_MOST]).fetchone()
     if row is None or row[0] is None:
         return EpisodeFlow(last=after)

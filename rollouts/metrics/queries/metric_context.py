@@ -13,7 +13,7 @@ from rollouts.metrics.queries.metrics import NoSuchMetric
 from rollouts.metrics.queries.series import SeriesRange, in_stored_units
 from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext
 from runs.lifecycle.models import PolicyVersion, Run
-from web import database
+from web import sql
 
 _CHUNKS_LOOKED_AT: Final = 8
 """Chunks read at each end of a range: a chunk may span the range without a sample in it."""
@@ -88,7 +88,7 @@ def _samples(run: Run, name: str, chart_range: SeriesRange) -> list[_At]:
         "chunks": _CHUNKS_LOOKED_AT,
     }
     ends = [{**texts, "order": order} for order in ("ASC", "DESC")]
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         packed_ends = " UNION ALL ".join(_CHUNK.format(**end) for end in ends)
         chunks = cursor.execute(packed_ends, bounds, binary=True).fetchall()
         tails = [cursor.execute(_TAIL.format(**end), bounds).fetchone() for end in ends]

@@ -19,7 +19,7 @@ from rollouts.metrics.schemas import (
     Metrics,
     MetricSamples,
 )
-from web import database
+from web import sql
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 
@@ -142,14 +142,14 @@ def metric_names(run_id: int) -> MetricNames:
 
 def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:
     """Return the newest sample by name, ordered by name."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
     return {name: Sample(*sample) for _, name, *sample in rows if sample[0] is not None}
 
 
 def newest_samples(series_ids: Sequence[int]) -> dict[int, Sample]:
     """Return the newest sample of each series that has one, by series."""
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
     return {pk: Sample(*sample) for pk, _, *sample in rows if sample[0] is not None}
 
@@ -166,7 +166,7 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
         raise NoSuchMetric(f"the run has no samples of {name!r}")
     parameters = {"series": series_id, "first": after // CHUNK_SAMPLES}
     parameters["last"] = (after + limit) // CHUNK_SAMPLES
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         # A single statement, so that samples packed concurrently are neither missed nor duplicated.
         rows = cursor.execute(_SAMPLES, parameters, binary=True).fetchall()
     parts = [_Columns.read(row) for row in rows]

@@ -19,7 +19,7 @@ from rollouts.metrics.rules import (
 )
 from rollouts.metrics.schemas import MetricLine
 from runs.lifecycle.models import Run
-from web import database
+from web import sql
 
 AXES: Final = ("step", "time", "elapsed", "amount")
 """`elapsed` is the time since the run began: since its first trainer registered, or its creation.
@@ -131,7 +131,7 @@ def _blocks_of(origins: dict[int, int], chart_range: SeriesRange) -> dict[int, B
         "first": [shifted.first for shifted in ranges],
         "last": [shifted.last for shifted in ranges],
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         counts = dict(cursor.execute(_COUNT.format(**texts), bounds).fetchall())
         # With fewer samples, blocks would be wider than buckets.
         fine = min(chart_range.at_most * BLOCK_SAMPLES // 2, SAMPLES_READ // len(origins))

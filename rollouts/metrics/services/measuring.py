@@ -20,16 +20,16 @@ from typing import Any, Final
 from django.db import transaction
 from django.db.models import Q
 
-from buffer.batches.queries.flows import (
+from buffer.batches.queries.queues import pause_rule
+from buffer.batches.queries.rates import (
     BatchFlow,
     FlowCursor,
     GroupFlow,
     batch_flow,
     cut_flow,
     group_flow,
+    trainer_wait_share,
 )
-from buffer.batches.queries.queues import pause_rule
-from buffer.batches.queries.trainer_pace import trainer_wait_share
 from rollouts.control.rules import info_figures
 from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.queries.measuring import (

@@ -15,7 +15,7 @@ from rollouts.metrics.queries.metrics import datetime_of
 from rollouts.metrics.rules import CHUNK_SAMPLES, summarised
 from rollouts.metrics.schemas import MetricsPush
 from runs.lifecycle.models import Run
-from web import database
+from web import sql
 from web.live.announcements import announce
 from web.rules.errors import InvalidField
 
@@ -92,7 +92,7 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
         "steps": [figure.step for figure in figures],
         "values": [float(figure.value) for figure in figures],
     }
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         where = {"run": run_id, "at": now, "amount": advance_amount(run_id)}
         cursor.execute(_INSERT, columns | where, prepare=True)
     announce(run_id, "metrics")
@@ -149,7 +149,7 @@ def _locked(series_id: int) -> MetricSeries | None:
 
 
 def _pack_one(series: MetricSeries) -> None:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         taken = cursor.execute(_TAKE, [series.pk, CHUNK_SAMPLES], binary=True).fetchone()
     assert taken is not None and len(taken[0]) == 8 * CHUNK_SAMPLES  # noqa: S101, PT018 only packers delete, and we hold the series
     MetricChunk.objects.create(series=series, number=series.chunks, **chunk_fields(*taken))

@@ -14,8 +14,8 @@ from runs.access.models import ApiToken, TokenIssuer
 from runs.access.queries import OPERATORS_GROUP
 from runs.access.rules import SCOPES, Role
 from runs.events.services import record_event
-from web.rows import first_row, related_row
 from web.rules.errors import Invalid, NotFound
+from web.sql import first_row, related_row
 
 BOOTSTRAP: Final = "bootstrap"
 MINIMUM_BOOTSTRAP_LENGTH: Final = 16

@@ -26,8 +26,8 @@ from runs.lifecycle.rules import (
 )
 from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, in_epoch, move, open_epoch
 from web.live.announcements import announce
-from web.rows import first_row
 from web.rules.errors import Conflict
+from web.sql import first_row
 
 # JSON clients read integers of up to 53 bits exactly.
 UUID_BITS: Final = 53

@@ -1,6 +1,7 @@
 """Tensors stored by key: what is stored, read, renamed and deleted, and what is refused."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,9 +13,12 @@ from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.services import remove_unused_objects
 from config.backups.programs import new_session
-from rolldeck import safetensors
+from rolldeck import safetensors, tensor_store
+from rolldeck.errors import Conflict, NotFound
+from rolldeck.tensor_store import TensorStore, Value, bytes_value
 from runs.lifecycle.models import Run
-from tests.factories import bearer, make_run
+from tests.factories import bearer, make_run, make_token
+from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -262,3 +266,51 @@ def test_the_codec_of_a_value_is_stored_and_returned(server: Server) -> None:
     assert safetensors.header_of(content).metadata == {"0@ids": "msgpack"}
     unknown = server.put(safetensors.encode(SMALL, metadata={"1@ids": "msgpack"}))
     assert (unknown.status_code, "names no tensor" in unknown.json()["detail"]) == (422, True)
+
+
+@pytest.fixture
+def store() -> Iterator[TensorStore]:
+    run = make_run(name="post", kind="outside", status="running")
+    _, token = make_token("trainer", run=run)
+    with serving() as url, TensorStore(url, "post", token) as store:
+        yield store
+
+
+def test_large_pushes_and_reads_are_divided(
+    store: TensorStore, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setattr(tensor_store, "PART_BYTES", 200_000)
+    values = {f"a/{n}@x": Value(np.full(10_000, n, np.float64)) for n in range(10)}
+    store.put(values)
+    settings.ROLLDECK_MAX_BODY_BYTES = 170_000
+
+    found = store.read(list(values))
+    assert TensorObject.objects.count() == 5
+    assert {key: value.array.tobytes() for key, value in found.items()} == {
+        key: value.array.tobytes() for key, value in values.items()
+    }
+
+
+def test_keys_may_contain_any_character_but_nul(store: TensorStore) -> None:
+    keys = ['a"b', "é/ü@ 日本", "100%_\\x", "__", "\n"]
+    store.put({key: bytes_value(key.encode(), "text") for key in keys})
+
+    assert [row["key"] for row in store.rows()] == sorted(keys, key=str.encode)
+    found = store.read(keys)
+    assert {key: (found[key].array.tobytes().decode(), found[key].codec) for key in keys} == {
+        key: (key, "text") for key in keys
+    }
+    assert [row["key"] for row in store.rows("100%")] == ["100%_\\x"]
+    assert store.delete(prefixes=["100%"]) == 1
+
+
+def test_refusals_are_exceptions(store: TensorStore) -> None:
+    store.put({"a": bytes_value(b"1", "text"), "b": bytes_value(b"2", "text")})
+
+    with pytest.raises(NotFound, match="the first is 'c'"):
+        store.read(["a", "c"])
+    with pytest.raises(Conflict, match="nothing was moved"):
+        store.move({"a": "b"})
+    assert store.move({"a": "c"}) == 1
+    assert sorted(store.read(["b", "c"])) == ["b", "c"]
+    assert store.delete(keys=["b", "c", "d"]) == 2

@@ -16,7 +16,7 @@ from django.db import connection
 from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
-from buffer.inspect.services.digests import digest_groups
+from buffer.inspect.services import digest_groups
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Backoff, Connection
 from rolldeck.trackers.contract import (

@@ -6,10 +6,10 @@ from typing import Any
 from buffer.archive.rules import Window, window
 from buffer.archive.services.export import ExportReport, export_run
 from buffer.archive.services.restore import RestoreReport, restore_archive
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import batch_contents
 from runs.lifecycle.models import Run

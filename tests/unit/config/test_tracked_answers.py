@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from buffer.batches.api.sending import TrackedAnswer
+from buffer.batches.api.batches import TrackedAnswer
 from config.body_limits import Message, Receive, Scope, Send
 from config.http_protocol import BoundedHttp
 from config.machines import Machines, _Client

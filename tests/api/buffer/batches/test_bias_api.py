@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import ENVIRONMENT, body, group

@@ -13,7 +13,7 @@ import zstandard
 from django.test import Client
 
 from buffer.batches.admin import group_preview
-from buffer.ingest.schemas.groups_msgpack import decode_push
+from buffer.ingest.schemas.pushes_msgpack import decode_push
 from buffer.items.models import TrajectoryGroup
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group

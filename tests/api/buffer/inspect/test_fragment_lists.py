@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.inspect.api.newest import newest_part
+from buffer.inspect.api.fragment_lists import newest_part
 from buffer.items.models import FragmentChunk
 from buffer.payloads.models import Payload
 from rolldeck import wire

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from django.test import Client
 
-from buffer.inspect.api.newest import newest_part
+from buffer.inspect.api.fragment_lists import newest_part
 from buffer.inspect.models import DigestCursor, GroupDigest
-from buffer.inspect.services.digests import digest_groups
+from buffer.inspect.services import digest_groups
 from buffer.items.models import TrajectoryGroup
 from runs.lifecycle.models import Run
 from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group

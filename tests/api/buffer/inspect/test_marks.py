@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 
 from buffer.inspect.models import GroupMark
-from buffer.inspect.rules.marks import MOST_AT_ONCE
-from buffer.inspect.services.marks import mark_groups
+from buffer.inspect.rules.group_filter import MOST_AT_ONCE
+from buffer.inspect.services import mark_groups
 from buffer.items.models import TrajectoryGroup
 from runs.events.models import RunEvent
 from tests.api.buffer.inspect.test_group_lists import Server, scored, user_messages

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from django.test import Client
 
-from buffer.inspect.services.digests import digest_groups
+from buffer.inspect.services import digest_groups
 from buffer.items.models import TrajectoryGroup
 from rollouts.control.models import EpisodeWindow
 from runs.lifecycle.models import Run

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.schemas.groups_msgpack import decode_push
-from buffer.ingest.services.groups import accept_groups
-from buffer.inspect.services.marks import mark_groups
+from buffer.ingest.schemas.pushes_msgpack import decode_push
+from buffer.ingest.services.pushes import accept_groups
+from buffer.inspect.services import mark_groups
 from rolldeck.sequences import ArchiveUnreadable, main, write_tasks
 from rolldeck.wire import GroupPush, encode
 from rollouts.fleet.datasets.dataset_task import DatasetTask

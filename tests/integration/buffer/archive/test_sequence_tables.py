@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from rolldeck.sequences import SCHEMA, ArchiveUnreadable, main, write_sequences
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group

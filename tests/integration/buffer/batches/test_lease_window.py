@@ -9,14 +9,14 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.queries.queues import is_batch_available
-from buffer.batches.services.acknowledgements import acknowledge_batch
-from buffer.batches.services.corruption import contents_of
+from buffer.batches.services.lease_expiry import contents_of
 from buffer.batches.services.leases import Lease, held_beside, lease_batch
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch
 from buffer.items.queries import ledger_part
-from buffer.items.rules.batches import LeaseLost, OutOfOrder
+from buffer.items.rules.states import LeaseLost, OutOfOrder
 from runs.lifecycle.models import Run, Trainer
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run

@@ -7,16 +7,15 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.services import leases
-from buffer.batches.services.acknowledgements import acknowledge_batch
-from buffer.batches.services.corruption import contents_of
 from buffer.batches.services.expiry import drop_open
-from buffer.batches.services.lease_expiry import NotQuarantined, release
+from buffer.batches.services.lease_expiry import NotQuarantined, contents_of, release
 from buffer.batches.services.leases import Lease, held_by
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch
 from buffer.items.queries import ledger_part
-from buffer.items.rules.batches import LeaseLost
+from buffer.items.rules.states import LeaseLost
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group

@@ -9,10 +9,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from buffer.batches.services import leases, planning
-from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.services import forming, leases
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch, MixingShare, TrajectoryGroup
 from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import disconnect_environment, register_environment
@@ -147,7 +147,7 @@ def test_a_draining_run_waits_for_no_minimum(run: Run) -> None:
 
 def test_an_odd_group_behind_the_window_completes_a_batch(run: Run) -> None:
     """All windows hold threes; only the single sequences far behind them make fours."""
-    push(run, None, count=2 * planning.SPARE_GROUPS, sequences=3)
+    push(run, None, count=2 * forming.SPARE_GROUPS, sequences=3)
     push(run, None, count=3, sequences=1)
 
     batches = [leased_batch(run) for _ in range(4)]
@@ -199,7 +199,7 @@ def test_the_oldest_groups_are_found_by_index_in_queues_of_any_length(run: Run) 
     for count in (1_000, 39_000):
         queue_many(run, count, environments=4)
         connection.cursor().execute("DELETE FROM buffer_tally")
-        touched[count], plan = blocks_read(planning.SQL["oldest_groups"], lengths)
+        touched[count], plan = blocks_read(forming.SQL["oldest_groups"], lengths)
         assert "group_queue_fifo" in plan
         assert "Seq Scan" not in plan
         assert "Sort" not in plan

@@ -8,13 +8,13 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.queries.queues import queue_depth
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.expiry import drop_open
 from buffer.batches.services.leases import lease_batch, lease_for_atropos
 from buffer.batches.services.previews import preview
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Receipt
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.queries import admission_remaining, counts, ledger_part
 from runs.lifecycle.models import PolicyVersion, Run

@@ -21,7 +21,7 @@ from buffer.followers.services import (
     confirm_read,
     unfollow,
 )
-from buffer.ingest.services.fragments import accept_fragments
+from buffer.ingest.services.pushes import accept_fragments
 from buffer.items.models import FragmentChunk
 from buffer.items.services import SHARDS
 from buffer.payloads.models import Segment

@@ -17,7 +17,7 @@ from buffer.ingest.services.concurrent_pushes import (
     accept_push,
 )
 from buffer.ingest.services.idempotency import Claim, Retried
-from buffer.ingest.services.push_context import UnknownEnvironment
+from buffer.ingest.services.pushes import UnknownEnvironment
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind
 from buffer.payloads.services.contents import readable_contents
@@ -60,7 +60,6 @@ class Pusher(threading.Thread):
         self.push = SinglePush(
             body=content,
             producer=producer,
-            now=NOON,
             claim=Claim.of(ANSWER, identity=producer, body=content),
         )
         self.outcome: Any = None

@@ -10,7 +10,7 @@ from django.db import connection
 from buffer.items import services
 from runs.lifecycle.models import Run
 from tests.factories import make_run
-from web import database
+from web import sql
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -18,7 +18,7 @@ ROWS = 3_000
 
 
 def test_only_statements_marked_as_prepared_are_prepared() -> None:
-    with database.cursor() as cursor:
+    with sql.cursor() as cursor:
         cursor.execute("SELECT 1 + %s::int", [1], prepare=True)
         cursor.execute("SELECT 2 + %s::int", [1])
         cursor.execute("SELECT statement FROM pg_prepared_statements")

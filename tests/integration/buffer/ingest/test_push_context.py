@@ -7,10 +7,10 @@ import pytest
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.arrivals import Receipt
-from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.push_context import (
+from buffer.ingest.services.pushes import (
     NEWEST_ENVIRONMENTS,
     PushContext,
+    accept_groups,
     push_context_of,
 )
 from buffer.items.models import TrajectoryGroup

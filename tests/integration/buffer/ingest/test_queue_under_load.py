@@ -11,17 +11,21 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.queries.queues import is_batch_available, is_drained
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.expiry import drop_open
-from buffer.batches.services.leases import lease_batch, lease_for_atropos, record_delivered
-from buffer.batches.services.senders import is_alive, this_process
+from buffer.batches.services.leases import (
+    is_alive,
+    lease_batch,
+    lease_for_atropos,
+    record_delivered,
+    this_process,
+)
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
 from buffer.ingest.services.idempotency import KeyInFlight, PushKey, run_idempotent
-from buffer.ingest.services.push_context import UnknownEnvironment
+from buffer.ingest.services.pushes import UnknownEnvironment, accept_groups
 from buffer.items.models import Batch, FragmentChunk, Tally, TrajectoryGroup
 from buffer.items.queries import ledger_part
-from buffer.items.rules.batches import LeaseLost
+from buffer.items.rules.states import LeaseLost
 from runs.lifecycle.models import Run
 from runs.lifecycle.services.registry import register_environment
 from tests.buffer_factories import body, group

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from buffer.ingest.models import UnansweredPush
-from buffer.ingest.services import answered_pushes
+from buffer.ingest.services import idempotency
 from buffer.ingest.services.idempotency import delete_old_pushes
 from buffer.items.models import TrajectoryGroup
 from runs.lifecycle.models import Run
@@ -200,13 +200,13 @@ def test_answered_pushes_are_marked_for_other_processes_and_later_deleted(
     push(web, body(group(mark=2)))
     eventually(lambda: not UnansweredPush.objects.filter(answered_at=None).exists(), 20)
 
-    monkeypatch.setattr(answered_pushes, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(idempotency, "KEPT_SECONDS", 0.0)
     row = UnansweredPush.objects.earliest("pk")
     key = row.run_id, bytes(row.fingerprint)
-    answered_pushes.answered.record(key, row.pk, datetime.now(UTC))
+    idempotency.answered.record(key, row.pk, datetime.now(UTC))
 
     eventually(lambda: UnansweredPush.objects.count() == 1, 20)
-    eventually(lambda: answered_pushes.answered.get(key) is None, 20)
+    eventually(lambda: idempotency.answered.get(key) is None, 20)
 
 
 def test_lost_answers_expire(web: WebProcess, hold: Path) -> None:

@@ -12,10 +12,13 @@ from django.db import connection, transaction
 
 from buffer.batches.services.leases import lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.backpressure import QueueFull
-from buffer.ingest.services.fragments import accept_fragments, decode_push
-from buffer.ingest.services.groups import accept_groups
-from buffer.ingest.services.push_context import UnknownEnvironment
+from buffer.ingest.schemas.pushes_msgpack import decode_fragments
+from buffer.ingest.services.pushes import (
+    QueueFull,
+    UnknownEnvironment,
+    accept_fragments,
+    accept_groups,
+)
 from buffer.items.models import FragmentChunk, TrajectoryGroup
 from buffer.items.queries import queued_groups
 from buffer.items.rules.states import ItemKind
@@ -97,7 +100,9 @@ def test_a_batch_of_both_is_served_in_order(run: Run) -> None:
 def test_fragments_are_stored_like_groups(settings: Any) -> None:
     run = make_run(name="carts", epoch=1, policy_step=0)
     settings.ROLLDECK_INLINE_PAYLOAD_BYTES = 0
-    sent = decode_push(push(fragment(), fragment(number=1), fragment(number=1), fragment(epoch=0)))
+    sent = decode_fragments(
+        push(fragment(), fragment(number=1), fragment(number=1), fragment(epoch=0))
+    )
 
     accept_fragments(run=run, fragments=sent, now=NOON)
 
@@ -118,7 +123,7 @@ def place_of(row: FragmentChunk) -> PayloadLocation:
 def test_a_dropped_fragment_has_no_bytes() -> None:
     run = make_run(name="carts", epoch=2, policy_step=0)
 
-    accept_fragments(run=run, fragments=decode_push(push(fragment(epoch=1))), now=NOON)
+    accept_fragments(run=run, fragments=decode_fragments(push(fragment(epoch=1))), now=NOON)
 
     assert FragmentChunk.objects.get().segment is None
     assert not Payload.objects.exists()

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from buffer.batches.services.corruption import BatchCorrupt, contents_of
+from buffer.batches.services.lease_expiry import BatchCorrupt, contents_of
 from buffer.batches.services.leases import Lease, lease_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import BatchState
 from buffer.payloads.services.contents import PayloadMissing

@@ -15,15 +15,14 @@ from django.test import Client
 
 from buffer import jobs
 from buffer.batches.admin import group_preview
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import lease_batch
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload, Segment
 from buffer.payloads.rules import GRACE, RetentionLimits
-from buffer.payloads.services import segments
 from buffer.payloads.services.contents import (
     PayloadExpired,
     batch_contents,
@@ -35,9 +34,10 @@ from buffer.payloads.services.partitions import (
     current_segment,
     make_partition,
     remove_segment,
+    rotate_segment,
 )
+from buffer.payloads.services.partitions import seal as seal_segment
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import rotate_segment
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
@@ -92,7 +92,7 @@ def seal(*, now: datetime = NOON) -> int:
     """Seal the open segment, its size noted; return its number."""
     number = current_segment()
     rotate_segment(now=now - timedelta(days=30))
-    segments.seal(number, now=now)
+    seal_segment(number, now=now)
     return number
 
 

@@ -11,10 +11,10 @@ from django.test import Client
 from moto.server import ThreadedMotoServer
 
 from buffer.batches.services import leases
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.leases import Lease
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload
@@ -24,9 +24,10 @@ from buffer.payloads.services.partitions import (
     clear_current_segment,
     current_segment,
     make_partition,
+    rotate_segment,
+    seal,
 )
 from buffer.payloads.services.retention import apply_retention
-from buffer.payloads.services.segments import rotate_segment, seal
 from config.own_folders import MARKER, ForeignFolder, bind_folders, claim_folders
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.deployment.models import Deployment

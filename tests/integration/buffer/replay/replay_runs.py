@@ -9,10 +9,10 @@ import numpy as np
 from django.db.models.functions import Now
 
 from buffer.batches.services import leases
-from buffer.batches.services.acknowledgements import acknowledge_batch
 from buffer.batches.services.lease_expiry import return_expired_batches
 from buffer.batches.services.leases import Lease
-from buffer.ingest.services.fragments import accept_fragments
+from buffer.batches.services.settlement import acknowledge_batch
+from buffer.ingest.services.pushes import accept_fragments
 from buffer.items.models import Batch, BatchUse, FragmentChunk
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import batch_contents

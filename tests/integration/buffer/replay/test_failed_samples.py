@@ -9,10 +9,9 @@ from django.db.models.functions import Now
 
 from buffer import jobs
 from buffer.batches.services import leases
-from buffer.batches.services.corruption import BatchCorrupt, contents_of
-from buffer.batches.services.lease_expiry import discard, release
+from buffer.batches.services.lease_expiry import BatchCorrupt, contents_of, discard, release
 from buffer.batches.services.leases import Lease
-from buffer.ingest.services.fragments import accept_fragments
+from buffer.ingest.services.pushes import accept_fragments
 from buffer.items.models import Batch, FragmentChunk
 from buffer.items.queries import ledger_part
 from rolldeck import wire

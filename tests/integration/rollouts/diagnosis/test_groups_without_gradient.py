@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
-from buffer.inspect.queries.gradients import FEWEST, groups_without_gradient
-from buffer.inspect.services.digests import digest_groups
+from buffer.ingest.services.pushes import accept_groups
+from buffer.inspect.queries.group_statistics import FEWEST, groups_without_gradient
+from buffer.inspect.services import digest_groups
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from buffer.batches.queries.rates import rates_of
-from buffer.batches.queries.trainer_pace import trainer_pace
+from buffer.batches.queries.rates import rates_of, trainer_pace
 from buffer.items.models import Batch, BatchUse, FragmentChunk
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from runs.lifecycle.models import Run, Trainer

@@ -6,14 +6,13 @@ from uuid import uuid4
 import pytest
 from django.db import connection, transaction
 
-from buffer.batches.queries import flows
-from buffer.batches.queries.flows import FlowCursor, group_flow
-from buffer.batches.queries.trainer_pace import trainer_wait_share
-from buffer.batches.services.acknowledgements import acknowledge_batch
+from buffer.batches.queries import rates
+from buffer.batches.queries.rates import FlowCursor, group_flow, trainer_wait_share
 from buffer.batches.services.leases import lease_batch
+from buffer.batches.services.settlement import acknowledge_batch
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
-from buffer.inspect.services.digests import digest_groups
+from buffer.ingest.services.pushes import accept_groups
+from buffer.inspect.services import digest_groups
 from buffer.items.models import Batch
 from rollouts.metrics.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.services.measuring import measure_runs
@@ -309,7 +308,7 @@ def test_measured_items_are_not_read_again(run: Run) -> None:
     parameters = {"run": run.pk, "written_in": str(place.written_in), "item": place.item_id}
     with connection.cursor() as cursor:
         cursor.execute(
-            f"EXPLAIN (ANALYZE) {flows.SQL['groups_after']}", parameters | {"limit": 100}
+            f"EXPLAIN (ANALYZE) {rates.SQL['groups_after']}", parameters | {"limit": 100}
         )
         plan = "\n".join(line for (line,) in cursor.fetchall())
 

@@ -4,7 +4,7 @@ import pytest
 
 from runs.lifecycle.models import Run
 from tests.factories import make_run
-from web.rows import first_row
+from web.sql import first_row
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,7 @@
 import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
-from buffer.ingest.services.groups import accept_groups
+from buffer.ingest.services.pushes import accept_groups
 from rollouts.control.models import Fleet
 from runs.lifecycle.models import Run
 from runs.search import queries

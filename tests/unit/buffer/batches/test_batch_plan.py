@@ -8,16 +8,20 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buffer.batches.rules.batch_plan import BatchPlan, Behind, NoBatch, NoPlan, plan_batch
-from buffer.batches.rules.mixing import (
+from buffer.batches.rules.batch_plan import (
     DEBT_LIMIT_BATCHES,
+    BatchPlan,
+    Behind,
     EnvironmentQueue,
+    NoBatch,
+    NoPlan,
     QueuedGroup,
     forecast,
+    plan_batch,
     required_sequences,
     target_shares,
 )
-from buffer.items.rules.environments import NO_ENVIRONMENT
+from buffer.items.rules.states import NO_ENVIRONMENT
 from tests.property_budget import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,5 +1,6 @@
-"""Paced queue sizes keep the queue bounded, and stock environments cancel less work."""
+"""Pacing of producers, their gates, and the waiting share of trainers."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,10 +11,16 @@ from buffer.batches.rules.pacing import (
     EnvironmentShare,
     EnvironmentStatus,
     is_over,
+    mean_versions,
     paced,
     share_of,
+    staleness_gate,
+    tolerance_gate,
+    waiting_share,
+    window_seconds,
 )
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
+from runs.lifecycle.rules import admission_capacity
 from tests.stock_environments import Outcome, cast, simulate
 
 RULE = PauseRule(batch_size=64, off_policy_tolerance=3)
@@ -156,3 +163,119 @@ def test_environments_that_use_all_reported_room_stay_within_twice_the_tolerance
         if data.draw(st.booleans()):
             queued = {key: max(0, count - 64 // environments) for key, count in queued.items()}
         assert sum(queued.values()) <= 2 * RULE.pause_above
+
+
+LARGE_RULE = PauseRule(batch_size=256, off_policy_tolerance=3)
+
+
+def test_a_queue_over_its_tolerance_is_reported_with_its_numbers() -> None:
+    gate = tolerance_gate(LARGE_RULE, queued=913, over=True)
+
+    assert gate.condition == "queued 913 > tolerance × batch = 3 × 256 = 768"
+    assert (gate.closed, gate.reopens_after) == (True, 913 - 384)
+
+
+def test_between_the_marks_the_status_has_the_resume_mark() -> None:
+    gate = tolerance_gate(LARGE_RULE, queued=500, over=True)
+
+    assert gate.condition.endswith("500 < tolerance × batch = 3 × 256 = 768; resumes at 384")
+    assert (gate.closed, gate.reopens_after) == (True, 116)
+
+
+def test_an_open_gate_waits_for_nothing() -> None:
+    gate = tolerance_gate(LARGE_RULE, queued=500, over=False)
+
+    assert (gate.closed, gate.reopens_after) == (False, 0)
+
+
+@given(
+    admitted=st.integers(0, 10_000),
+    trained=st.integers(0, 50),
+    batches_ahead=st.integers(1, 8),
+    batch_size=st.integers(1, 300),
+)
+def test_the_gate_of_staleness_is_closed_exactly_when_nothing_is_admitted(
+    admitted: int, trained: int, batches_ahead: int, batch_size: int
+) -> None:
+    def room(steps: float) -> int:
+        return admission_capacity(
+            batches_ahead=batches_ahead,
+            trained=int(steps),
+            per_batch=batch_size,
+            accepted=admitted,
+            running=0,
+        )
+
+    gate = staleness_gate(
+        admitted=admitted, trained=trained, batches_ahead=batches_ahead, batch_size=batch_size
+    )
+
+    assert gate.closed is (room(trained) == 0)
+    if gate.closed:
+        steps = gate.reopens_after / batch_size
+        assert room(trained + steps) > 0
+        assert room(trained + steps - 1) == 0
+
+
+SECONDS = st.floats(0, 100)
+SPANS = st.lists(st.tuples(SECONDS, SECONDS).map(sorted).map(tuple), max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("held", "share"),
+    [
+        ([], 1.0),
+        ([(0, 10)], 0.0),
+        ([(0, 2), (8, 10)], 0.6),
+        pytest.param([(0, 6), (4, 8)], 0.2, id="the next batch is fetched while one is trained on"),
+        pytest.param([(-5, 3), (9, 30)], 0.6, id="only what lies within counts"),
+    ],
+)
+def test_a_trainer_waits_while_it_has_no_batch(
+    held: list[tuple[float, float]], share: float
+) -> None:
+    assert waiting_share(held, since=0, until=10) == pytest.approx(share)
+
+
+def test_an_empty_period_has_no_shares() -> None:
+    assert waiting_share([(0, 1)], since=5, until=5) is None
+
+
+@given(spans=SPANS)
+def test_the_wait_is_the_share_of_time_that_no_span_covers(
+    spans: list[tuple[float, float]],
+) -> None:
+    share = waiting_share(spans, since=20, until=80)
+
+    edges = sorted({20.0, 80.0, *(edge for span in spans for edge in span if 20 < edge < 80)})
+    open_seconds = sum(
+        after - before
+        for before, after in pairwise(edges)
+        if not any(began <= before and after <= ended for began, ended in spans)
+    )
+    assert share == pytest.approx(open_seconds / 60, abs=1e-9)
+
+
+def test_versions_behind_are_weighted_by_items() -> None:
+    assert mean_versions([{"0": 3, "1": 1}, {"2": 4, "unknown": 9}]) == pytest.approx(9 / 8)
+    assert mean_versions([{}, {"unknown": 1}]) is None
+
+
+@pytest.mark.parametrize(
+    ("leases", "seconds"),
+    [
+        ([], 60),
+        ([[950.0]], 60),
+        ([[900.0, 930.0, 960.0]], 60),
+        ([[810.0, 900.0, 990.0]], 180),
+        pytest.param([[900.0, 900.0], [880.0, 960.0]], 160, id="the slowest trainer counts"),
+        pytest.param([[600.0, 690.0]], 60, id="a trainer that missed two cycles does not"),
+        pytest.param([[0.0, 999.0]], 600, id="at most ten minutes"),
+    ],
+)
+def test_window_covers_two_cycles_of_a_slow_trainer(
+    leases: list[list[float]], seconds: float
+) -> None:
+    starts = [(trainer, at) for trainer, times in enumerate(leases) for at in times]
+
+    assert window_seconds(starts, now=1000.0) == seconds

@@ -1,19 +1,24 @@
-"""Parquet files whose row groups each fit into memory: archives, and streams of rows.
-
-docs/reference/archive.md describes the columns of archives. pyarrow is imported on first use,
-because the web server runs without it.
-"""
+"""Parquet files of archives and of trajectory groups, and the jobs that write them."""
 
 import io
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
+from buffer.archive.models import ArchiveJob, ArchiveVerb
+from buffer.inspect.queries.group_contents import GroupUnreadable, as_json, marks_of
+from buffer.inspect.queries.group_lists import GroupRow, group_page
+from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.schemas import MarkOfGroup
 from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.contents import PayloadMissing
+from runs.lifecycle.models import Run
 from web.rules.errors import ApiError, InvalidData
 
 FORMAT_VERSION: Final = "1"
@@ -145,12 +150,10 @@ class ParquetStream:
         self._parquet = _parquet().ParquetWriter(self._sink, _schema(columns), compression="zstd")
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
-        """Return the bytes of one row group; values are in column order."""
         _write_row_group(self._parquet, rows)
         return self._sink.taken()
 
     def close(self) -> bytes:
-        """Return the last bytes of the file."""
         self._parquet.close()
         return self._sink.taken()
 
@@ -179,7 +182,6 @@ class ArchiveWriter:
         )
 
     def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write one row group; values are in column order."""
         _write_row_group(self._parquet, rows)
 
     def __enter__(self) -> Self:
@@ -263,7 +265,6 @@ class ArchiveReader:
 
     @property
     def items(self) -> int:
-        """Number of rows in the archive."""
         return int(self._file.metadata.num_rows)
 
     def about(self, name: str) -> Any:
@@ -298,7 +299,6 @@ class ArchiveReader:
             yield found
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -306,3 +306,124 @@ def _errors() -> tuple[type[Exception], ...]:
     import pyarrow as pa
 
     return (pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+PAGE: Final = 50
+ROW_GROUP_BYTES: Final = 16 << 20
+ROW_GROUP_ROWS: Final = 500
+SEQUENCE_COLUMNS: Final = {
+    "id": "int64",
+    "state": "string",
+    "drop_reason": "string",
+    "env_id": "int64",
+    "lesson": "string",
+    "worker": "string",
+    "producer": "string",
+    "epoch": "int64",
+    "policy_step": "int64",
+    "step": "int64",
+    "received_at": "time",
+    "sequences": "int64",
+    "tokens": "int64",
+    "longest_tokens": "int64",
+    "score_mean": "double",
+    "score_min": "double",
+    "score_max": "double",
+    "truncated": "int64",
+    "duplicates": "int64",
+    "prompt": "string",
+    "label": "int64",
+    "note": "string",
+    "missing": "string",
+    "group": "large_string",
+}
+_OF_MARK: Final = frozenset({"label", "note"})
+Marked = tuple[GroupRow, MarkOfGroup | None]
+
+
+def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Marked]:
+    """Yield up to `limit` groups of a list with their marks.
+
+    Groups that arrive during the export may be included.
+    """
+    after, left = None, limit
+    while left > 0:
+        page = group_page(run_id, group_filter, limit=min(PAGE, left), after=after)
+        marks = marks_of([row.id for row in page.rows])
+        yield from ((row, marks.get(row.id)) for row in page.rows)
+        left -= len(page.rows)
+        if page.next is None:
+            return
+        after = page.next
+
+
+def json_lines(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+    """Yield a line of JSON per group: its metadata, and its content as ``group``."""
+    for row, mark in rows(run.pk, group_filter, limit=limit):
+        group, missing = _content(row)
+        known = {name: _plain(_known(row, mark, name)) for name in SEQUENCE_COLUMNS}
+        known |= {"missing": missing}
+        line = known | {"group": msgspec.Raw(group or b"null")}
+        yield msgspec.json.encode(line) + b"\n"
+
+
+def parquet(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+    """Yield the parts of a Parquet file with one row per group.
+
+    Raises:
+        ArchiveUnavailable: If pyarrow is not installed.
+    """
+    stream = ParquetStream(SEQUENCE_COLUMNS)
+    found = rows(run.pk, group_filter, limit=limit)
+    return _parquet_parts(stream, found)
+
+
+def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[bytes]:
+    while some := list(islice(found, ROW_GROUP_ROWS)):
+        records: list[tuple[Any, ...]] = []
+        size_bytes = 0
+        for row, mark in some:
+            group, missing = _content(row)
+            known = [_known(row, mark, name) for name in list(SEQUENCE_COLUMNS)[:-2]]
+            text = None if group is None else group.decode()
+            records.append((*known, missing, text))
+            size_bytes += len(group or b"")
+            if size_bytes >= ROW_GROUP_BYTES:
+                yield stream.write(records)
+                records, size_bytes = [], 0
+        if records:
+            yield stream.write(records)
+    yield stream.close()
+
+
+def _known(row: GroupRow, mark: MarkOfGroup | None, name: str) -> Any:
+    if name == "note" and mark is None:
+        return ""
+    return getattr(mark if name in _OF_MARK else row, name, None)
+
+
+def _content(row: GroupRow) -> tuple[bytes | None, str]:
+    """Return a group as one line of JSON, or None and the reason."""
+    try:
+        content = as_json(row)
+    except (PayloadMissing, GroupUnreadable) as error:
+        return None, str(error)
+    return (msgspec.json.format(content, indent=-1) if b"\n" in content else content), ""
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def archive_jobs(*, run_id: int, before: int | None, limit: int) -> list[ArchiveJob]:
+    """Return the archive jobs of a run, newest first, older than the job `before`."""
+    found = ArchiveJob.objects.filter(run_id=run_id)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return list(found.order_by("-id")[:limit])
+
+
+def run_of_archive(archive_id: int) -> str | None:
+    """Return the name of the run from which an archive was exported, or None."""
+    found = ArchiveJob.objects.filter(pk=archive_id, verb=ArchiveVerb.EXPORT)
+    return found.values_list("run__name", flat=True).first()

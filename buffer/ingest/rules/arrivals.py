@@ -1,4 +1,4 @@
-"""Waiting rules for groups smaller than their group size, and for fragments of chunks.
+"""Policy version and staleness of arriving items, and the rules for those that wait.
 
 A group smaller than its environment's `group_size` waits. When waiting groups of the environment
 sum exactly to `group_size`, they are queued together. Larger groups are queued at once. Sizes that
@@ -11,6 +11,59 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from buffer.items.rules.exact_fill import exact_fill
+from buffer.items.rules.states import DropReason
+from runs.lifecycle.rules import PolicyVersion
+
+
+def version_of(
+    *, claimed_epoch: int | None, claimed_step: int | None, current: PolicyVersion, epoch: int
+) -> PolicyVersion:
+    """Return the policy version that sampled a group.
+
+    The producer's claim is used; a step without an epoch belongs to the current epoch. Without a
+    claim, the group gets the current version at the time of receipt.
+
+    Args:
+        claimed_epoch: Epoch that the group names, if any.
+        claimed_step: Step that it names, if any.
+        current: Version in force.
+        epoch: Epoch of the run.
+    """
+    if claimed_step is None:
+        return current
+    # Before weights are published a step counts batches, unless it is of an earlier epoch.
+    if claimed_epoch is None or (current.epoch == 0 and claimed_epoch >= epoch):
+        return PolicyVersion(current.epoch, claimed_step)
+    return PolicyVersion(claimed_epoch, claimed_step)
+
+
+def drop_reason(
+    oldest: PolicyVersion,
+    newest: PolicyVersion,
+    *,
+    current: PolicyVersion,
+    epoch: int,
+    max_staleness: int | None,
+) -> DropReason | None:
+    """Return the reason why a group or fragment cannot train the run's policy, or None.
+
+    Args:
+        oldest: The oldest version that sampled a part of it.
+        newest: The newest version that sampled a part of it.
+        current: The version in force; of epoch 0 before weights are published.
+        epoch: Epoch of the run.
+        max_staleness: Maximum number of versions behind; None for no limit.
+    """
+    if 0 < newest.epoch < epoch:
+        return DropReason.STALE_EPOCH
+    if newest > current:
+        return DropReason.FUTURE
+    if oldest.epoch != current.epoch:
+        return DropReason.STALE_EPOCH
+    if max_staleness is not None and current.step - oldest.step > max_staleness:
+        return DropReason.STALE_VERSION
+    return None
+
 
 MOST_WAITING: Final = 1024
 """Maximum number of waiting groups of one environment; each push of a smaller group reads them."""
@@ -22,10 +75,6 @@ class WaitingGroups:
 
     group_size: int
     waiting: list[tuple[int, int]] = field(default_factory=list)
-
-    def waits(self, sequences: int) -> bool:
-        """Return whether a group of this size must wait for others."""
-        return sequences < self.group_size
 
     def add(self, key: int, sequences: int) -> list[int]:
         """Add a group; return the keys of the groups to queue, oldest first."""
@@ -40,7 +89,6 @@ class WaitingGroups:
 
     @property
     def sequences(self) -> int:
-        """Number of waiting sequences."""
         return sum(size for _, size in self.waiting)
 
 

@@ -1,10 +1,14 @@
+"""Deliveries, shards, shares and answers of batches."""
+
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from buffer.batches.rules.batch_bytes import Item, msgpack_answer
-from buffer.batches.rules.deliveries import SENDING_LIMIT, Delivery, NextAction
+from buffer.batches.rules.deliveries import SENDING_LIMIT, Delivery, NextAction, shard
 from buffer.batches.rules.pacing import EnvironmentShare, environment_status
 from buffer.items.rules.ledger import balance
 from rolldeck.wire import BatchAnswer, BatchHead
@@ -101,3 +105,41 @@ def test_a_concatenated_answer_equals_that_of_the_encoder() -> None:
     answer = msgspec.msgpack.decode(b"".join(msgpack_answer(head, items)), type=BatchAnswer)
 
     assert answer == BatchAnswer(batch=head, codecs=["msgpack", "msgpack"], items=contents)
+
+
+SIZES = some.lists(some.integers(1, 50), min_size=1, max_size=60)
+
+
+@given(sizes=SIZES, world_size=some.integers(1, 70))
+def test_shards_are_disjoint_and_cover_the_batch_in_order(
+    sizes: list[int], world_size: int
+) -> None:
+    places = [
+        place
+        for rank in range(world_size)
+        for place in shard(sizes, rank=rank, world_size=world_size)
+    ]
+
+    assert places == list(range(len(sizes)))
+
+
+@given(size=some.integers(1, 20), per_rank=some.integers(1, 10), world_size=some.integers(1, 10))
+def test_equal_groups_make_equal_shards(size: int, per_rank: int, world_size: int) -> None:
+    sizes = [size] * (per_rank * world_size)
+
+    for rank in range(world_size):
+        assert len(shard(sizes, rank=rank, world_size=world_size)) == per_rank
+
+
+@given(sizes=SIZES, world_size=some.integers(1, 10))
+def test_no_shard_is_further_from_its_share_than_the_largest_group(
+    sizes: list[int], world_size: int
+) -> None:
+    for rank in range(world_size):
+        sequences = sum(sizes[place] for place in shard(sizes, rank=rank, world_size=world_size))
+        assert abs(sequences - sum(sizes) / world_size) <= max(sizes)
+
+
+@pytest.mark.parametrize(("rank", "places"), [(0, [0]), (1, [1, 2])])
+def test_the_example_of_the_documentation_is_sharded(rank: int, places: list[int]) -> None:
+    assert list(shard([4, 2, 2], rank=rank, world_size=2)) == places

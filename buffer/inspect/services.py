@@ -1,0 +1,334 @@
+"""Digests, labels and notes of groups, and their removal from the queue.
+
+Pushes do not wait for digests. A pass takes a bounded share of the time, so digests of busy runs
+lag behind; the dashboard shows the lag. Marks are in separate rows that refer to groups, so marking
+never blocks the forming, leasing or settling of batches.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from django.db import connection, transaction
+
+from buffer.batches.services.settlement import drop_groups
+from buffer.ingest.services.storage import json_number
+from buffer.inspect.models import DigestCursor, GroupMark, LabelName
+from buffer.inspect.queries.group_contents import pieces_of
+from buffer.inspect.queries.group_lists import GroupNotFound
+from buffer.inspect.rules import group_filter as rules
+from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest, run_term
+from buffer.inspect.rules.group_filter import Mark
+from buffer.items.models import TrajectoryGroup
+from buffer.items.rules.states import DropReason, ItemKind, ItemState
+from buffer.items.services import lock_run
+from buffer.payloads.services.contents import readable_contents
+from rolldeck.groups import InvalidGroup, read
+from runs.events.services import record_event
+from runs.lifecycle.models import Environment, Run
+from web.live.announcements import announce
+from web.sql import statements_of
+
+SQL: Final = statements_of("buffer")
+
+
+PASS_SECONDS: Final = 0.4
+"""Time of one pass; passes run every two seconds and leave the rest to training."""
+GROUPS_AT_ONCE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    written_in: str
+    group_id: int
+    env_id: int | None
+    score_mean: float
+    longest_tokens: int
+
+
+def digest_groups(*, now: datetime, seconds: float = PASS_SECONDS) -> int:
+    """Digest new groups of each run in turn, for about `seconds`; return the number digested."""
+    ends_at = time.monotonic() + seconds
+    digested = 0
+    with connection.cursor() as sql:
+        sql.execute(SQL["digests_due"])
+        due = sql.fetchall()
+    for run_id, accepted in due:
+        while time.monotonic() < ends_at:
+            count = digest_run(run_id=run_id, accepted=accepted, now=now)
+            digested += count
+            if count < GROUPS_AT_ONCE:
+                break
+    return digested
+
+
+@transaction.atomic
+def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
+    """Digest the next groups of a run; return the number read.
+
+    Args:
+        run_id: The run.
+        accepted: Number of groups that it had accepted before this call.
+        now: Time of the pass.
+    """
+    DigestCursor.objects.get_or_create(run_id=run_id, defaults={"written_in": "0", "item_id": 0})
+    # Skipped if another process digests this run.
+    cursor = DigestCursor.objects.select_for_update(skip_locked=True).filter(run_id=run_id).first()
+    if cursor is None:
+        return 0
+    with connection.cursor() as sql:
+        sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
+        rows = [_Row(*row) for row in sql.fetchall()]
+    if rows:
+        _store_digests(run_id, _digests(Run.objects.get(pk=run_id), rows))
+        cursor.written_in, cursor.item_id = rows[-1].written_in, rows[-1].group_id
+    with connection.cursor() as sql:
+        sql.execute(SQL["has_groups_to_digest"], _position(cursor))
+        (is_more,) = sql.fetchone()
+    if not is_more:
+        cursor.accepted = accepted
+    cursor.digested_at = now
+    cursor.save()
+    return len(rows)
+
+
+def _position(cursor: DigestCursor) -> dict[str, Any]:
+    return {"run": cursor.run_id, "written_in": str(cursor.written_in), "item": cursor.item_id}
+
+
+def _digests(run: Run, rows: list[_Row]) -> Iterator[tuple[_Row, GroupDigest]]:
+    pieces = pieces_of(run)
+    text_of: TextOf | None = None if pieces is None else lambda tokens: "".join(pieces(tokens))
+    limits = dict(Environment.objects.filter(run=run).values_list("env_id", "max_token_length"))
+    found = readable_contents(ItemKind.GROUPS, [row.group_id for row in rows])
+    for row in rows:
+        stored = found.get(row.group_id)
+        if stored is None or not stored.is_intact():
+            continue
+        own = 0 if row.env_id is None else limits.get(row.env_id, 0)
+        try:
+            group = read(stored.content, stored.codec)
+        except InvalidGroup:  # lenient runs accept groups that fit no arrays
+            continue
+        yield row, digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
+
+
+def _store_digests(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> None:
+    rows = [
+        {
+            "id": row.group_id,
+            "lesson": found.lesson,
+            "worker": found.worker,
+            "example": found.example,
+            "scores": [json_number(score) for score in found.scores],
+            "lengths": found.lengths,
+            "truncated": found.truncated,
+            "duplicates": found.duplicates,
+            "excerpt": found.excerpt,
+            "prompt": None if found.prompt is None else str(found.prompt),
+            "text": found.text,
+            "score_mean": json_number(row.score_mean),
+            "longest_tokens": row.longest_tokens,
+            "has_gradient": found.has_gradient,
+        }
+        for row, found in digests
+    ]
+    params: dict[str, Any] = {
+        "run": run_id,
+        "word": run_term(run_id),
+        "rows": msgspec.json.encode(rows).decode(),
+    }
+    with connection.cursor() as sql:
+        sql.execute(SQL["insert_digests"], params)
+
+
+NAMED_AT_MOST: Final = 20
+"""Maximum number of groups whose earlier marks an event records."""
+
+
+def lock_marks(run_id: int) -> None:
+    """Lock changes of a run's marks until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(SQL["lock_marks"], [run_id])
+
+
+def groups_of_run(run_id: int, group_ids: Sequence[int], *, field: str) -> list[int]:
+    """Return distinct, existing group ids, sorted.
+
+    Raises:
+        InvalidMark: If there are none or too many.
+        GroupNotFound: If the run has no such group.
+    """
+    ids = sorted(set(group_ids))
+    if not 1 <= len(ids) <= rules.MOST_AT_ONCE:
+        raise rules.InvalidMark(
+            field, f"has {len(ids)} groups, must have 1 to {rules.MOST_AT_ONCE}"
+        )
+    found = set(
+        TrajectoryGroup.objects.filter(run_id=run_id, pk__in=ids).values_list("pk", flat=True)
+    )
+    for group_id in ids:
+        if group_id not in found:
+            raise GroupNotFound(f"the run has no group {group_id}")
+    return ids
+
+
+@transaction.atomic
+def mark_groups(
+    *,
+    run_id: int,
+    group_ids: Sequence[int],
+    changes: dict[str, Any],
+    actor: str,
+    reason: str = "",
+    now: datetime,
+) -> None:
+    """Change `label` or `note` of groups; omitted fields are unchanged.
+
+    An event records the earlier values. Groups that already have the values are skipped.
+
+    Raises:
+        InvalidMark: If there are no changes, or a value is invalid.
+        GroupNotFound: If the run has no such group; nothing is changed.
+    """
+    if not changes:
+        raise rules.InvalidMark("label", "at least one of label and note is required")
+    changes = rules.checked(changes)
+    ids = groups_of_run(run_id, group_ids, field="groups")
+    lock_marks(run_id)
+    before = {
+        row.group_id: Mark(label=row.label, note=row.note)
+        for row in GroupMark.objects.filter(group_id__in=ids)
+    }
+    after = {group: before.get(group, Mark()).changed(changes) for group in ids}
+    changed = [group for group in ids if after[group] != before.get(group, Mark())]
+    if not changed:
+        return
+    _store_marks(run_id, {group: after[group] for group in changed}, actor=actor, now=now)
+    record_event(
+        run_id=run_id,
+        kind="groups_marked",
+        message=f"{rules.described(changes)}: "
+        + (f"group {changed[0]}" if len(changed) == 1 else f"{len(changed)} groups"),
+        actor=actor,
+        reason=reason,
+        details={
+            "after": changes,
+            "before": {
+                str(group): {name: getattr(before.get(group, Mark()), name) for name in changes}
+                for group in changed[:NAMED_AT_MOST]
+            },
+        },
+        now=now,
+    )
+
+
+def _store_marks(run_id: int, marks: dict[int, Mark], *, actor: str, now: datetime) -> None:
+    GroupMark.objects.filter(
+        group_id__in=[group for group, mark in marks.items() if mark.is_empty]
+    ).delete()
+    GroupMark.objects.bulk_create(
+        [
+            GroupMark(
+                group_id=group,
+                run_id=run_id,
+                label=mark.label,
+                note=mark.note,
+                changed_by=actor[:200],
+                changed_at=now,
+            )
+            for group, mark in marks.items()
+            if not mark.is_empty
+        ],
+        update_conflicts=True,
+        unique_fields=["group"],
+        update_fields=["label", "note", "changed_by", "changed_at"],
+    )
+
+
+@transaction.atomic
+def name_label(
+    *, run_id: int, label: int, name: str, actor: str, reason: str = "", now: datetime
+) -> None:
+    """Name a label of a run; an empty name removes the name.
+
+    Raises:
+        InvalidMark: If the label or the name is invalid.
+    """
+    rules.checked({"label": label})
+    name = rules.label_name(name)
+    lock_marks(run_id)
+    row = LabelName.objects.filter(run_id=run_id, label=label).first()
+    before = row.name if row else ""
+    if name == before:
+        return
+    if name:
+        LabelName.objects.update_or_create(run_id=run_id, label=label, defaults={"name": name})
+    elif row:
+        row.delete()
+    record_event(
+        run_id=run_id,
+        kind="label_named",
+        message=f"label {label} named {name!r}" if name else f"name of label {label} removed",
+        actor=actor,
+        reason=reason,
+        details={"label": label, "before": before, "after": name},
+        now=now,
+    )
+
+
+_IN_THE_QUEUE: Final = (ItemState.WAITING, ItemState.QUEUED)
+_REFUSALS: Final = {
+    ItemState.LEASED: "its batch is leased to a trainer",
+    ItemState.QUARANTINED: "its batch is quarantined: release or discard the batch",
+    ItemState.SERVED: "it has already been trained on",
+}
+
+
+@transaction.atomic
+def discard_groups(
+    *, run_id: int, group_ids: Sequence[int], actor: str, reason: str, now: datetime
+) -> dict[int, str]:
+    """Drop waiting and queued groups permanently, with the reason `discarded`.
+
+    Groups that are already discarded are skipped, so the call is idempotent.
+
+    Returns:
+        The reasons why groups were not discarded, by group id.
+
+    Raises:
+        InvalidMark: If no groups are named, or too many.
+        GroupNotFound: If the run has no such group; nothing is changed.
+    """
+    found = groups_of_run(run_id, group_ids, field="groups")
+    # The lock prevents forming of batches, so queued groups stay queued until they are dropped.
+    lock_run(run_id)
+    dropped = drop_groups(run_id, reason=DropReason.DISCARDED, states=_IN_THE_QUEUE, pk__in=found)
+    if dropped:
+        record_event(
+            run_id=run_id,
+            kind="groups_discarded",
+            level="warning",
+            message=f"{dropped} {'group was' if dropped == 1 else 'groups were'} discarded",
+            actor=actor,
+            reason=reason,
+            details={"groups": found, "discarded": dropped},
+            now=now,
+        )
+        announce(run_id, "queue", "ledger")
+    rows = TrajectoryGroup.objects.filter(pk__in=found)
+    return {
+        group: problem
+        for group, state, why in rows.values_list("pk", "state", "drop_reason")
+        if (problem := _problem(state, why))
+    }
+
+
+def _problem(state: str, why: str) -> str:
+    """Return the reason why a group is not discarded; empty if it is."""
+    if state == ItemState.DROPPED:
+        return "" if why == DropReason.DISCARDED else f"it was already dropped: {why}"
+    return _REFUSALS.get(ItemState(state), f"it is {state}")
