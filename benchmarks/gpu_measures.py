@@ -28,7 +28,7 @@ from rollouts.fleet.manager.local_fleet import LocalFleet
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.spaces import Space, observations
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 Figures = dict[str, float]
 ENVS: Final = 64

@@ -10,18 +10,21 @@ from runs.access.api.audit import (
     SessionsView,
 )
 from runs.access.api.sessions import SessionView
-from runs.alerts.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
-from runs.alerts.api.alerts import (
+from runs.alerts.api import (
     AcknowledgeView,
     AlertKindsView,
+    AlertRulesView,
+    AlertRuleView,
     AlertsView,
     AlertView,
+    EndSilenceView,
     ResolveView,
+    SilencesView,
+    WebhooksView,
+    WebhookTestView,
 )
-from runs.alerts.api.webhooks import WebhooksView, WebhookTestView
 from runs.config.api import PresetsView, PresetView
 from runs.deployment.api import NoticeView
-from runs.lifecycle.api.notes import NotesView, NoteView
 from runs.lifecycle.api.runs import (
     EnvironmentsView,
     EventsView,
@@ -29,9 +32,15 @@ from runs.lifecycle.api.runs import (
     RunView,
     status_change_view,
 )
-from runs.lifecycle.api.steering import EnvironmentView, ResetView
-from runs.lifecycle.api.tokens import TokensView, TokenView
-from runs.lifecycle.api.trainers import TrainersView
+from runs.lifecycle.api.steering import (
+    EnvironmentView,
+    NotesView,
+    NoteView,
+    ResetView,
+    TokensView,
+    TokenView,
+    TrainersView,
+)
 from runs.lifecycle.rules import RunVerb
 from runs.projects.api import ProjectsView, ProjectView
 from runs.search.api import (
@@ -44,12 +53,14 @@ from runs.search.api import (
     RunsView,
     TagsView,
 )
-from runs.weights.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
-from runs.weights.api.weights_commands import (
+from runs.weights.api import (
+    CurrentWeightsView,
     WeightsCommandsView,
+    WeightsFileView,
     WeightsPinView,
     WeightsSyncView,
     WeightsUnpinView,
+    WeightsView,
 )
 
 

@@ -13,8 +13,8 @@ django.setup(set_prefix=False)
 from buffer.ingest.api.refusals import count_refused_request  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
-from config.compressed_requests import CompressedHandler  # noqa: E402
 from config.compression import CompressedAnswers  # noqa: E402
+from config.decompression import CompressedHandler  # noqa: E402
 from config.machines import Machines  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402

@@ -2,7 +2,7 @@
 
 A body with a `Content-Length` streams through. A chunked body is first held in memory, up to the
 limit, because REST framework treats a body without a length as empty. Compressed bodies stay
-compressed here; :mod:`config.compressed_requests` decompresses them after authentication.
+compressed here; :mod:`config.decompression` decompresses them after authentication.
 """
 
 import asyncio
@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 from django.conf import settings
 
-from config.compressed_requests import check_compressed, encoding_of
-from config.decompression import BodyTooLarge
+from config.decompression import BodyTooLarge, check_compressed, encoding_of
 from web.http.problems import headers_of, problem_of
 from web.rules.errors import ApiError, Invalid
 

@@ -26,8 +26,8 @@ from django.utils.module_loading import import_string
 
 from buffer.batches.api.sending import StoredAnswer, TrackedAnswer
 from config.body_limits import App, Receive, Scope, Send
-from config.compressed_requests import CompressedRequest
-from config.large_writes import Parts
+from config.decompression import CompressedRequest
+from config.http_protocol import Parts
 from web.http.problems import respond
 from web.http.push_answers import CLIENT_LEFT
 from web.http.waiting import Waiting

@@ -16,7 +16,7 @@ from buffer.batches.queries.queues import queue_depth
 from buffer.items import queries
 from buffer.items.rules.states import ItemKind
 from rollouts.control.queries.fleets import weights_transfers
-from runs.alerts.queries.alerts import unresolved_counts
+from runs.alerts.queries import unresolved_counts
 from runs.deployment.queries import jobs_health
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus

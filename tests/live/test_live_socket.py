@@ -12,7 +12,7 @@ from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.registry import default_run, reset_run
-from runs.live.services.hub import FRAME_SECONDS, hub
+from runs.live.services import FRAME_SECONDS, hub
 from tests.factories import NOON, make_run
 from tests.live_sockets import (
     cookie_of,

@@ -9,7 +9,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from config.asgi import application
-from runs.live.services.hub import hub
+from runs.live.services import hub
 from tests.factories import make_run
 from tests.live_sockets import headers_of, in_database, read_clock
 from tests.stalled_pages import lazy, rest_of, served

@@ -14,7 +14,7 @@ from buffer.items.rules.states import ItemKind, ItemState
 from buffer.items.services import MOVED, TABLES, ItemsMoved, insert_batch
 from buffer.payloads.services.contents import Reading
 from buffer.replay.services import form_of_sample
-from runs.config.rules.replay_config import replay_of
+from runs.config.rules.sections import replay_of
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion, version_in_force
 from web import database

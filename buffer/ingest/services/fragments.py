@@ -29,7 +29,7 @@ from buffer.payloads.services.contents import (
 from buffer.payloads.services.eviction import evict, keep_within_capacity
 from rolldeck import received_fragments
 from rolldeck.wire import Fragment, FragmentReceipt
-from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.config.rules.sections import ReplayConfig, replay_of
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import ACCEPTING, PolicyVersion
 from web import database

@@ -17,8 +17,8 @@ from rollouts.fleet.steps.env_messages import Stepped
 from rollouts.fleet.steps.progress import ProgressHandler
 from rollouts.fleet.steps.slot_queue import Slots
 from rollouts.fleet.weights.records import Version
-from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.extensions import STEP_CALLBACKS
+from runs.config.rules.sections import ExtensionConfig
 
 
 class StepCallback(Protocol):

@@ -9,11 +9,10 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
-from runs.access import queries
+from runs.access import queries, services
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Known, Readers
 from runs.access.schemas import AuditList, BrowserRow, SessionRow
-from runs.access.services import sessions
 from web.http.bodies import InvalidBody, answer, reason_in, whole_number
 from web.http.openapi import REASON, between
 from web.http.paging import page_of, page_parameters
@@ -109,7 +108,7 @@ class SessionsView(ApiView):
         """End your other sessions."""
         person = person_of(request)
         if person is not None:
-            sessions.end_sessions(
+            services.end_sessions(
                 user=person,
                 but=request.session.session_key,
                 actor=identity_of(request),
@@ -134,8 +133,8 @@ class BrowserView(ApiView):
         """End one of your sessions."""
         person = person_of(request)
         if person is None:
-            raise sessions.SessionNotFound("machines have no sessions")
-        sessions.end_session(
+            raise services.SessionNotFound("machines have no sessions")
+        services.end_session(
             user=person,
             public_id=browser,
             actor=identity_of(request),
@@ -147,7 +146,7 @@ class BrowserView(ApiView):
 
 def _browsers(request: Request) -> SessionRow:
     person = person_of(request)
-    found = sessions.sessions_of(person, now=timezone.now()) if person else []
+    found = services.sessions_of(person, now=timezone.now()) if person else []
     here = getattr(request.session, "session_key", None)
     return SessionRow(
         sessions=len(found),

@@ -17,12 +17,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 
+from runs.access import services
 from runs.access.api.permissions import Anyone
 from runs.access.queries import session_of
 from runs.access.schemas import Session, SignIn
-from runs.access.services import sessions
-from runs.access.services.logins import LINK_LIFETIME, redeem_login_token
-from runs.access.services.passwords import remember_browser
+from runs.access.services import LINK_LIFETIME, redeem_login_token, remember_browser
 from web.http.bodies import answer, read
 from web.http.openapi import problems
 from web.http.views import ApiView
@@ -41,7 +40,7 @@ def _begin_session(request: HttpRequest, user: Any) -> None:
     login(request, user)
     browser, address = request.headers.get("User-Agent", ""), request.META.get("REMOTE_ADDR", "")
     request.session.update(
-        sessions.note_of(browser=browser, address=str(address), now=timezone.now())
+        services.note_of(browser=browser, address=str(address), now=timezone.now())
     )
 
 

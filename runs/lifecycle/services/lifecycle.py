@@ -1,21 +1,24 @@
-"""Create runs and change their status.
+"""Create, launch and control runs.
 
 Each change names its allowed source states, records an event and is announced, in one transaction.
 """
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from runs.config.rules import run_config
-from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
-from runs.config.rules.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig, merged
+from runs.config.rules.sections import names_in, search_terms
 from runs.config.services import configured
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, RunKind
@@ -29,12 +32,87 @@ from runs.lifecycle.rules import (
     sources_of,
     sources_of_verb,
 )
-from runs.lifecycle.services import changes
 from runs.projects.models import Project
 from runs.projects.queries import project_for_runs
 from web.live.announcements import announce
 from web.rules.errors import Conflict, Invalid
 from web.rules.tags import checked
+
+logger = logging.getLogger(__name__)
+
+
+# Notify other parts of the platform of status changes of runs.
+
+SUBSCRIBERS: Final[list[Callable[[int], object]]] = []
+"""Called with the id of a run after each committed change of its status (:mod:`config.readers`).
+They must be fast and may fail: subscribers also poll the database.
+"""
+
+
+def notify(run_id: int) -> None:
+    """Notify the subscribers after the commit."""
+    transaction.on_commit(partial(_call_all, run_id), robust=True)
+
+
+def _call_all(run_id: int) -> None:
+    for callback in SUBSCRIBERS:
+        try:
+            callback(run_id)
+        except Exception:
+            logger.exception("status subscriber failed for run %d", run_id)
+
+
+# Values of a launch, completed with the defaults of its project.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchValues:
+    """Project, preset, configuration and tags of a launch."""
+
+    project: Project | None
+    preset: str
+    config: dict[str, Any]
+    tags: Iterable[str]
+
+
+def launch_values(
+    *,
+    project: str,
+    uses_defaults: bool,
+    preset: str | None,
+    config: dict[str, Any],
+    tags: Iterable[str] | None = None,
+    is_configured: bool = True,
+) -> LaunchValues:
+    """Return the values of a launch, completed with the defaults of its project.
+
+    Args:
+        project: Name of the project; empty for none.
+        uses_defaults: Whether the project's defaults apply.
+        preset: Preset of the launch; None for the project's.
+        config: Fields of the launch, merged over those of the project.
+        tags: Tags of the launch; None for the project's.
+        is_configured: Whether the run has a configuration; outside runs have none.
+
+    Raises:
+        UnknownProject: If there is no such project.
+        ProjectArchived: If the project is archived.
+    """
+    found = project_for_runs(project) if project else None
+    if found is None or not uses_defaults:
+        return LaunchValues(project=found, preset=preset or "", config=config, tags=tags or ())
+    own_tags = found.tags if tags is None else tags
+    if not is_configured:
+        return LaunchValues(project=found, preset=preset or "", config=config, tags=own_tags)
+    return LaunchValues(
+        project=found,
+        preset=found.preset if preset is None else preset,
+        config=merged(found.config, config),
+        tags=own_tags,
+    )
+
+
+# Create runs and change their status.
 
 DEFAULT_RUN_NAME: Final = "default"
 # Address of the dashboard's launch form.
@@ -321,4 +399,4 @@ def _emit_change(
         now=now,
     )
     announce(before.pk, "run")
-    changes.notify(before.pk)
+    notify(before.pk)

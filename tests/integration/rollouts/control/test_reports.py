@@ -21,7 +21,7 @@ from runs.alerts.models import Alert
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb
-from runs.lifecycle.services.run_settings import change_settings
+from runs.lifecycle.services.settings import change_settings
 from tests.alert_evaluation import evaluate_alerts
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

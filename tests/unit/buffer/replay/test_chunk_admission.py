@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buffer.ingest.rules.waiting import WaitingFragment, cut
-from runs.config.rules.replay_config import admission_shortage
+from runs.config.rules.sections import admission_shortage
 from runs.lifecycle.rules import admission_capacity
 
 

@@ -2,10 +2,9 @@ from typing import Any
 
 import pytest
 
-from runs.config.rules import environment_specs, run_config
-from runs.config.rules.buffer_config import BufferConfig
-from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.config.rules import extensions, run_config
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.config.rules.sections import BufferConfig, ReplayConfig, replay_of
 from web.rules import json_values
 
 
@@ -22,7 +21,7 @@ def test_a_preset_is_stored_and_read_unchanged(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_a_preset_has_an_environment_that_fleets_can_create(name: str) -> None:
-    environment_specs.check(PRESETS[name][1].environment.spec)
+    extensions.check_environment(PRESETS[name][1].environment.spec)
 
 
 @pytest.mark.parametrize(
@@ -144,23 +143,23 @@ def test_every_field_of_the_schema_has_a_description() -> None:
 
 @pytest.mark.parametrize("spec", ["gymnasium:CartPole-v1", "rolldeck:recall-v0"])
 def test_known_environments_are_accepted(spec: str) -> None:
-    environment_specs.check(spec)
+    extensions.check_environment(spec)
 
 
 def test_only_registered_environments_are_accepted_and_the_error_has_the_remedy() -> None:
-    environment_specs.check("module:my_lab:Maze", registered=["module:my_lab:Maze"])
+    extensions.check_environment("module:my_lab:Maze", registered=["module:my_lab:Maze"])
 
     with pytest.raises(InvalidRunConfig, match="administrator must add it to ROLLDECK_ENV"):
-        environment_specs.check("module:my_lab:Door", registered=["module:my_lab:Maze"])
+        extensions.check_environment("module:my_lab:Door", registered=["module:my_lab:Maze"])
 
 
 def test_a_convolutional_policy_is_refused_without_images() -> None:
-    environment_specs.check_policy("rolldeck:catch-v0", "cnn")
-    environment_specs.check_policy("module:my_lab:Maze", "cnn")
-    environment_specs.check_policy("gymnasium:CartPole-v1", "gru")
+    extensions.check_observations("rolldeck:catch-v0", "cnn")
+    extensions.check_observations("module:my_lab:Maze", "cnn")
+    extensions.check_observations("gymnasium:CartPole-v1", "gru")
 
     with pytest.raises(InvalidRunConfig) as caught:
-        environment_specs.check_policy("gymnasium:CartPole-v1", "cnn")
+        extensions.check_observations("gymnasium:CartPole-v1", "cnn")
 
     assert caught.value.field == "policy.kind"
 
@@ -168,7 +167,7 @@ def test_a_convolutional_policy_is_refused_without_images() -> None:
 @pytest.mark.parametrize("spec", ["gymnasium:Nope-v1", "atari:Pong", "CartPole-v1", "", ":"])
 def test_unknown_environments_are_refused(spec: str) -> None:
     with pytest.raises(InvalidRunConfig) as caught:
-        environment_specs.check(spec)
+        extensions.check_environment(spec)
 
     assert caught.value.field == "environment.spec"
 

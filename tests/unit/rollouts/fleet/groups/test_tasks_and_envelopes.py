@@ -15,7 +15,7 @@ from rollouts.fleet.groups.outbox import GroupEnvelope, GroupSender
 from rollouts.fleet.groups.platform_curriculum import PlatformCurriculum
 from rollouts.fleet.groups.task_supply import TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.config.rules.inference_servers import SETTING
+from runs.config.rules.servers import INFERENCE_SERVERS
 from tests.unit.rollouts.fleet.groups.conftest import language
 from tests.unit.rollouts.fleet.groups.local_curriculum import LocalCurriculum
 
@@ -188,7 +188,9 @@ def test_a_local_curriculum_counts_an_outcome_once_and_micro_evaluations_never()
 
 
 def test_a_run_samples_from_the_server_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SETTING, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}')
+    monkeypatch.setenv(
+        INFERENCE_SERVERS, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}'
+    )
     policy = policy_of(language(LESSONS, inference="ours"), run="r", device="cpu", rows=4)
     assert isinstance(policy, ServedPolicy)
     assert policy.tokenizer.vocab_size == 12

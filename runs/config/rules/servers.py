@@ -1,7 +1,10 @@
-"""Inference servers that an administrator offers to runs.
+"""Inference servers and tool servers that an administrator offers to runs.
 
 A run names a server and never an address. The platform reads the descriptions to validate the
 names. The generating process reads them on its own machine, so tokens are not transmitted.
+
+A lesson names a server and never a command. Workers start servers on their own machine, with the
+Model Context Protocol over standard input and output.
 """
 
 from typing import Annotated, Final, Literal, NamedTuple
@@ -12,7 +15,9 @@ from msgspec import Meta, Struct
 
 from runs.config.rules.language_config import LanguageConfig
 
-SETTING: Final = "ROLLDECK_INFERENCE_SERVERS"
+# Inference servers that an administrator offers to runs.
+
+INFERENCE_SERVERS: Final = "ROLLDECK_INFERENCE_SERVERS"
 MOST_REPLICAS: Final = 256
 Kind = Literal["rolldeck", "vllm", "sglang"]
 SHARED_KINDS: Final[frozenset[Kind]] = frozenset({"vllm", "sglang"})
@@ -111,7 +116,7 @@ def _unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, 
     return None
 
 
-def parse(text: str) -> dict[str, InferenceServerSettings]:
+def parse_inference_servers(text: str) -> dict[str, InferenceServerSettings]:
     """Parse the setting and return the servers by name.
 
     Args:
@@ -123,7 +128,7 @@ def parse(text: str) -> dict[str, InferenceServerSettings]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, InferenceServerSettings])
     except msgspec.DecodeError as error:
-        raise InvalidInferenceServers(f"{SETTING}: {error}") from error
+        raise InvalidInferenceServers(f"{INFERENCE_SERVERS}: {error}") from error
 
 
 def offered(text: str) -> dict[str, OfferedServer]:
@@ -133,11 +138,44 @@ def offered(text: str) -> dict[str, OfferedServer]:
         InvalidInferenceServers: If the text has another form, or a port is invalid.
     """
     servers = {}
-    for name, server in parse(text).items():
+    for name, server in parse_inference_servers(text).items():
         try:
             address = urlsplit(server.url)
             port = address.port or (443 if address.scheme == "https" else 80)
         except ValueError as error:
-            raise InvalidInferenceServers(f"{SETTING}: {name}.url: {error}") from error
+            raise InvalidInferenceServers(f"{INFERENCE_SERVERS}: {name}.url: {error}") from error
         servers[name] = OfferedServer(server.kind, port)
     return servers
+
+
+# Tool servers that an administrator offers to lessons.
+
+TOOL_SERVERS: Final = "ROLLDECK_TOOL_SERVERS"
+
+
+class InvalidToolServers(ValueError):
+    """The setting is not a valid JSON object of server descriptions."""
+
+
+class ToolServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Command of a server."""
+
+    command: Annotated[str, Meta(min_length=1)]
+    args: list[str] = []
+    env: dict[str, str] = {}
+    """Variables of the server, besides PATH, HOME and a few others."""
+
+
+def parse_tool_servers(text: str) -> dict[str, ToolServerSettings]:
+    """Parse the setting and return the servers by name.
+
+    Args:
+        text: ``{"name": {"command": …, "args": […]}}``; empty for none.
+
+    Raises:
+        InvalidToolServers: If the text has another form.
+    """
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, ToolServerSettings])
+    except msgspec.DecodeError as error:
+        raise InvalidToolServers(f"{TOOL_SERVERS}: {error}") from error

@@ -1,4 +1,4 @@
-"""API views that publish and download weights."""
+"""API views of weights: publish, list, pin, hold and synchronise."""
 
 from typing import Any
 
@@ -14,25 +14,29 @@ from rest_framework.request import Request
 
 from rolldeck.wire import WeightsManifest
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import readable_by, scoped
+from runs.access.api.permissions import Operators, readable_by, scoped
 from runs.lifecycle.models import PolicyVersion
 from runs.lifecycle.queries import (
     current_weights,
     policy_versions,
     readable_run,
+    run_id_named,
     run_named,
     weights,
     weights_directory,
     weights_file,
 )
 from runs.lifecycle.schemas import PolicyVersionList
-from runs.weights import queries as weights_commands
-from runs.weights.services import publish_weights
+from runs.weights.queries import COMMANDS_AT_MOST, acting_step, newest_command, weights_commands
+from runs.weights.schemas import WeightsCommands, WeightsPin, WeightsRequest
+from runs.weights.services import pin_weights, publish_weights, sync_weights, unpin_weights
 from web.http import byte_ranges
-from web.http.bodies import InvalidBody, answer, decoded, whole_number
+from web.http.bodies import InvalidBody, answer, decoded, read, whole_number
 from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
+
+# API views that publish and download weights.
 
 FORM = {
     "multipart/form-data": {
@@ -158,7 +162,7 @@ class CurrentWeightsView(ApiView):
         target = readable_run(run)
         if not whole_number(request, "acting", default=0, at_least=0, at_most=1):
             return _manifest(current_weights(run=target))
-        step = weights_commands.acting_step(target, weights_commands.newest_command(target.pk))
+        step = acting_step(target, newest_command(target.pk))
         return _manifest(weights(run=target, epoch=target.epoch, step=step))
 
 
@@ -185,3 +189,108 @@ class WeightsFileView(ApiView):
         version = weights(run=readable_run(run), epoch=epoch, step=step)
         file = weights_file(version)
         return byte_ranges.respond(request, file, size=version.size_bytes, etag=version.sha256)
+
+
+# API views that pin, unpin and reload weights.
+
+
+def _answer(request: Request, run: str) -> HttpResponse:
+    path = f"/api/v1/runs/{run}/weights/commands"
+    page = page_of(request, int, default=COMMANDS_AT_MOST, most=COMMANDS_AT_MOST, path=path)
+    return answer(weights_commands(readable_run(run), page))
+
+
+class WeightsCommandsView(ApiView):
+    """The weights commands of a run."""
+
+    permission_classes = [readable_by("trainer", "worker")]
+
+    @extend_schema(
+        operation_id="weights_commands",
+        parameters=page_parameters(default=COMMANDS_AT_MOST, most=COMMANDS_AT_MOST),
+        responses={200: WeightsCommands},
+        tags=["weights"],
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """List weight orders.
+
+        The policy version in use, and its pins and reloads, newest first.
+        """
+        return _answer(request, run)
+
+
+class WeightsPinView(ApiView):
+    """A pin of a policy version."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_pin",
+        request=WeightsPin,
+        responses={200: WeightsCommands, **problems(409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Pin a policy version.
+
+        Workers keep the version although newer ones are published.
+        """
+        body = read(request, WeightsPin)
+        pin_weights(
+            run_id=run_id_named(run),
+            step=body.step,
+            actor=identity_of(request),
+            reason=body.reason,
+            now=timezone.now(),
+        )
+        return _answer(request, run)
+
+
+class WeightsUnpinView(ApiView):
+    """Removal of a pin."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_unpin",
+        request=WeightsRequest,
+        responses={200: WeightsCommands, **problems(409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Unpin the policy version.
+
+        Workers follow the newest version again.
+        """
+        unpin_weights(
+            run_id=run_id_named(run),
+            actor=identity_of(request),
+            reason=read(request, WeightsRequest).reason,
+            now=timezone.now(),
+        )
+        return _answer(request, run)
+
+
+class WeightsSyncView(ApiView):
+    """Reload of the weights."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="weights_sync",
+        request=WeightsRequest,
+        responses={200: WeightsCommands, **problems(409)},
+        tags=["weights"],
+    )
+    def post(self, request: Request, run: str) -> HttpResponse:
+        """Reload the weights.
+
+        The fleet downloads the current version again and every worker reloads it.
+        """
+        sync_weights(
+            run_id=run_id_named(run),
+            actor=identity_of(request),
+            reason=read(request, WeightsRequest).reason,
+            now=timezone.now(),
+        )
+        return _answer(request, run)
