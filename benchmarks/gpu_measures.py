@@ -21,7 +21,7 @@ from benchmarks.sink_worker import (
     settings_of,
 )
 from rolldeck import safetensors
-from rolldeck.tensors import array_of
+from rolldeck.safetensors import array_of
 from rolldeck.torch_tensors import tensors_of
 from rollouts.fleet.environments.loader import describe, make
 from rollouts.fleet.manager.local_fleet import LocalFleet

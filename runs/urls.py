@@ -3,13 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
-from runs.access.api.audit import (
-    AuditCsvView,
-    AuditView,
-    BrowserView,
-    SessionsView,
-)
-from runs.access.api.sessions import SessionView
+from runs.access.api.sessions import AuditCsvView, AuditView, BrowserView, SessionsView, SessionView
 from runs.alerts.api import (
     AcknowledgeView,
     AlertKindsView,

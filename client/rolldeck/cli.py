@@ -14,9 +14,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from rolldeck import api_command, track_command
-from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, save
 
 EVENTS_PER_PAGE: Final = 200
 """Maximum `limit` of the server."""

@@ -21,7 +21,7 @@ from config.tracing import traced  # noqa: E402
 from rolldeck.structs import prepare_structs  # noqa: E402
 from runs.live.api import ControlConsumer, LiveConsumer  # noqa: E402
 from web.http.push_answers import PushAnswers  # noqa: E402
-from web.live.socket_origins import SocketOrigins  # noqa: E402
+from web.live.websocket_protocol import SocketOrigins  # noqa: E402
 
 refuse_dangers()
 # Views and their messages are loaded before threads decode the first requests.

@@ -7,7 +7,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from buffer.atropos.api.routes import RootView
-from config import admin_site, errors, health
+from config import admin_site, errors, monitoring
 from config.api_document import ApiDocument
 from config.cluster.views import ClusterView, RetentionView, ServerView
 from frontend.pages import index
@@ -27,9 +27,9 @@ handler404 = "config.errors.not_found"
 handler500 = "config.errors.server_error"
 
 urlpatterns = [
-    path("healthz/live", health.live),
-    path("healthz/ready", health.ready),
-    path("metrics", health.metrics),
+    path("healthz/live", monitoring.live),
+    path("healthz/ready", monitoring.ready),
+    path("metrics", monitoring.metrics),
     path("openapi.json", ApiDocument.as_view(), name="schema"),
     path("docs/errors", errors.page),
     path("docs", SpectacularSwaggerSplitView.as_view(permission_classes=[Anyone])),

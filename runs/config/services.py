@@ -21,7 +21,7 @@ from runs.config.rules.servers import unsupported
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, NotAllowedToChange
-from web.rules import json_values
+from web.rules import json_shape
 from web.rules.errors import Conflict, Invalid
 
 # Build and validate the configuration of a run.
@@ -52,8 +52,8 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     """
     base = _base(preset, asked_by)
     try:
-        json_values.check(config)
-    except json_values.NotStorable as error:
+        json_shape.check(config)
+    except json_shape.NotStorable as error:
         raise InvalidRunConfig(error.field, error.message) from error
     parsed, errors = run_config.examined(run_config.merged(base, config))
     if parsed is not None:

@@ -30,8 +30,8 @@ from runs.live.schemas import (
 )
 from runs.live.services import CONTROL_PREFIX, RUN_PREFIX, Hub, hub
 from web import outages
-from web.live.outgoing import Socket
-from web.live.shared_reads import SharedReads
+from web.live.wakeups import SharedReads
+from web.live.websocket_protocol import Socket
 from web.rules.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 
 logger = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ from runs.live.rules import ME, frame_topic, rule_of
 from runs.live.schemas import ControlFrame, DeltaFrame, SnapshotFrame
 from web.live import parts, wakeups
 from web.live.announcements import ChangeNotice
-from web.live.outgoing import Socket
 from web.live.parts import WINDOW_ROWS, Topic
+from web.live.websocket_protocol import Socket
 from web.snapshots import snapshot
 
 logger = logging.getLogger(__name__)

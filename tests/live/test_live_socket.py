@@ -23,7 +23,7 @@ from tests.live_sockets import (
 )
 from web.live import parts
 from web.live.announcements import announce
-from web.live.outgoing import QUEUE_FRAMES, Socket
+from web.live.websocket_protocol import QUEUE_FRAMES, Socket
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -51,7 +51,7 @@ from web.http.openapi import between, msgpack_of, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 from web.http.waiting import WaitingView
-from web.live.wait_queue import WaitQueue
+from web.live.wakeups import WaitQueue
 from web.rules.errors import Conflict
 
 BATCH_ANSWERS: Final = {

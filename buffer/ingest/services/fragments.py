@@ -27,7 +27,7 @@ from buffer.payloads.services.contents import (
     write_contents,
 )
 from buffer.payloads.services.eviction import evict, keep_within_capacity
-from rolldeck import received_fragments
+from rolldeck import batches
 from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.sections import ReplayConfig, replay_of
 from runs.lifecycle.models import Run
@@ -49,7 +49,7 @@ def decode_push(body: bytes) -> list[tuple[Fragment, Encoded]]:
     Raises:
         InvalidPush: At the first value that does not match :mod:`rolldeck.wire`.
     """
-    push = decode_envelope(received_fragments.decode_push, body)
+    push = decode_envelope(batches.decode_push, body)
     return [
         (decode_fragment(content, f"fragments[{index}]"), content)
         for index, content in enumerate(push.fragments)
@@ -63,7 +63,7 @@ def decode_fragment(content: Encoded, place: str) -> Fragment:
         InvalidPush: If it does not match :mod:`rolldeck.wire`.
     """
     try:
-        fragment = received_fragments.decode_fragment(content)
+        fragment = batches.decode_fragment(content)
         fragment_rules.check(fragment)
     except fragment_rules.BrokenFragment as error:
         raise InvalidPush(f"{place}.{error.field}", error.message) from error

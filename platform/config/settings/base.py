@@ -120,7 +120,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "config.middleware.request_id_middleware",
-    "config.call_log.CallLog",  # outermost of these: sees the final response
+    "config.middleware.CallLog",  # outermost of these: sees the final response
     "config.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -8,7 +8,7 @@ from django.db import connection
 
 from buffer.batches.queries.queues import queue_depth
 from buffer.items.queries import ledger_part
-from config.metrics import metrics_text
+from config.monitoring import metrics_text
 from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, WeightsTransfers
 from rollouts.control.models import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments

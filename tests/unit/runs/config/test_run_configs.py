@@ -5,7 +5,7 @@ import pytest
 from runs.config.rules import extensions, run_config
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 from runs.config.rules.sections import BufferConfig, ReplayConfig, replay_of
-from web.rules import json_values
+from web.rules import json_shape
 
 
 def test_an_empty_configuration_means_the_defaults() -> None:
@@ -174,7 +174,7 @@ def test_unknown_environments_are_refused(spec: str) -> None:
 
 @pytest.mark.parametrize("value", [{}, [1, 2.5, None, True, "text"], {"a": {"b": ["ü", "😀"]}}])
 def test_values_of_both_json_and_postgresql_are_storable(value: object) -> None:
-    json_values.check(value)
+    json_shape.check(value)
 
 
 def nested(depth: int) -> object:
@@ -199,8 +199,8 @@ def nested(depth: int) -> object:
 def test_values_that_postgresql_cannot_store_are_refused_with_their_path(
     value: object, field: str
 ) -> None:
-    with pytest.raises(json_values.NotStorable) as caught:
-        json_values.check(value)
+    with pytest.raises(json_shape.NotStorable) as caught:
+        json_shape.check(value)
 
     assert caught.value.field == field
 

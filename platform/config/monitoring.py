@@ -1,26 +1,46 @@
-"""Prometheus gauges of the runs, computed from counts at each scrape.
+"""Health checks and metrics of the server.
 
 A gauge of items counts groups for an outside run and fragments for a fleet run.
 """
 
 import json
+import logging
+import threading
 from dataclasses import dataclass
 from typing import Final
 
-from django.db import connection
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
+from drf_spectacular.utils import extend_schema
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from rest_framework.request import Request
 
 from buffer.batches.queries.queues import queue_depth
 from buffer.items import queries
 from buffer.items.rules.states import ItemKind
+from config.own_folders import folder_problem
 from rollouts.control.queries.fleets import weights_transfers
+from runs.access.api.permissions import scoped
 from runs.alerts.queries import unresolved_counts
 from runs.deployment.queries import jobs_health
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
 from web.disk_space import free_disk_bytes
+from web.http.problems import respond
+from web.http.views import ApiView
+from web.outages import RETRY_AFTER_SECONDS
+from web.rules.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+
+# Prometheus gauges of the runs, computed from counts at each scrape.
 
 # Runs that may hold queued items.
 ACTIVE: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING)
@@ -159,3 +179,97 @@ def _newest_batch(run_id: int, kind: ItemKind) -> dict[str, float]:
         total = sum(versions * items for versions, items in staleness.items())
         found["batch_staleness_versions"] = total / sum(staleness.values())
     return found
+
+
+# Liveness, readiness and Prometheus metrics of this process.
+
+REDIS_TIMEOUT_SECONDS: Final = 0.5
+
+_migrated = threading.Event()
+_has_own_folders = threading.Event()
+
+
+class NotReady(Unavailable):
+    """A server that requests need is unavailable; the text names it."""
+
+    code = "not_ready"
+    title = "Not ready"
+    retry_after_seconds = RETRY_AFTER_SECONDS
+
+
+def live(_request: HttpRequest) -> HttpResponse:
+    """Return 200 while the process serves requests."""
+    return JsonResponse({"status": "live"})
+
+
+def ready(_request: HttpRequest) -> HttpResponse:
+    """Return 200 if requests can be served, otherwise 503 with the state of each server.
+
+    Redis only carries change notices: without it everything works with a second's delay.
+    """
+    parts = {"database": _database(), "redis": _redis()}
+    if parts["database"] != "up":
+        return respond(NotReady(f"database {parts['database']}, redis {parts['redis']}"))
+    if not _are_folders_own():
+        return respond(NotReady("a folder belongs to another deployment; the log names it"))
+    return JsonResponse({"status": "ready", **parts})
+
+
+class Metrics(ApiView):
+    """Gauges in Prometheus' text format."""
+
+    permission_classes = [scoped("metrics")]
+
+    @extend_schema(exclude=True)
+    def get(self, _request: Request) -> HttpResponse:
+        """Return the state of the runs as of now."""
+        return HttpResponse(metrics_text(), content_type=CONTENT_TYPE_LATEST)
+
+
+metrics = Metrics.as_view()
+
+
+def _database() -> str:
+    """Return "up", "down", or "not migrated"; applied migrations are looked up only once."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        if not _migrated.is_set():
+            executor = MigrationExecutor(connection)
+            if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+                return "not migrated"
+            _migrated.set()
+    except DatabaseError:
+        return "down"
+    return "up"
+
+
+def _are_folders_own() -> bool:
+    """Return whether the folders may be those of the database; compared until they are."""
+    if _has_own_folders.is_set():
+        return True
+    try:
+        problem = folder_problem()
+    except (DatabaseError, OSError) as error:
+        logger.warning("folders not compared with the database: %s", error)
+        return True
+    if problem:
+        logger.error("not ready: %s", problem)
+        return False
+    _has_own_folders.set()
+    return True
+
+
+def _redis() -> str:
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=REDIS_TIMEOUT_SECONDS,
+        socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
+    )
+    try:
+        client.ping()
+    except (redis.RedisError, OSError):
+        return "down"
+    finally:
+        client.close()
+    return "up"
