@@ -63,7 +63,9 @@ class AlertsView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """List alerts.
 
-        Newest first; unresolved alerts unless `state` is given.
+        Newest first; unresolved alerts unless `state` is given. Unresolved alerts of one kind or
+        rule in one state are one entry: the newest, with `count` and `runs`. With `kind` they are
+        listed one by one, like resolved alerts.
         """
         page = page_of(request, int, default=50, most=queries.ALERTS_AT_MOST)
         filters = {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}

@@ -105,7 +105,7 @@ def silence_row(row: AlertSilence, *, names: dict[str, str], now: datetime) -> S
     """Return a silence for the API; `names` are those of tokens, by identity."""
     return SilenceRow(
         id=row.pk,
-        kind=row.kind,  # type: ignore[arg-type]
+        kind=AlertKind(row.kind),
         rule=row.rule_id,
         rule_name=row.rule.name if row.rule else "",
         run=row.run.name if row.run else None,
@@ -187,12 +187,7 @@ def alert_kinds() -> AlertKindList:
     """Return every kind of alert."""
     return AlertKindList(
         results=[
-            AlertKindRow(
-                kind=kind.value,
-                title=note.title,
-                advice=note.advice,
-                severity=note.severity.value,
-            )
+            AlertKindRow(kind=kind, title=note.title, advice=note.advice, severity=note.severity)
             for kind, note in sorted(KINDS.items())
         ],
         next=None,
@@ -202,22 +197,28 @@ def alert_kinds() -> AlertKindList:
 def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datetime) -> AlertList:
     """Return alerts, newest first.
 
+    Unresolved alerts of one kind are one row, unless the filters name the kind.
+
     Args:
         page: The requested page.
         filters: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
             `run` (exact match), `text` (a part of the message).
         now: Time at which silences are evaluated.
     """
-    found = _filtered(filters, now=now)
-    if page.after is not None:
-        found = found.filter(pk__lt=page.after)
-    newest_first = found.select_related("run").order_by("-pk")
-    rows, cursor = page.cut(newest_first[: page.limit + 1], lambda alert: alert.pk)
-    return AlertList(
-        results=_rows(rows, now=now),
-        next=cursor,
-        summary=alert_summary(now=now),
-    )
+    alerts = _filtered(filters, now=now).order_by("-pk")
+    if filters.get("kind") or filters.get("state") in {"all", AlertState.RESOLVED}:
+        if page.after is not None:
+            alerts = alerts.filter(pk__lt=page.after)
+        groups = [
+            _group(row, runs=[row.run])
+            for row in _rows(alerts.select_related("run")[: page.limit + 1], now=now)
+        ]
+    else:
+        groups = _groups(alerts, now=now)
+        if page.after is not None:
+            groups = [group for group in groups if group.id < page.after]
+    results, cursor = page.cut(groups, lambda group: group.id)
+    return AlertList(results=results, next=cursor, summary=alert_summary(now=now))
 
 
 def _filtered(filters: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
@@ -252,29 +253,26 @@ def alert_summary(*, now: datetime) -> AlertSummary:
         warnings=counted[AlertState.OPEN, Severity.WARNING],
         acknowledged=sum(counted[AlertState.ACKNOWLEDGED, each] for each in Severity),
         silenced=opened.filter(pk__in=still).count() if still else 0,
-        newest=_rows(list(newest.select_related("run")[:NEWEST]), now=now),
+        newest=_rows(newest.select_related("run")[:NEWEST], now=now),
         groups=_groups(newest, now=now),
     )
 
 
-def _groups(opened: QuerySet[Alert], *, now: datetime) -> list[AlertGroup]:
-    """Return the first alert of each kind, with the number of its alerts and their runs."""
-    grouped: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
-    columns = opened.values_list("kind", "subject", "pk", "run__name")
-    for kind, subject, alert_id, run in columns[:GROUPED_AT_MOST]:
-        key = (kind, subject if kind == AlertKind.RULE else "")
-        grouped.setdefault(key, []).append((alert_id, run))
-    first = opened.filter(pk__in=[alerts[0][0] for alerts in grouped.values()])
-    rows = {row.id: row for row in _rows(list(first.select_related("run")), now=now)}
-    return [
-        AlertGroup(
-            alert=rows[alerts[0][0]],
-            count=len(alerts),
-            runs=list(dict.fromkeys(run for _, run in alerts if run is not None)),
-        )
-        for alerts in grouped.values()
-        if alerts[0][0] in rows
-    ]
+def _groups(alerts: QuerySet[Alert], *, now: datetime) -> list[AlertGroup]:
+    """Return the first alert of each kind and state, with the number of them and their runs."""
+    runs: dict[int, list[str | None]] = {}
+    first: dict[tuple[str, str, str], int] = {}
+    columns = alerts.values_list("kind", "subject", "state", "pk", "run__name")
+    for kind, subject, state, alert_id, run in columns[:GROUPED_AT_MOST]:
+        key = (kind, subject if kind == AlertKind.RULE else "", state)
+        runs.setdefault(first.setdefault(key, alert_id), []).append(run)
+    rows = _rows(alerts.filter(pk__in=list(runs)).select_related("run"), now=now)
+    return [_group(row, runs=runs[row.id]) for row in rows]
+
+
+def _group(row: AlertRow, *, runs: list[str | None]) -> AlertGroup:
+    names = list(dict.fromkeys(run for run in runs if run is not None))
+    return AlertGroup(**msgspec.structs.asdict(row), count=len(runs), runs=names)
 
 
 def unresolved_counts(*, besides: Sequence[int] = ()) -> dict[tuple[str, str], int]:
@@ -336,7 +334,7 @@ def webhooks() -> WebhookList:
                 channel="email" if one.is_mail else "webhook",
                 target=one.label,
                 is_signed=bool(settings.ROLLDECK_ALERT_WEBHOOK_SECRET) and not one.is_mail,
-                least_severity=str(one.least),  # type: ignore[arg-type]
+                least_severity=one.least,
                 last_test=newest.get(one.fingerprint),
             )
             for one in known
@@ -345,7 +343,8 @@ def webhooks() -> WebhookList:
     )
 
 
-def _rows(alerts: list[Alert], *, now: datetime) -> list[AlertRow]:
+def _rows(alerts: Iterable[Alert], *, now: datetime) -> list[AlertRow]:
+    alerts = list(alerts)
     names = token_names(
         one for alert in alerts for one in (alert.acknowledged_by, alert.resolved_by)
     )
@@ -441,10 +440,10 @@ def _row_of_rule(rule: AlertRule, *, firing: int, names: Mapping[str, str]) -> A
         id=rule.pk,
         name=rule.name,
         metric=rule.metric,
-        comparator=rule.comparator,  # type: ignore[arg-type]
+        comparator=rule.limit.comparator,
         threshold=rule.threshold,
         for_seconds=rule.for_seconds,
-        severity=rule.severity,  # type: ignore[arg-type]
+        severity=Severity(rule.severity),
         runbook=rule.runbook,
         run=rule.run.name if rule.run else None,
         filter=rule.run_filter,

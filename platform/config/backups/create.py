@@ -50,7 +50,7 @@ class BackupTotals:
     """The totals of a finished backup."""
 
     runs: int
-    contents: int
+    files: int
     size_bytes: int
 
 

@@ -1,4 +1,4 @@
-"""Shape and size of JSON values.
+"""Sizes and shapes of JSON values.
 
 A decoded value takes up to thirty times the bytes of its text: three bytes ``[],`` become a list of
 56 bytes and a pointer to it. The checks below need one block of scratch memory.

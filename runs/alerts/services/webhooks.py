@@ -25,7 +25,7 @@ from django.db.models import F
 from runs.alerts import rules as alerts_rules
 from runs.alerts.models import Alert, AlertDelivery
 from runs.alerts.queries import MAIL, Channel, alert_row, channel_of, channels, silences, until_of
-from runs.alerts.rules import AlertState
+from runs.alerts.rules import AlertKind, AlertState, Change, DeliveryState, Severity
 from runs.alerts.schemas import AlertMessage, AlertRow
 from runs.events.services import record_event
 from web.rules.errors import NotFound, TooManyRequests
@@ -140,7 +140,7 @@ class TestSentRecently(TooManyRequests):
     retry_after_seconds = int(alerts_rules.TEST_INTERVAL.total_seconds())
 
 
-def queue_deliveries(alert: Alert, change: str, *, now: datetime) -> int:
+def queue_deliveries(alert: Alert, change: Change, *, now: datetime) -> int:
     """Store a delivery of an alert's change for each channel; return their number.
 
     Silenced alerts send nothing. An alert raised while silenced is held back: it is delivered when
@@ -213,11 +213,11 @@ def _test_row(*, now: datetime) -> AlertRow:
     """Return a resolved sample alert, which receivers do not keep open."""
     return AlertRow(
         id=0,
-        kind="disk_low",
+        kind=AlertKind.DISK_LOW,
         title="Test notification",
         advice="No action is required.",
-        severity="warning",
-        state="resolved",
+        severity=Severity.WARNING,
+        state=AlertState.RESOLVED,
         run=None,
         subject="",
         metric="",
@@ -250,11 +250,11 @@ def _delivery(
     )
 
 
-def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
+def _message(row: AlertRow, change: Change, *, now: datetime) -> AlertMessage:
     platform_url = settings.ROLLDECK_PUBLIC_URL
     where = settings.ROLLDECK_DEPLOYMENT or platform_url
     return AlertMessage(
-        change=change,  # type: ignore[arg-type]
+        change=change,
         at=now,
         platform_url=platform_url,
         text=alerts_rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
@@ -328,7 +328,7 @@ def _mail(delivery: AlertDelivery, channel: Channel) -> None:
 
 def _settle(
     delivery: AlertDelivery,
-    state: str,
+    state: DeliveryState,
     *,
     error: str = "",
     status: int | None = None,
