@@ -95,7 +95,12 @@ class BodyLimits:
             if started.yes:
                 raise
             self._on_refusal(scope["path"], refusal)
-            await _refuse(refusal, body, send, expects_continue=_expects_continue(scope))
+            await _refuse(
+                refusal,
+                body,
+                send,
+                expects_continue=_header(scope, b"expect").lower() == "100-continue",
+            )
 
     async def _pass_on(self, scope: Scope, body: "_CountedBody", send: "_Started") -> None:
         length = _content_length(scope)
@@ -263,10 +268,6 @@ def _header(scope: Scope, header_name: bytes) -> str:
     return ",".join(
         value.decode("latin-1") for name, value in scope["headers"] if name == header_name
     )
-
-
-def _expects_continue(scope: Scope) -> bool:
-    return _header(scope, b"expect").lower() == "100-continue"
 
 
 def _content_length(scope: Scope) -> int | None:

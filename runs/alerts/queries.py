@@ -71,7 +71,7 @@ def silences(*, now: datetime) -> list[Silence]:
     ]
 
 
-def until_of(alert: Alert, known: list[Silence]) -> datetime | None:
+def until_of(alert: Alert, known: Sequence[Silence]) -> datetime | None:
     """Return the end of an alert's silence; None if it is not silenced, or cleared."""
     if alert.cleared_at is not None:
         return None
@@ -369,12 +369,8 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
         title=details.get("title") or note.title,
         advice=details.get("runbook") or note.advice,
         metric=details.get("metric", ""),
-        silenced_until=_silenced_until(alert, known),
+        silenced_until=until_of(alert, known),
     )
-
-
-def _silenced_until(alert: Alert, known: Sequence[Silence]) -> datetime | None:
-    return until_of(alert, list(known)) if known else None
 
 
 # Read alert rules and the runs that they cover.

@@ -1,12 +1,13 @@
 """Views of the cluster, of retention and of the deployment's identity."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Min, Q, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from msgspec import Struct
@@ -81,7 +82,7 @@ class ServerView(ApiView):
 RetainedData = Literal[
     "payloads", "weights", "recordings", "archives", "captures", "outcomes", "alerts", "metrics"
 ]
-_TABLES: Final[dict[str, tuple[str, ...]]] = {
+_TABLES: Final[dict[RetainedData, tuple[str, ...]]] = {
     "outcomes": ("rollouts_lessonoutcome",),
     "alerts": ("runs_alert", "runs_alertdelivery"),
     "metrics": ("rollouts_metricsample", "rollouts_metricchunk"),
@@ -136,18 +137,10 @@ class RetentionView(ApiView):
         count.
         """
         del request
-        sizes = _table_sizes()
         last = RunEvent.objects.filter(kind="server_backed_up").order_by("-id").first()
         return answer(
             RetentionList(
-                results=[
-                    _payloads(),
-                    _weights(),
-                    _recordings(),
-                    _archives(),
-                    _captures(),
-                    *(_tables_retention(what, sizes) for what in _TABLES),
-                ],
+                results=[*_stored(), _archives(), *_estimated()],
                 next=None,
                 backed_up_at=None if last is None else last.at,
             )
@@ -159,52 +152,47 @@ def _limit(setting: str, unit: Any, *, value: int | None = None) -> RetentionLim
     return RetentionLimit(setting=setting, value=known, unit=unit)
 
 
-def _retention_row(
-    what: RetainedData, limits: list[RetentionLimit], found: dict[str, Any]
-) -> RetentionRow:
-    return RetentionRow(
-        what=what,
-        limits=limits,
-        size_bytes=int(found["size"] or 0),
-        count=int(found["count"] or 0),
-        is_estimate=False,
-        oldest_at=found["oldest"],
-    )
-
-
-def _payloads() -> RetentionRow:
-    found = Segment.objects.filter(dropped_at=None).aggregate(
-        size=Sum("size_bytes"), count=Sum("items"), oldest=Min("opened_at")
-    )
-    limits = [
+def _stored() -> Iterator[RetentionRow]:
+    """Yield the data of which size, count and age are known."""
+    payloads = [
         _limit("ROLLDECK_RETENTION_SECONDS", "seconds"),
         _limit("ROLLDECK_RETENTION_BYTES", "bytes"),
         _limit("ROLLDECK_RETENTION_ITEMS", "items"),
     ]
-    return _retention_row("payloads", limits, found)
-
-
-def _weights() -> RetentionRow:
-    found = PolicyVersion.objects.exclude(file="").aggregate(
-        size=Sum("size_bytes"), count=Count("id"), oldest=Min("published_at")
-    )
-    return _retention_row("weights", [_limit("", "per_run", value=KEPT_FILES)], found)
-
-
-def _recordings() -> RetentionRow:
-    found = Recording.objects.exclude(file="").aggregate(
-        size=Sum("size_bytes"), count=Count("id"), oldest=Min("finished_at")
-    )
-    return _retention_row("recordings", [_limit("ROLLDECK_RECORDINGS_PER_RUN", "per_run")], found)
-
-
-def _captures() -> RetentionRow:
-    found = CaptureSession.objects.aggregate(
-        size=Sum("size_bytes"),
-        count=Count("id", filter=Q(size_bytes__gt=0)),
-        oldest=Min("created_at"),
-    )
-    return _retention_row("captures", [_limit("ROLLDECK_CAPTURE_SECONDS", "seconds")], found)
+    kinds: list[tuple[RetainedData, list[RetentionLimit], QuerySet[Any], Any, str]] = [
+        ("payloads", payloads, Segment.objects.filter(dropped_at=None), Sum("items"), "opened_at"),
+        (
+            "weights",
+            [_limit("", "per_run", value=KEPT_FILES)],
+            PolicyVersion.objects.exclude(file=""),
+            Count("id"),
+            "published_at",
+        ),
+        (
+            "recordings",
+            [_limit("ROLLDECK_RECORDINGS_PER_RUN", "per_run")],
+            Recording.objects.exclude(file=""),
+            Count("id"),
+            "finished_at",
+        ),
+        (
+            "captures",
+            [_limit("ROLLDECK_CAPTURE_SECONDS", "seconds")],
+            CaptureSession.objects.all(),
+            Count("id", filter=Q(size_bytes__gt=0)),
+            "created_at",
+        ),
+    ]
+    for what, limits, rows, number, since in kinds:
+        found = rows.aggregate(size=Sum("size_bytes"), count=number, oldest=Min(since))
+        yield RetentionRow(
+            what=what,
+            limits=limits,
+            size_bytes=int(found["size"] or 0),
+            count=int(found["count"] or 0),
+            is_estimate=False,
+            oldest_at=found["oldest"],
+        )
 
 
 def _archives() -> RetentionRow:
@@ -221,26 +209,25 @@ def _archives() -> RetentionRow:
     )
 
 
-def _table_sizes() -> dict[str, tuple[int, int]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_SIZES, [[name for names in _TABLES.values() for name in names]])
-        return {name: (int(size), int(rows)) for name, size, rows in cursor.fetchall()}
-
-
-def _tables_retention(what: Any, sizes: dict[str, tuple[int, int]]) -> RetentionRow:
-    limits = {
+def _estimated() -> Iterator[RetentionRow]:
+    """Yield the tables whose rows PostgreSQL estimates."""
+    limits: dict[RetainedData, list[RetentionLimit]] = {
         "outcomes": [
             _limit("ROLLDECK_OUTCOME_SECONDS", "seconds"),
             _limit("ROLLDECK_OUTCOME_ROWS", "items"),
         ],
         "alerts": [_limit("ROLLDECK_ALERT_RETENTION_DAYS", "days")],
     }
-    found = [sizes.get(name, (0, 0)) for name in _TABLES[what]]
-    return RetentionRow(
-        what=what,
-        limits=limits.get(what, []),
-        size_bytes=sum(size for size, _ in found),
-        count=sum(rows for _, rows in found),
-        is_estimate=True,
-        oldest_at=None,
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(_SIZES, [[name for names in _TABLES.values() for name in names]])
+        sizes = {name: (int(size), int(rows)) for name, size, rows in cursor.fetchall()}
+    for what, tables in _TABLES.items():
+        found = [sizes.get(name, (0, 0)) for name in tables]
+        yield RetentionRow(
+            what=what,
+            limits=limits.get(what, []),
+            size_bytes=sum(size for size, _ in found),
+            count=sum(rows for _, rows in found),
+            is_estimate=True,
+            oldest_at=None,
+        )

@@ -268,7 +268,8 @@ def _another_user(folders: tuple[Path, ...]) -> tuple[str, ...]:
         if not all(_works((*words, "test", "-x", str(folder.parent))) for folder in folders):
             continue
         for folder in folders:
-            _give(folder, user.pw_uid, user.pw_gid)
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
         return words
     raise StartFailed(
         "PostgreSQL does not run as root. This machine allows no user namespaces, and no "
@@ -282,8 +283,3 @@ def _works(argv: tuple[str, ...]) -> bool:
     if shutil.which(argv[0]) is None:
         return False
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
-
-
-def _give(folder: Path, uid: int, gid: int) -> None:
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, uid, gid, follow_symlinks=False)

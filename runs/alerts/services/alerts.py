@@ -83,7 +83,8 @@ def raise_alert(condition: Condition, *, now: datetime) -> int:
         cursor.execute(_RAISE, values)
         alert_id, times_seen = cursor.fetchone()
     if times_seen == 1:
-        webhooks.queue_deliveries(_alert(alert_id), "raised", now=now)
+        alert = Alert.objects.select_related("run").get(pk=alert_id)
+        webhooks.queue_deliveries(alert, "raised", now=now)
     announce(condition.run_id)
     return int(alert_id)
 
@@ -147,10 +148,6 @@ def _set_resolved(alert: Alert, *, actor: str, reason: str, now: datetime) -> No
     alert.resolved_at, alert.resolved_by = now, actor[:ACTOR_LENGTH]
     alert.resolved_reason = reason
     webhooks.queue_deliveries(alert, "resolved", now=now)
-
-
-def _alert(alert_id: int) -> Alert:
-    return Alert.objects.select_related("run").get(pk=alert_id)
 
 
 def _locked(alert_id: int) -> Alert:

@@ -185,7 +185,7 @@ def create(
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     return _insert(
         now=now,
-        actor=actor or _actor_of(created_by),
+        actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
         name=name,
         preset=preset,
         project=project,
@@ -194,10 +194,6 @@ def create(
         lenient=lenient,
         **fields,
     )
-
-
-def _actor_of(person: User | None) -> str:
-    return f"user:{person.get_username()}" if person else "platform"
 
 
 def check_name(name: str) -> None:

@@ -343,14 +343,10 @@ def default_run(*, now: datetime) -> Run:
         return run
     try:
         with transaction.atomic():
-            return _fresh_default(now=now)
+            return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
     except IntegrityError:
         # A concurrent request created the run first.
         return Run.objects.current().get(is_default=True)
-
-
-def _fresh_default(*, now: datetime) -> Run:
-    return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
 
 
 def _fresh(*, name: str, is_default: bool, actor: str, now: datetime, **fields: Any) -> Run:

@@ -177,7 +177,8 @@ def change_settings(
         raise BatchSizeConfigured(f"fixed by buffer.batch_size in the configuration of {run.name}")
     if run.status in TERMINAL and set(changes) - _ALWAYS_CHANGEABLE:
         raise RunIsOver(f"{run.name} is {run.status}: settings are read-only after a run has ended")
-    changed = _move(run, changes) | set_fields(run, _without_project(changes))
+    fields = {name: value for name, value in changes.items() if name != "project"}
+    changed = _move(run, changes) | set_fields(run, fields)
     if not changed:
         return run
     _check_admission(run, changed)
@@ -210,10 +211,6 @@ def _check_admission(run: Run, changed: Iterable[str]) -> None:
     )
     if shortage is not None:
         raise NoBatchPossible(field, shortage)
-
-
-def _without_project(changes: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in changes.items() if name != "project"}
 
 
 def _move(run: Run, changes: dict[str, Any]) -> Changes:
