@@ -72,10 +72,9 @@ class _Buffer:
             pushes = []
             while self._pushes:
                 pushes.append(self._pushes.popleft())
-            if pushes:
-                # Of the environments that they name, or else of the run.
-                if unmatched := _count_for_environments(_by_run(pushes)):
-                    count_for_runs(unmatched)
+            # Of the environments that they name, or else of the run.
+            if pushes and (unmatched := _count_for_environments(_by_run(pushes))):
+                count_for_runs(unmatched)
 
     def _flush_for_ever(self) -> None:
         while True:
