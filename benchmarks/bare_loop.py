@@ -14,7 +14,7 @@ from benchmarks.paced import serve
 from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.mlp import MlpPolicy
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 ENVIRONMENT = "CartPole-v1"
 

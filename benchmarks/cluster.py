@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from config.embedded import ray_head
+from config.embedded import parts
 from config.embedded.children import Child
 from rollouts.control.services.ray_cluster import disconnect_from_ray
 
@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 START_SECONDS: Final = 120.0
 # One token for all clusters of a process: Ray reads it when it is imported, and keeps it.
 ENVIRONMENT: Final = {
-    **ray_head.ON_LOOPBACK,
+    **parts.ON_LOOPBACK,
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -36,8 +36,8 @@ def running_cluster(*, cpus: int) -> Iterator[None]:
     folder = Path(tempfile.mkdtemp(prefix="rdbench", dir="/tmp"))
     # The cluster's actors import their classes by name.
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
-    address = f"{ray_head.LOOPBACK}:{ray_head.free_port()}"
-    command = ray_head.command(
+    address = f"{parts.LOOPBACK}:{parts.free_port()}"
+    command = parts.ray_head_command(
         address=address,
         cpus=cpus,
         temp_folder=folder,
@@ -58,7 +58,7 @@ def _wait_until_up(head: Child, address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and head.exit_code is None:
         # The head prints this last, once all its parts are up.
-        if b"Ray runtime started" in head.log_path.read_bytes() and ray_head.answers(address):
+        if b"Ray runtime started" in head.log_path.read_bytes() and parts.answers(address):
             return
         time.sleep(0.1)
     raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

@@ -66,7 +66,7 @@ def language_weights(device: str, precision: str) -> Figures:
         Wrong: If the weights have changed.
     """
     from rolldeck import safetensors
-    from rolldeck.tensors import array_of
+    from rolldeck.safetensors import array_of
     from rollouts.fleet.engine.checkpoints import named_tensors
     from rollouts.fleet.groups.torch_server import TorchInferenceServer
 

@@ -21,14 +21,14 @@ from benchmarks.sink_worker import (
     settings_of,
 )
 from rolldeck import safetensors
-from rolldeck.tensors import array_of
+from rolldeck.safetensors import array_of
 from rolldeck.torch_tensors import tensors_of
 from rollouts.fleet.environments.loader import describe, make
 from rollouts.fleet.manager.manager import LocalFleet
 from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.spaces import Space, observations
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 Figures = dict[str, float]
 ENVS: Final = 64

@@ -23,7 +23,7 @@ from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
 from runs.config.rules import run_config
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 ROOM = 1 << 40
 """More fragments than a worker can produce."""

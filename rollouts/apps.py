@@ -18,13 +18,13 @@ def _register_conditions() -> None:
     from rollouts.diagnosis.queries import conditions as seen
     from rollouts.diagnosis.queries.rule_conditions import rule_breaches
     from runs.alerts.rules import AlertKind
-    from runs.alerts.services import conditions
+    from runs.alerts.services import alerts
 
-    conditions.register(seen.DIAGNOSED, seen.diagnosed)
-    conditions.register({AlertKind.QUEUE_FULL}, seen.full_queues)
-    conditions.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
-    conditions.register({AlertKind.LEASE_LAPSED}, seen.expired_leases)
-    conditions.register({AlertKind.DISK_LOW}, seen.low_disk)
-    conditions.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
-    conditions.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
-    conditions.register({AlertKind.RULE}, rule_breaches)
+    alerts.register(seen.DIAGNOSED, seen.diagnosed)
+    alerts.register({AlertKind.QUEUE_FULL}, seen.full_queues)
+    alerts.register({AlertKind.BATCH_QUARANTINED}, seen.quarantined_batches)
+    alerts.register({AlertKind.LEASE_LAPSED}, seen.expired_leases)
+    alerts.register({AlertKind.DISK_LOW}, seen.low_disk)
+    alerts.register({AlertKind.LESSON_STALLED}, seen.stalled_lessons)
+    alerts.register({AlertKind.LESSON_REGRESSED}, seen.regressed_lessons)
+    alerts.register({AlertKind.RULE}, rule_breaches)

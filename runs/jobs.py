@@ -3,9 +3,9 @@
 from celery import shared_task
 from django.utils import timezone
 
-from runs.access.services import passwords
+from runs.access import services
 from runs.alerts.jobs import send_webhooks
-from runs.alerts.services import alert_retention, conditions
+from runs.alerts.services import alerts
 from runs.deployment import services as deployment
 
 __all__ = [
@@ -26,16 +26,16 @@ def delete_silent_processes() -> int:
 @shared_task(name="runs.jobs.delete_old_login_attempts")
 def delete_old_login_attempts() -> int:
     """Delete expired counters of password attempts; return their number."""
-    return passwords.delete_old_attempts(now=timezone.now())
+    return services.delete_old_attempts(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.watch_conditions")
 def watch_conditions() -> int:
     """Evaluate alert conditions; return the number of alerts raised or cleared."""
-    return conditions.watch(now=timezone.now())
+    return alerts.watch(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.delete_old_alerts")
 def delete_old_alerts() -> int:
     """Delete alerts cleared before the retention period; return their number."""
-    return alert_retention.delete_old_alerts(now=timezone.now())
+    return alerts.delete_old_alerts(now=timezone.now())

@@ -3,25 +3,22 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
-from runs.access.api.audit import (
-    AuditCsvView,
-    AuditView,
-    BrowserView,
-    SessionsView,
-)
-from runs.access.api.sessions import SessionView
-from runs.alerts.api.alert_rules import AlertRulesView, AlertRuleView, EndSilenceView, SilencesView
-from runs.alerts.api.alerts import (
+from runs.access.api.sessions import AuditCsvView, AuditView, BrowserView, SessionsView, SessionView
+from runs.alerts.api import (
     AcknowledgeView,
     AlertKindsView,
+    AlertRulesView,
+    AlertRuleView,
     AlertsView,
     AlertView,
+    EndSilenceView,
     ResolveView,
+    SilencesView,
+    WebhooksView,
+    WebhookTestView,
 )
-from runs.alerts.api.webhooks import WebhooksView, WebhookTestView
 from runs.config.api import PresetsView, PresetView
 from runs.deployment.api import NoticeView
-from runs.lifecycle.api.notes import NotesView, NoteView
 from runs.lifecycle.api.runs import (
     EnvironmentsView,
     EventsView,
@@ -29,9 +26,15 @@ from runs.lifecycle.api.runs import (
     RunView,
     status_change_view,
 )
-from runs.lifecycle.api.steering import EnvironmentView, ResetView
-from runs.lifecycle.api.tokens import TokensView, TokenView
-from runs.lifecycle.api.trainers import TrainersView
+from runs.lifecycle.api.steering import (
+    EnvironmentView,
+    NotesView,
+    NoteView,
+    ResetView,
+    TokensView,
+    TokenView,
+    TrainersView,
+)
 from runs.lifecycle.rules import RunVerb
 from runs.projects.api import ProjectsView, ProjectView
 from runs.search.api import (
@@ -44,12 +47,14 @@ from runs.search.api import (
     RunsView,
     TagsView,
 )
-from runs.weights.api.weights import CurrentWeightsView, WeightsFileView, WeightsView
-from runs.weights.api.weights_commands import (
+from runs.weights.api import (
+    CurrentWeightsView,
     WeightsCommandsView,
+    WeightsFileView,
     WeightsPinView,
     WeightsSyncView,
     WeightsUnpinView,
+    WeightsView,
 )
 
 

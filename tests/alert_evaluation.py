@@ -3,10 +3,10 @@
 from datetime import datetime
 
 from rollouts.diagnosis.services import record_diagnoses
-from runs.alerts.services import conditions
+from runs.alerts.services import alerts
 
 
 def evaluate_alerts(*, now: datetime) -> int:
     """Evaluate all alerts once; return the number of alerts raised or cleared."""
     record_diagnoses(now=now)
-    return conditions.watch(now=now)
+    return alerts.watch(now=now)

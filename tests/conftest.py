@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from config.embedded.folders import socket_folder
+from config.embedded.parts import Valkey
 from config.embedded.postgres import Postgres
-from config.embedded.valkey import Valkey
+from config.embedded.services import socket_folder
 from tests.durations import DurationRecorder
 from tests.initial_database import copy_database
 from tests.property_budget import load_profile

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from config.embedded.folders import socket_folder
 from config.embedded.postgres import Postgres
+from config.embedded.services import socket_folder
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 KEPT: Final = ROOT / ".pytest_cache" / "databases"

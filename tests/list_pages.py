@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from web.rules import page_cursor
+from web.rules import pages
 from web.rules.pages import PageRequest
 
 P = TypeVar("P")
@@ -10,5 +10,5 @@ P = TypeVar("P")
 
 def page_after(cursor: str | None, kind: type[P], *, limit: int) -> PageRequest[P]:
     """Return the page after a cursor of an earlier one; the first page without a cursor."""
-    after = page_cursor.decode(cursor, kind, key=b"") if cursor else None
+    after = pages.decode(cursor, kind, key=b"") if cursor else None
     return PageRequest(limit=limit, after=after)

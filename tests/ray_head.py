@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from config.embedded import ray_head as embedded
+from config.embedded import parts
 from config.embedded.children import Child
 from tests.scheduling import RAY_HEAD_RESOURCES
 
@@ -30,7 +30,7 @@ RAY_ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     **SAME_PRIORITY,
-    **embedded.ON_LOOPBACK,
+    **parts.ON_LOOPBACK,
 }
 
 
@@ -55,8 +55,8 @@ def ray_head() -> Iterator[RayHead]:
 def _head(temp_dir: Path) -> Iterator[RayHead]:
     # The cluster's workers import the fleet's code by name.
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
-    address = f"{embedded.LOOPBACK}:{embedded.free_port()}"
-    command = embedded.command(
+    address = f"{parts.LOOPBACK}:{parts.free_port()}"
+    command = parts.ray_head_command(
         address=address,
         cpus=2,
         temp_folder=temp_dir,
@@ -75,7 +75,7 @@ def _wait_until_up(head: Child, address: str) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and head.exit_code is None:
         # The head prints this last, once all its parts are up.
-        if b"Ray runtime started" in head.log_path.read_bytes() and embedded.answers(address):
+        if b"Ray runtime started" in head.log_path.read_bytes() and parts.answers(address):
             return
         time.sleep(0.05)
     raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from config.embedded import ray_head
+from config.embedded import parts
 from config.embedded.children import Child, Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,11 +98,13 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes"))  # sockets need short paths
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = os.pathsep.join(str(path) for path in code)
-    address = f"{ADDRESS}:{ray_head.free_port()}"
+    address = f"{ADDRESS}:{parts.free_port()}"
     # A cluster of several machines, which the settings of the embedded one forbid.
-    several = dict.fromkeys(ray_head.ON_LOOPBACK, "1")
+    several = dict.fromkeys(parts.ON_LOOPBACK, "1")
     environment = {**inherited, **several, "PYTHONPATH": paths}
-    head = ray_head.command(address=address, cpus=0, temp_folder=temp_dir, environment=environment)
+    head = parts.ray_head_command(
+        address=address, cpus=0, temp_folder=temp_dir, environment=environment
+    )
     cluster = RayNodes(address=address, folder=temp_dir, environment=environment)
     try:
         cluster.start(head)

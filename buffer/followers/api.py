@@ -26,7 +26,7 @@ from web.http.bodies import answer, read
 from web.http.openapi import msgpack_of, problems
 from web.http.views import ApiView
 from web.http.waiting import WaitingView
-from web.live.wait_queue import WaitQueue
+from web.live.wakeups import WaitQueue
 
 FOLLOW_ANSWERS: Final = {
     (200, FOLLOW_TYPE): msgpack_of("FollowAnswer"),

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from buffer.inspect.rules.fragment_views import FragmentContent
 from buffer.inspect.rules.group_filter import LONGEST_NOTE, MOST_AT_ONCE
-from web.http.field_types import Reason
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 # API schemas of fragments.

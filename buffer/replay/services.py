@@ -21,7 +21,7 @@ from buffer.items.services import (
 )
 from buffer.payloads.services.eviction import keep_within_capacity
 from buffer.replay.rules import NEEDS, Chunks, Sample, SamplerRule, candidate_ids
-from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.config.rules.sections import ReplayConfig, replay_of
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import PolicyVersion
 from web import sql

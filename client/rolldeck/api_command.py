@@ -44,7 +44,9 @@ def shown(answer: object) -> str:
 def _call_of(method: str, path: str, fields: Sequence[tuple[str, Any]], body: object) -> Call:
     place = "/api/v1/" + path.lstrip("/").removeprefix("api/v1/")
     if method in ASKING and body is None:
-        query = {name: _as_text(value) for name, value in fields}
+        query = {
+            name: value if isinstance(value, str) else json.dumps(value) for name, value in fields
+        }
         return Call(method=method, path=place, params=query or None)
     if body is None or isinstance(body, dict):
         return Call(method=method, path=place, json=(body or {}) | dict(fields))
@@ -71,7 +73,3 @@ def _body(text: str) -> object:
         return json.loads(Path(text[1:]).read_text("utf-8") if text.startswith("@") else text)
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -18,8 +18,7 @@ from typing import Any, Final, Self, TypeVar
 
 from rolldeck.batches import Batch
 from rolldeck.errors import LeaseLost
-from rolldeck.prefetch import Prefetcher
-from rolldeck.trainer import Trainer, TrainerRegistration, Weights, logger
+from rolldeck.trainer import Prefetcher, Trainer, TrainerRegistration, Weights, logger
 from rolldeck.wire import WeightsManifest
 
 POLL_SECONDS: Final = 1.0

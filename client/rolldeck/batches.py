@@ -1,19 +1,73 @@
-"""Batches that a trainer has leased."""
+"""Leased batches: their groups or fragments as arrays.
+
+Arrays of fragments are views of the received message, so that decoding copies none. A view keeps
+the whole message in memory.
+"""
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
 from rolldeck.json_groups import Bytes
 from rolldeck.padding import PAD_LOGPROB, padded
-from rolldeck.received_fragments import decode_fragment
-from rolldeck.wire import BatchHead, Fragment, InvalidMessage, unpack_array
+from rolldeck.wire import SCHEMA_VERSION, Array, BatchHead, Fragment, InvalidMessage, unpack_array
+
+# Fragments whose arrays are views of the received message, so that decoding copies no array.
+
+
+class ReceivedArray(Array, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An :class:`Array` whose data is a view."""
+
+    data: memoryview  # type: ignore[assignment] # a buffer, like bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the array with its own bytes; a view cannot be pickled."""
+        return partial(Array, dtype=self.dtype, shape=self.shape, data=bytes(self.data)), ()
+
+
+class ReceivedFragment(Fragment, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A :class:`Fragment` whose arrays are views."""
+
+    arrays: dict[str, ReceivedArray]  # type: ignore[assignment]
+
+
+class ReceivedPush(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A :class:`rolldeck.wire.FragmentPush` whose fragments are views."""
+
+    schema: int = SCHEMA_VERSION
+    fragments: Annotated[list[memoryview], Meta(min_length=1, max_length=1024)]
+
+
+_decode: Final = msgspec.msgpack.Decoder(ReceivedFragment).decode
+_decode_push: Final = msgspec.msgpack.Decoder(ReceivedPush).decode
+
+
+def decode_fragment(content: Any) -> Fragment:
+    """Return the fragment in encoded bytes, or in a view of them.
+
+    Raises:
+        msgspec.MsgspecError: If they are not an encoded fragment.
+    """
+    return _decode(content)
+
+
+def decode_push(body: bytes) -> ReceivedPush:
+    """Return an encoded push, with a view of each encoded fragment.
+
+    Raises:
+        msgspec.MsgspecError: If `body` is not an encoded push.
+    """
+    return _decode_push(body)
+
+
+# Batches that a trainer has leased.
 
 if TYPE_CHECKING:
     import torch
@@ -165,7 +219,7 @@ class Batch:
             untrained tokens and padding; ``attention_mask [B, T]`` bool; ``scores [B]`` float32;
             ``lengths [B]``, ``group_index [B]`` (position in the batch) and ``env_ids [B]`` (-1
             for none) int32; ``zero_advantage [B]`` bool and ``temperature [B]`` float32, as
-            stated in the group (:mod:`rolldeck.overrides`). If any group has them,
+            stated in the group (:mod:`rolldeck.groups`). If any group has them,
             ``ref_logprobs`` and ``inference_logprobs [B, T]``, ``advantages`` (``[B]`` if every
             group has one for each sequence, otherwise ``[B, T]``, 0 in the padding and where
             `zero_advantage` is set) and ``distill_logprobs [B, T, K]`` float32, and

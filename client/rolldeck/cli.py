@@ -14,9 +14,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from rolldeck import api_command, track_command
-from rolldeck.downloads import save
 from rolldeck.errors import RolldeckError
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, save
 
 EVENTS_PER_PAGE: Final = 200
 """Maximum `limit` of the server."""
@@ -274,18 +273,11 @@ def _runs_table(runs: list[Row]) -> str:
     if not runs:
         return "no runs"
     columns = ["name", "kind", "status", "served_steps", "policy_step", "created_at"]
-    shown = [
-        run
-        | {
-            "policy_step": _version(run.get("policy_step", "")),
-        }
-        for run in runs
-    ]
-    return _table(columns, [[str(run.get(name, "")) for name in columns] for run in shown])
-
-
-def _version(step: object) -> str:
-    return "none yet" if step == NO_VERSION else str(step)
+    rows = [[str(run.get(name, "")) for name in columns] for run in runs]
+    for row in rows:
+        if row[4] == str(NO_VERSION):
+            row[4] = "none yet"
+    return "\n".join(_lines(columns, rows))
 
 
 def _events_table(events: list[Row]) -> str:
@@ -306,10 +298,6 @@ def _details(event: Row) -> str:
         is_long = "\n" in text
         found.append(f"{name}:\n{indent(text, '  ')}" if is_long else f"{name}: {text}")
     return "".join(f"\n{indent(one, '    ')}" for one in found)
-
-
-def _table(columns: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(_lines(columns, rows))
 
 
 def _lines(columns: list[str], rows: list[list[str]]) -> list[str]:

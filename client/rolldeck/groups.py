@@ -1,13 +1,18 @@
-"""Convert trajectory groups between their codecs, by way of arrays.
+"""Trajectory groups as arrays.
+
+Environments of Atropos state settings of single sequences in `overrides` (one object for each
+sequence), `generation_params` and `group_overrides` (one object for the group). They are read as by
+Atropos' example trainer, `pad_data_to_good_offset` in its ``data.py``.
 
 Values survive in both directions. A number from JSON becomes a float64, which is the same number;
 a float32 is written to JSON as the equal double, so it reads back unchanged in either width.
 Lists keep their order, unknown fields are kept, and an absent field is null in JSON.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,9 +21,65 @@ from numpy.typing import NDArray
 
 from rolldeck import wire
 from rolldeck.json_groups import Bytes, read_plain
-from rolldeck.overrides import FIELDS as OVERRIDES
-from rolldeck.overrides import Overrides, overrides_of
 from rolldeck.ragged import Rows
+
+# Settings of single sequences, in the open fields of a group.
+
+FIELDS: Final = ("overrides", "generation_params", "group_overrides")
+"""The fields that are read; a temperature of an earlier one takes precedence."""
+
+
+class Overrides(NamedTuple):
+    """Settings of the S sequences of a group.
+
+    Attributes:
+        zero_advantage: ``[S]``: whether `set_advantage_to_zero` is set.
+        temperature: ``[S]`` float32, NaN where none is stated. 0 and below count as 1.
+    """
+
+    zero_advantage: NDArray[np.bool_]
+    temperature: NDArray[np.float32]
+
+
+def overrides_of(fields: Mapping[str, Any], *, sequences: int) -> Overrides:
+    """Return the settings of a group.
+
+    `overrides` of another length than the group are ignored: it is unknown to which sequences they
+    belong.
+
+    Args:
+        fields: The decoded values of :data:`FIELDS`, and any others.
+        sequences: Number of sequences S.
+    """
+    own, *shared = [fields.get(name) for name in FIELDS]
+    stated = [temperature for temperature in map(_temperature, shared) if temperature is not None]
+    found = Overrides(
+        np.zeros(sequences, dtype=np.bool_),
+        np.full(sequences, stated[0] if stated else math.nan, dtype=np.float32),
+    )
+    if isinstance(own, Sequence) and len(own) == sequences:
+        for row, settings in enumerate(own):
+            if isinstance(settings, Mapping):
+                found.zero_advantage[row] = bool(settings.get("set_advantage_to_zero"))
+                temperature = _temperature(settings)
+                if temperature is not None:
+                    found.temperature[row] = temperature
+    return found
+
+
+def _temperature(settings: Any) -> float | None:
+    """Return the temperature that an object states; None if it is absent or no number."""
+    value = settings.get("temperature") if isinstance(settings, Mapping) else None
+    try:
+        temperature = math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if not math.isfinite(temperature):
+        return None
+    return temperature if temperature > 0 else 1.0
+
+
+# Convert trajectory groups between their codecs, by way of arrays.
 
 Names = tuple[str, ...]
 JSON: Final = "json"
@@ -108,7 +169,7 @@ class GroupArrays:
     def overrides(self) -> Overrides:
         """Settings of its sequences, from its open fields."""
         fields = {
-            name: msgspec.json.decode(self.json[name]) for name in OVERRIDES if name in self.json
+            name: msgspec.json.decode(self.json[name]) for name in FIELDS if name in self.json
         }
         return overrides_of(fields, sequences=self.sequences)
 

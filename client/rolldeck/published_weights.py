@@ -8,9 +8,8 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck import weights_directory
-from rolldeck.downloads import download
 from rolldeck.errors import InvalidAnswer, NotFound
-from rolldeck.http import Connection
+from rolldeck.http import Connection, download
 from rolldeck.safetensors import Content
 from rolldeck.wire import InvalidMessage
 

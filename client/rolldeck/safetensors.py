@@ -1,4 +1,4 @@
-"""Write and read safetensors files with numpy, and read their headers alone.
+"""Weights and tensors as safetensors, in numpy only.
 
 Numpy lacks bfloat16 and 8-bit floats. Their bits are stored in structured arrays with one field
 named after the type: ``dtype([("BF16", "<u2")])``. Such arrays can be stored, sent and compared
@@ -13,6 +13,7 @@ is accounted for. Source: https://github.com/huggingface/safetensors, README, se
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Protocol
@@ -23,6 +24,8 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from rolldeck.wire import InvalidMessage, TensorSpec
+
+# Write and read safetensors files with numpy, and read their headers alone.
 
 NAMES: Final = {
     "bool": "BOOL",
@@ -292,3 +295,34 @@ def _check_offsets(header: Header, file_bytes: int) -> None:
         raise InvalidMessage(
             f"the file has {file_bytes} bytes, its header describes {header.file_bytes}"
         )
+
+
+# Framework tensors as numpy arrays of the same bits, views where possible.
+
+TORCH_KINDS: Final = {
+    "torch.bfloat16": "BF16",
+    "torch.float8_e4m3fn": "F8_E4M3",
+    "torch.float8_e5m2": "F8_E5M2",
+}
+
+
+def array_of(tensor: Any) -> NDArray[Any]:
+    """Return `tensor` as an array; types that numpy lacks as :data:`safetensors.BITS`.
+
+    On the CPU the array is a view.
+
+    Args:
+        tensor: A numpy array, or a torch tensor on any device, with or without a gradient. One
+            that is not on the CPU is copied there, in its own type.
+    """
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+    kind = TORCH_KINDS.get(str(getattr(tensor, "dtype", "")))
+    if kind is None:
+        return np.asarray(tensor)
+    # A torch tensor implies that torch is loaded; this package does not import it.
+    torch = sys.modules["torch"]
+    dtype = BITS[kind]
+    whole = tensor.contiguous().view(torch.int16 if dtype.itemsize == 2 else torch.uint8)
+    bits: NDArray[Any] = whole.numpy().view(dtype)
+    return bits

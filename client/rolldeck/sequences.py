@@ -1,4 +1,6 @@
-"""Write the groups of an archive as a Parquet table with one typed row for each sequence.
+"""Sequences of archived groups, and their prompts as rows for lessons.
+
+::
 
     rolldeck sequences my-run.parquet --out sequences.parquet
     rolldeck sequences my-run.parquet --tasks --out tasks.parquet
@@ -9,23 +11,331 @@ Values equal those that were pushed: integers as int32, numbers as float64. It n
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolldeck.archived_groups import FACTS, ArchivedGroup, ArchiveUnreadable, groups_in
-from rolldeck.group_tasks import EVERY_GROUP, TASKS, Selection, Tasks
-from rolldeck.groups import GroupArrays
+from rolldeck.groups import IGNORED, GroupArrays, read
+from rolldeck.wire import InvalidMessage
+
+# Groups of an archive file, read in parts.
+
+FORMAT: Final = "1"
+GROUPS_AT_ONCE: Final = 64
+FACTS: Final = (
+    "item_id",
+    "state",
+    "drop_reason",
+    "received_at",
+    "served_step",
+    "env_id",
+    "epoch",
+    "policy_step",
+)
+"""Columns about a group."""
+COLUMNS: Final = (*FACTS, "codec", "crc32", "payload")
+Row = dict[str, Any]
+
+
+class ArchiveUnreadable(ValueError):
+    """The file is no archive of groups; the message has the reason."""
+
+
+class ArchivedGroup(NamedTuple):
+    """A group with its row of the archive."""
+
+    place: str
+    """File and item, for messages."""
+    row: Row
+    """Columns of the archive, with `payload`."""
+    group: GroupArrays
+    others: dict[str, Any]
+    """Decoded fields that are not arrays."""
+
+
+class _Marks(msgspec.Struct, frozen=True):
+    groups: list["_Mark"] = []
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    item_id: int
+    label: int | None = None
+
+
+def groups_in(
+    archive: Path, row_groups: Sequence[int] | None = None, *, label: int | None = None
+) -> Iterator[list[ArchivedGroup]]:
+    """Yield the groups of an archive, up to 64 at a time.
+
+    Args:
+        archive: The file.
+        row_groups: Numbers of the Parquet row groups to read; None for all.
+        label: Label of the groups to read, 1 to 9; None for all groups.
+
+    Raises:
+        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
+            with the label.
+        OSError: If the file cannot be read.
+    """
+    with _opened(archive) as file:
+        items = None if label is None else _labelled(archive, file, label)
+        for batch in file.iter_batches(
+            batch_size=GROUPS_AT_ONCE, row_groups=row_groups, columns=[*COLUMNS]
+        ):
+            rows = batch.to_pylist()
+            yield [_group(archive, row) for row in rows if items is None or row["item_id"] in items]
+
+
+def row_groups_of(archive: Path) -> list[tuple[int, int]]:
+    """Return the number of groups, and of bytes in memory, of each Parquet row group.
+
+    Raises:
+        ArchiveUnreadable: If the archive is cut short, or holds fragments.
+        OSError: If the file cannot be read.
+    """
+    with _opened(archive) as file:
+        parts = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        return [(part.num_rows, part.total_byte_size) for part in parts]
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[Any]:
+    try:
+        with pq.ParquetFile(archive) as file:
+            _check(archive, file.schema_arrow.metadata or {})
+            yield file
+    except pa.ArrowException as error:
+        raise ArchiveUnreadable(f"{archive} is not a complete Parquet file: {error}") from error
+
+
+def _check(archive: Path, facts: Mapping[bytes, bytes]) -> None:
+    found = facts.get(b"rolldeck.format", b"").decode()
+    if found != FORMAT:
+        what = f"has the archive format {found!r}, not {FORMAT!r}" if found else "is no archive"
+        raise ArchiveUnreadable(f"{archive} {what}")
+    kind = facts.get(b"rolldeck.kind", b"").decode()
+    if kind != "groups":
+        raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
+
+
+def _labelled(archive: Path, file: Any, label: int) -> frozenset[int]:
+    """Return the items of the archived run with a label."""
+    stored = (file.schema_arrow.metadata or {}).get(b"rolldeck.marks", b"{}")
+    try:
+        marks = msgspec.json.decode(stored, type=_Marks).groups
+    except msgspec.DecodeError as error:
+        raise ArchiveUnreadable(f"{archive}: rolldeck.marks: {error}") from error
+    items = frozenset(mark.item_id for mark in marks if mark.label == label)
+    if not items:
+        used = ", ".join(
+            str(label) for label in sorted({mark.label for mark in marks if mark.label})
+        )
+        known = f"its labels are {used}" if used else "it has no labels"
+        raise ArchiveUnreadable(f"{archive} has no group with label {label}; {known}")
+    return items
+
+
+def _group(archive: Path, row: Row) -> ArchivedGroup:
+    place = f"{archive}, item {row['item_id']}"
+    if zlib.crc32(row["payload"]) != row["crc32"]:
+        raise ArchiveUnreadable(f"{place}: the payload does not match its checksum")
+    try:
+        group = read(row["payload"], row["codec"]).without_unusable_rows()
+        others = {name: msgspec.json.decode(text) for name, text in group.json.items()}
+    except (InvalidMessage, msgspec.DecodeError) as error:
+        raise ArchiveUnreadable(f"{place}: {error}") from error
+    return ArchivedGroup(place, row, group, others)
+
+
+# Prompts of archived groups, as rows for lessons with a data set.
+
+PLAIN: Final = frozenset({"role", "content"})
+TASKS: Final = pa.schema(
+    [
+        ("item_id", pa.int64()),
+        ("env_id", pa.int64()),
+        ("example", pa.string()),
+        ("prompt_tokens", pa.list_(pa.int32())),
+        ("prompt", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
+        ("best_answer", pa.string()),
+        ("sequences", pa.int32()),
+        ("score_mean", pa.float64()),
+        ("score_min", pa.float64()),
+        ("score_max", pa.float64()),
+        ("score_std", pa.float64()),
+    ]
+)
+
+
+class NoPrompt(ValueError):
+    """The sequences of a group do not have a common prompt."""
+
+
+class Selection(NamedTuple):
+    """Limits of the scores of a group."""
+
+    lowest_below: float | None = None
+    """Exclusive upper limit of the lowest score; drops groups that all sequences solved."""
+    highest_above: float | None = None
+    """Exclusive lower limit of the highest score; drops groups that no sequence solved."""
+
+    def has(self, row: Row) -> bool:
+        """Return whether the limits include a row of :data:`TASKS`."""
+        return (self.lowest_below is None or row["score_min"] < self.lowest_below) and (
+            self.highest_above is None or row["score_max"] > self.highest_above
+        )
+
+
+EVERY_GROUP: Final = Selection()
+
+
+class Tasks:
+    """Tasks of an archive, with the groups that are left out."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._count, self._unselected, self._without_prompt = 0, 0, 0
+        self._problem = ""
+
+    def __len__(self) -> int:
+        """Return the number of tasks so far."""
+        return self._count
+
+    @property
+    def left_out(self) -> str:
+        """Numbers of the groups left out, for the end of a message; empty if there are none."""
+        parts = []
+        if self._unselected:
+            parts.append(f"{self._unselected:,} by their scores")
+        if self._without_prompt:
+            parts.append(f"{self._without_prompt:,} without a prompt ({self._problem})")
+        return f"; groups left out: {', '.join(parts)}" if parts else ""
+
+    def rows(self, groups: Iterable[ArchivedGroup]) -> list[Row]:
+        """Return rows of :data:`TASKS` for the selected groups that have a prompt."""
+        found = []
+        for archived in groups:
+            try:
+                row = task_of(archived)
+            except NoPrompt as error:
+                self._without_prompt += 1
+                self._problem = self._problem or f"{archived.place}: {error}"
+                continue
+            if self._selection.has(row):
+                found.append(row)
+            else:
+                self._unselected += 1
+        self._count += len(found)
+        return found
+
+    def check(self, archive: Path) -> None:
+        """Check that there is a task.
+
+        Raises:
+            ArchiveUnreadable: With the groups left out, if there is none.
+        """
+        if not self._count:
+            raise ArchiveUnreadable(f"{archive} has no task{self.left_out}")
+
+
+def task_of(archived: ArchivedGroup) -> Row:
+    """Return a row of :data:`TASKS`.
+
+    Raises:
+        NoPrompt: With the field and the reason, if the sequences have no common prompt.
+    """
+    group, scores = archived.group, archived.group.scores.astype(np.float64)
+    messages = archived.others.get("messages")
+    example = archived.others.get("example")
+    prompt = _prompt_messages(messages)
+    try:
+        tokens = _prompt_tokens(archived)
+    except NoPrompt:
+        if prompt is None:
+            raise
+        tokens = None
+    return {
+        "item_id": archived.row["item_id"],
+        "env_id": archived.row["env_id"],
+        "example": example if isinstance(example, str) else None,
+        "prompt_tokens": tokens,
+        "prompt": prompt,
+        "best_answer": _last_answer(messages, int(scores.argmax()), sequences=group.sequences),
+        "sequences": group.sequences,
+        "score_mean": float(scores.mean()),
+        "score_min": float(scores.min()),
+        "score_max": float(scores.max()),
+        "score_std": float(scores.std()),
+    }
+
+
+def _prompt_tokens(archived: ArchivedGroup) -> list[int]:
+    """Return the tokens before the first trained one, which all sequences begin with."""
+    rows = archived.group.rows
+    starts = rows["tokens"].lengths.cumsum()[:-1]
+    tokens, masks = (np.split(rows[name].values, starts) for name in ("tokens", "masks"))
+    found: list[int] | None = None
+    for index, (own, mask) in enumerate(zip(tokens, masks, strict=True)):
+        trained = np.flatnonzero(mask != IGNORED)
+        if not len(trained):
+            continue  # an answer that is not trained on has no known start
+        prompt = own[: trained[0]].tolist()
+        if not prompt:
+            raise NoPrompt(f"masks.{index}: the first token is trained, so there is no prompt")
+        if found is not None and prompt != found:
+            raise NoPrompt(f"tokens.{index}: the prompt differs from that of other sequences")
+        found = prompt
+    if found is None:
+        raise NoPrompt("masks: no sequence has a trained token")
+    return found
+
+
+def _prompt_messages(messages: Any) -> list[Row] | None:
+    """Return the messages before the first answer; None if a lesson cannot render them."""
+    prompts = [_before_answer(one) for one in messages] if isinstance(messages, list) else []
+    if not prompts or not prompts[0] or any(one != prompts[0] for one in prompts):
+        return None
+    is_plain = all(set(one) == PLAIN and _is_text(one) for one in prompts[0])
+    return prompts[0] if is_plain else None
+
+
+def _before_answer(messages: Any) -> list[Any]:
+    found: list[Any] = []
+    for message in messages if isinstance(messages, list) else []:
+        if not isinstance(message, Mapping) or message.get("role") == "assistant":
+            break
+        found.append(message)
+    return found
+
+
+def _is_text(message: Mapping[str, Any]) -> bool:
+    return all(isinstance(message[key], str) for key in PLAIN)
+
+
+def _last_answer(messages: Any, index: int, *, sequences: int) -> str | None:
+    """Return the text of a sequence's last message, if it is an answer.
+
+    None if the messages are not those of all sequences: their order is then unknown.
+    """
+    own = messages[index] if isinstance(messages, list) and len(messages) == sequences else None
+    last = own[-1] if own and isinstance(own, list) else None
+    if not isinstance(last, Mapping) or last.get("role") != "assistant":
+        return None
+    content = last.get("content")
+    return content if isinstance(content, str) else None
+
+
+# Write the groups of an archive as a Parquet table with one typed row for each sequence.
 
 INTEGERS: Final = ("tokens", "masks")
 NUMBERS: Final = ("advantages", "ref_logprobs", "inference_logprobs")
-PLAIN: Final = frozenset({"role", "content"})
 MESSAGES: Final = pa.list_(
     pa.struct([("role", pa.string()), ("content", pa.string()), ("json", pa.string())])
 )
@@ -54,7 +364,6 @@ SCHEMA: Final = pa.schema(
 )
 BY_SEQUENCE: Final = ("messages", "overrides", "policy_versions")
 """Fields of a group in JSON with one entry for each sequence."""
-Row = dict[str, Any]
 
 __all__ = ["SCHEMA", "ArchiveUnreadable", "main", "sequences_of", "write_sequences", "write_tasks"]
 

@@ -1,12 +1,38 @@
-"""Name of the deployment and navigation of the admin pages."""
+"""The admin pages: deployment, navigation, start page, sign-in and password change."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
-from django.http import HttpRequest
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
+from unfold.forms import AuthenticationForm
+
+from buffer.archive.models import ArchiveJob, ArchiveState
+from buffer.items.models import Batch
+from buffer.items.rules.states import BatchState
+from runs.access.services import (
+    TooManyLogins,
+    address_of,
+    known_browser,
+    remember_browser,
+    reserve_attempt,
+    return_attempt,
+)
+from runs.alerts.models import Alert, AlertDelivery
+from runs.alerts.rules import AlertState
+from runs.lifecycle.models import Run
+from runs.lifecycle.rules import RunStatus
+
+# Name of the deployment and navigation of the admin pages.
 
 # Title, then label, icon and model of each entry; or an address instead of a model.
 _GROUPS: Final = (
@@ -97,3 +123,167 @@ def _address(target: str) -> str:
     if target.startswith("/"):
         return target
     return reverse(f"admin:{target.replace('.', '_')}_changelist")
+
+
+# Counts of open work on the start page of the admin, with links to the rows.
+
+COUNTED_AT_MOST: Final = 1_000
+"""Upper bound of rows counted for one figure; larger counts are shown as "over N"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """The number of open rows of one kind, with a link to them.
+
+    Attributes:
+        label: Name of the counted rows.
+        count: At most :data:`COUNTED_AT_MOST`, or one more if there are more.
+        address: URL of the list of these rows.
+        is_bad: Whether any count above 0 is a problem.
+    """
+
+    label: str
+    count: int
+    address: str
+    is_bad: bool
+
+    @property
+    def counted(self) -> str:
+        """Format the count for display."""
+        if self.count <= COUNTED_AT_MOST:
+            return f"{self.count:,}"
+        return f"over {COUNTED_AT_MOST:,}"
+
+
+# Label, rows, the list of these rows, and whether one is too many. Each count uses an index of
+# open rows or a small table.
+_ASKED: Final[tuple[tuple[str, QuerySet[Any], str, bool], ...]] = (
+    (
+        "alerts open",
+        Alert.objects.filter(state=AlertState.OPEN),
+        "runs_alert?state__exact=open",
+        True,
+    ),
+    (
+        "runs under way",
+        Run.objects.filter(status=RunStatus.RUNNING),
+        "runs_run?status__exact=running",
+        False,
+    ),
+    (
+        "runs failed",
+        Run.objects.filter(status=RunStatus.FAILED),
+        "runs_run?status__exact=failed",
+        True,
+    ),
+    (
+        "batches left by their trainer",
+        Batch.objects.filter(state=BatchState.RETURNED),
+        "buffer_batch?state__exact=returned",
+        False,
+    ),
+    (
+        "batches in quarantine",
+        Batch.objects.filter(state=BatchState.QUARANTINED),
+        "buffer_batch?state__exact=quarantined",
+        True,
+    ),
+    (
+        "archives failed",
+        ArchiveJob.objects.filter(state=ArchiveState.FAILED),
+        "buffer_archivejob?state__exact=failed",
+        True,
+    ),
+    (
+        "webhook calls given up",
+        AlertDelivery.objects.filter(state="given up"),
+        "runs_alertdelivery?state__exact=given+up",
+        True,
+    ),
+)
+
+
+def attention(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Return the context of the start page with the figures that the user may see."""
+    return context | {"attention": figures(request)}
+
+
+def figures(request: HttpRequest) -> list[Figure]:
+    """Return the figures of the models that the user may view."""
+    return [
+        Figure(label=label, count=_counted(rows), address=_list_address(place), is_bad=is_bad)
+        for label, rows, place, is_bad in _ASKED
+        if admin.site.get_model_admin(rows.model).has_view_permission(request)
+    ]
+
+
+def _counted(rows: QuerySet[Any]) -> int:
+    return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
+
+
+def _list_address(place: str) -> str:
+    model, _, query = place.partition("?")
+    return f"{reverse(f'admin:{model}_changelist')}?{query}"
+
+
+# Sign-in and password change of the admin, with the limits that the API has.
+
+
+class LoginForm(AuthenticationForm):  # type: ignore[misc]  # unfold has no types
+    """The admin's sign-in form, which reports when the limit of attempts is reached."""
+
+    refusal: TooManyLogins | None = None
+
+    def clean(self) -> dict[str, Any]:
+        """Check name and password."""
+        try:
+            cleaned: dict[str, Any] = super().clean()
+        except TooManyLogins as error:
+            self.refusal = error
+            raise ValidationError(str(error), code="too_many_requests") from error
+        return cleaned
+
+
+def sign_in(request: HttpRequest) -> HttpResponseBase:
+    """Serve `/admin/login/`."""
+    response: HttpResponseBase = admin.site.login(request)
+    if isinstance(response, TemplateResponse):
+        form = (response.context_data or {}).get("form")
+        if isinstance(form, LoginForm) and form.refusal is not None:
+            return _refused(response, form.refusal)
+    elif request.method == "POST" and request.user.is_authenticated:
+        remember_browser(response, request.user)
+    return response
+
+
+def change_password(request: HttpRequest) -> HttpResponseBase:
+    """Serve `/admin/password_change/`; a check of the old password counts as an attempt."""
+    if request.method != "POST" or not request.user.is_authenticated:
+        return _password_page(request)
+    name = request.user.get_username()
+    try:
+        attempt = reserve_attempt(
+            name=name,
+            address=address_of(request),
+            browser=known_browser(request, name),
+            now=timezone.now(),  # noqa: TID251 an entry point
+        )
+    except TooManyLogins as error:
+        page = render(request, "config/too_many_logins.html", {"detail": str(error)})
+        return _refused(page, error)
+    response = _password_page(request)
+    form = (getattr(response, "context_data", None) or {}).get("form")
+    if form is None or "old_password" not in form.errors:
+        return_attempt(attempt)
+    return response
+
+
+def _password_page(request: HttpRequest) -> HttpResponseBase:
+    page: HttpResponseBase = admin.site.admin_view(admin.site.password_change)(request)
+    return page
+
+
+def _refused(response: HttpResponse, refusal: TooManyLogins) -> HttpResponse:
+    response.status_code = 429
+    response["Retry-After"] = str(refusal.retry_after_seconds)
+    return response

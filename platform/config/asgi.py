@@ -13,15 +13,15 @@ django.setup(set_prefix=False)
 from buffer.ingest.api import count_refused_request  # noqa: E402
 from config.binding import refuse_dangers  # noqa: E402
 from config.body_limits import BodyLimits  # noqa: E402 Django's applications load first
-from config.compressed_requests import CompressedHandler  # noqa: E402
 from config.compression import CompressedAnswers  # noqa: E402
+from config.decompression import CompressedHandler  # noqa: E402
 from config.machines import Machines  # noqa: E402
 from config.static_files import StaticFiles  # noqa: E402
 from config.tracing import traced  # noqa: E402
 from rolldeck.structs import prepare_structs  # noqa: E402
 from runs.live.api import ControlConsumer, LiveConsumer  # noqa: E402
 from web.http.push_answers import PushAnswers  # noqa: E402
-from web.live.socket_origins import SocketOrigins  # noqa: E402
+from web.live.websocket_protocol import SocketOrigins  # noqa: E402
 
 refuse_dangers()
 # Views and their messages are loaded before threads decode the first requests.

@@ -2,7 +2,7 @@
 
 A body with a `Content-Length` streams through. A chunked body is first held in memory, up to the
 limit, because REST framework treats a body without a length as empty. Compressed bodies stay
-compressed here; :mod:`config.compressed_requests` decompresses them after authentication.
+compressed here; :mod:`config.decompression` decompresses them after authentication.
 """
 
 import asyncio
@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 from django.conf import settings
 
-from config.compressed_requests import check_compressed, encoding_of
-from config.decompression import BodyTooLarge
+from config.decompression import BodyTooLarge, check_compressed, encoding_of
 from web.http.problems import headers_of, problem_of
 from web.rules.errors import ApiError, Invalid
 
@@ -96,7 +95,12 @@ class BodyLimits:
             if started.yes:
                 raise
             self._on_refusal(scope["path"], refusal)
-            await _refuse(refusal, body, send, expects_continue=_expects_continue(scope))
+            await _refuse(
+                refusal,
+                body,
+                send,
+                expects_continue=_header(scope, b"expect").lower() == "100-continue",
+            )
 
     async def _pass_on(self, scope: Scope, body: "_CountedBody", send: "_Started") -> None:
         length = _content_length(scope)
@@ -264,10 +268,6 @@ def _header(scope: Scope, header_name: bytes) -> str:
     return ",".join(
         value.decode("latin-1") for name, value in scope["headers"] if name == header_name
     )
-
-
-def _expects_continue(scope: Scope) -> bool:
-    return _header(scope, b"expect").lower() == "100-continue"
 
 
 def _content_length(scope: Scope) -> int | None:

@@ -1,12 +1,22 @@
-"""Limit the cost of a connection before its request is known, and buffer large bodies.
+"""Limit the cost of a connection before its request is known; buffer large bodies and responses.
 
 uvicorn waits without limit for the end of a request's headers, and keeps all of them in memory.
 Here the request line and the headers have a time limit and a size limit. Trailers of a chunked body
 have the same size limit and are dropped: RFC 9110, 6.5.1 forbids their use as headers.
+
+uvicorn passes each read of at most 256 kB through the parser, pauses the socket, and wakes the
+application for it, which copies the bytes five times. A body of known length needs no parser:
+its pieces are kept as they were read, and joined once.
+
+uvloop calls the kernel with the GIL held, and copying a megabyte takes the kernel a while. Other
+threads wait for the lock that long, for example a poll with its five queries.
+:func:`os.writev` releases the lock during the call, and writes the parts of a response together.
 """
 
 import asyncio
+import os
 import select
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -15,12 +25,148 @@ import msgspec
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from config.body_buffer import BodyBuffer, buffered_length
 from config.connections import Connections, most_connections
-from config.large_writes import LargeWrites
 from web.http.problems import PROBLEM_TYPE, problem_of
 from web.http.push_answers import CLIENT_LEFT, WAS_RESET
 from web.rules.errors import ApiError
+
+# Buffer a request body on its way from the socket, without HTTP parser and event loop tasks.
+
+MIN_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 64 << 20
+"""Lengths of bodies that are buffered. Django writes longer ones to disk as they arrive."""
+PROGRESS_SECONDS: Final = 0.05
+"""Delay after which the bytes of a slow body are delivered, so that its rate can be checked."""
+Deliver = Callable[[bytes, bool], None]
+
+
+def buffered_length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Return the length of a body to buffer; 0 for a body that is left to the parser."""
+    length = 0
+    for name, value in headers:
+        if name in {b"transfer-encoding", b"upgrade"}:
+            return 0
+        if name == b"content-length" and value.isdigit():
+            length = int(value)
+    return length if MIN_BYTES <= length <= MAX_BYTES else 0
+
+
+class BodyBuffer:
+    """The bytes of one body.
+
+    Args:
+        length: Length of the body in bytes.
+        deliver: Called with bytes, and whether the body is complete.
+        loop: The event loop of the connection.
+    """
+
+    def __init__(self, length: int, deliver: Deliver, loop: asyncio.AbstractEventLoop) -> None:
+        self._missing_bytes = length
+        self._pieces: list[bytes] = []
+        self._deliver = deliver
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the whole body has arrived."""
+        return not self._missing_bytes
+
+    def add(self, received: bytes) -> bytes:
+        """Keep received bytes; return those after the end of the body."""
+        beyond = received[self._missing_bytes :]
+        piece = received[: self._missing_bytes]
+        self._pieces.append(piece)
+        self._missing_bytes -= len(piece)
+        if self.is_complete:
+            self.close()
+            self._flush()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(PROGRESS_SECONDS, self._flush_slow)
+        return beyond
+
+    def close(self) -> None:
+        """Stop the deliveries of a slow body."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _flush_slow(self) -> None:
+        self._timer = None
+        self._flush()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        self._deliver(b"".join(pieces), self.is_complete)
+
+
+# Write large responses in few calls, and without holding Python's lock.
+
+LARGE_BYTES: Final = 64 * 1024
+Data = bytes | bytearray | memoryview
+
+
+class Parts:
+    """Parts of a body that are sent in one ASGI message without joining them.
+
+    It has a length like bytes; `bytes(parts)` joins them, for middleware that changes the body.
+    """
+
+    def __init__(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Keep the parts; a write takes at most 1,024 (the kernel's limit)."""
+        self.parts = parts
+        self._size = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.parts)
+
+
+class LargeWrites:
+    """A transport that writes large pieces directly, as far as the kernel accepts them.
+
+    The rest and all small pieces go through the event loop as usual. While its buffer is not
+    empty, all pieces go there, which keeps them in order.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.plain = transport
+        connected = transport.get_extra_info("socket")
+        self._is_plain = connected is not None and not transport.get_extra_info("sslcontext")
+        self._file = connected.fileno() if connected is not None else -1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plain, name)
+
+    def write(self, data: Data | Parts) -> None:
+        """Send the data after everything that was written before."""
+        is_large = len(data) >= LARGE_BYTES and self._may_write()
+        parts: Sequence[Data] = data.parts if isinstance(data, Parts) else (data,)
+        for part in self._left_of(parts) if is_large else parts:
+            if part:
+                self.plain.write(part)
+
+    def _may_write(self) -> bool:
+        # After a close, another connection may have the same file descriptor.
+        is_open = self._is_plain and not self.plain.is_closing()
+        return is_open and self.plain.get_write_buffer_size() == 0
+
+    def _left_of(self, parts: Sequence[Data]) -> Sequence[Data]:
+        """Write what the kernel accepts, and return the rest."""
+        try:
+            written = os.writev(self._file, parts)
+        except OSError:  # full or broken: the event loop handles both
+            return parts
+        for place, part in enumerate(parts):
+            if written < len(part):
+                return [memoryview(part)[written:], *parts[place + 1 :]]
+            written -= len(part)
+        return ()
+
+
+# Limit the cost of a connection before its request is known, and buffer large bodies.
 
 HEAD: Final = "request line and headers"
 TRAILERS: Final = "trailers"

@@ -13,7 +13,7 @@ LONGEST_TEXT: Final = 300
 """Maximum characters of a path, a client's name or an error message in a line."""
 MOST_SOURCES: Final = 1000
 """Number of addresses and kinds of lines that are remembered."""
-CALL_LOG: Final = "config.call_log"
+CALL_LOG: Final = "config.middleware"
 BURST: Final = 20
 """Lines of an address before its limit of one per second applies."""
 SECONDS_BETWEEN: Final = {"refusal": 1.0, "outage": 60.0, "server": 60.0}

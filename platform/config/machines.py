@@ -26,12 +26,12 @@ from django.utils.module_loading import import_string
 
 from buffer.batches.api.batches import StoredAnswer, TrackedAnswer
 from config.body_limits import App, Receive, Scope, Send
-from config.compressed_requests import CompressedRequest
-from config.large_writes import Parts
+from config.decompression import CompressedRequest
+from config.http_protocol import Parts
 from web.http.problems import respond
 from web.http.push_answers import CLIENT_LEFT
 from web.http.waiting import Waiting
-from web.live.wait_queue import WaitQueues
+from web.live.wakeups import WaitQueues
 from web.rules.errors import Invalid
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ PIECE_BYTES: Final = 1 << 20
 # Joining such parts costs less than sending each.
 SMALL_BYTES: Final = 1 << 16
 MIDDLEWARE: Final = (
-    "config.call_log.CallLog",
+    "config.middleware.CallLog",
     "config.middleware.SecurityHeaders",
     "django.middleware.security.SecurityMiddleware",
     "django.middleware.common.CommonMiddleware",  # rejects unknown hosts

@@ -1,17 +1,31 @@
-"""Middleware of all requests: their ids, and security headers of their responses."""
+"""Middleware of requests: ids, security headers and the log of calls."""
 
+import json
+import logging
 import re
+import time
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from asgiref.sync import iscoroutinefunction
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
+from buffer.atropos.rules import NAMES as ATROPOS_NAMES
+from buffer.batches.api.batches import StoredAnswer
+from config.log_filters import LONGEST_TEXT
+from runs.access.models import ApiToken
 from web.http import request_ids
+from web.http.request_ids import CURRENT
+
+logger = logging.getLogger(__name__)
+
+
+# Middleware of all requests: their ids, and security headers of their responses.
 
 HEADER: Final = "X-Request-ID"
 _ACCEPTED: Final = re.compile(r"[\w.-]{8,64}", re.ASCII)
@@ -78,3 +92,93 @@ class SecurityHeaders:
         if self._transport:
             response.headers["Strict-Transport-Security"] = self._transport
         return response
+
+
+# Log the refused and the slow API calls of machines, one line of JSON each.
+
+
+class CallLog:
+    """Middleware that logs the calls of machines.
+
+    Requests from the dashboard are not logged: run events cover changes made there. Requests
+    that wait for a batch are logged when they begin to wait.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Process the request, and log it if it was refused or slow."""
+        began = time.perf_counter()
+        response: HttpResponseBase = self._get_response(request)
+        duration_ms = (time.perf_counter() - began) * 1e3
+        is_refused = response.status_code >= 400
+        if is_refused or duration_ms >= settings.ROLLDECK_SLOW_CALL_MS:
+            _log(request, response, duration_ms=duration_ms, is_refused=is_refused)
+        return response
+
+
+def _log(
+    request: HttpRequest, response: HttpResponseBase, *, duration_ms: float, is_refused: bool
+) -> None:
+    match = request.resolver_match
+    route = match.route if match else ""
+    principal = _principal(request, route, is_refused=is_refused)
+    if not principal:
+        return
+    token = getattr(request, "auth", None)
+    facts: dict[str, Any] = {
+        "method": request.method,
+        "route": route,
+        "path": request.path[:LONGEST_TEXT],
+        "run": match.kwargs.get("run") if match else None,
+        "status": response.status_code,
+        "duration_ms": round(duration_ms, 1),
+        "principal": principal,
+        "token": f"{token.name} ({token.prefix})" if isinstance(token, ApiToken) else None,
+        "client": request.headers.get("User-Agent", "")[:LONGEST_TEXT],
+        "bytes_in": int(request.META.get("CONTENT_LENGTH") or 0),  # checked by the server
+        "bytes_out": _size(response),
+        "replayed": "Idempotent-Replayed" in response.headers,
+        "request_id": CURRENT.get(),
+        **_error(response),
+    }
+    level = logging.WARNING if is_refused else logging.INFO
+    # Without the empty facts. ASCII only: texts of clients cannot forge lines or control terminals.
+    line = json.dumps({k: v for k, v in facts.items() if v})
+    # The lines of clients without a token are limited (config.log_filters).
+    extra = {} if token else {"request": request, "status_code": response.status_code}
+    logger.log(level, "api_call: %s", line, extra=extra)
+    response._has_been_logged = True  # type: ignore[attr-defined] # noqa: SLF001 no second line
+
+
+def _principal(request: HttpRequest, route: str, *, is_refused: bool) -> str:
+    """Return the calling machine, or "" for people and their pages."""
+    token = getattr(request, "auth", None)
+    if isinstance(token, ApiToken):
+        return f"token:{token.pk}"
+    if getattr(getattr(request, "user", None), "is_authenticated", False):
+        return ""
+    is_machine = route in ATROPOS_NAMES or route.startswith("atropos/")
+    if is_machine or (is_refused and route.startswith("api/v1/")):
+        return f"address:{request.META.get('REMOTE_ADDR', '')}"
+    return ""
+
+
+def _size(response: HttpResponseBase) -> int | None:
+    """Return the length of the body; None for a stream."""
+    if isinstance(response, StoredAnswer):
+        return sum(map(len, response.parts))
+    return len(response.content) if isinstance(response, HttpResponse) else None
+
+
+def _error(response: HttpResponseBase) -> dict[str, str]:
+    """Return the code and the message of a refusal."""
+    if response.status_code < 400 or not isinstance(response, HttpResponse):
+        return {}
+    try:
+        problem = msgspec.json.decode(response.content, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    detail = str(problem.get("detail", problem.get("message", "")))
+    return {"code": str(problem.get("code", "")), "detail": detail[:LONGEST_TEXT]}

@@ -21,7 +21,7 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from django.utils import timezone
 
 from buffer.payloads.services.files import DurableFiles
-from config.cluster.probes import storage_location
+from config.cluster.status import storage_location
 from runs.deployment.models import Deployment
 
 logger = logging.getLogger(__name__)

@@ -28,13 +28,13 @@ from rollouts.environments.services.check_results import refuse_denied
 from rollouts.episodes.queries import episodes
 from rollouts.metrics.queries.metrics import metric_part
 from runs.access.queries import audit_reader, session_part
-from runs.alerts.queries import alerts
+from runs.alerts import queries as alerts_queries
 from runs.alerts.schemas import AlertSummary
 from runs.config import services
 from runs.deployment import queries as deployment
 from runs.deployment.schemas import Notice
 from runs.lifecycle.queries import event_series, run_part
-from runs.lifecycle.services import changes
+from runs.lifecycle.services import lifecycle
 from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
 from runs.search import queries
 from runs.search.queries import active_run_rows, inactive_run_rows
@@ -56,7 +56,7 @@ def diagnosis_part(run_id: int) -> PipelineDiagnosis:
 
 def alerts_part() -> AlertSummary:
     """Return the summary of all alerts."""
-    return alerts.alert_summary(now=timezone.now())
+    return alerts_queries.alert_summary(now=timezone.now())
 
 
 def notice_part(_username: str) -> Notice | None:
@@ -120,4 +120,4 @@ def fill() -> None:
     group_contents.READERS[:] = [token_pieces]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
     services.CONFIG_CHECKS[:] = [check_language, refuse_denied]
-    changes.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]
+    lifecycle.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]

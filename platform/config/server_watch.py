@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from runs.alerts.rules import AlertKind
-from runs.alerts.services import conditions, webhooks
+from runs.alerts.services import alerts, webhooks
 from runs.deployment.queries import jobs_health
 from runs.deployment.rules import STARTING_SECONDS
 
@@ -29,7 +29,7 @@ def start() -> None:
 
 def watch() -> None:
     """Evaluate the alerts once; without background jobs, also deliver them."""
-    conditions.watch(now=timezone.now(), only=KINDS)
+    alerts.watch(now=timezone.now(), only=KINDS)
     if jobs_health(now=timezone.now()).problem:
         webhooks.send_due(clock=timezone.now)
 

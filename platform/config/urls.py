@@ -7,10 +7,9 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from buffer.atropos.api.routes import RootView
-from config import admin_login, errors, health
+from config import admin_site, errors, monitoring
 from config.api_document import ApiDocument
-from config.cluster.retention import RetentionView
-from config.cluster.view import ClusterView, ServerView
+from config.cluster.views import ClusterView, RetentionView, ServerView
 from frontend.pages import index
 from runs.access.api.permissions import Anyone
 from runs.access.api.sessions import OneTimeLogin
@@ -28,15 +27,15 @@ handler404 = "config.errors.not_found"
 handler500 = "config.errors.server_error"
 
 urlpatterns = [
-    path("healthz/live", health.live),
-    path("healthz/ready", health.ready),
-    path("metrics", health.metrics),
+    path("healthz/live", monitoring.live),
+    path("healthz/ready", monitoring.ready),
+    path("metrics", monitoring.metrics),
     path("openapi.json", ApiDocument.as_view(), name="schema"),
     path("docs/errors", errors.page),
     path("docs", SpectacularSwaggerSplitView.as_view(permission_classes=[Anyone])),
     path("login/once", OneTimeLogin.as_view()),
-    path("admin/login/", admin_login.sign_in),
-    path("admin/password_change/", admin_login.change_password),
+    path("admin/login/", admin_site.sign_in),
+    path("admin/password_change/", admin_site.change_password),
     path("admin/", admin.site.urls),
     path("api/v1/cluster", ClusterView.as_view()),
     path("api/v1/server", ServerView.as_view()),

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from rolldeck.lessons import Sample
 from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR
 from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
-from web.http.field_types import Reason
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 Status = Literal["locked", "active", "graduated"]

@@ -30,9 +30,9 @@ from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.task_specs import KIND as TASK
 from rollouts.tasks.rules.task_specs import TASKS
 from runs.access.queries import shown_name, token_names
-from runs.config.rules import environment_specs
-from runs.config.rules.environment_words import specs_in
+from runs.config.rules import extensions
 from runs.config.rules.run_config import PRESETS, to_builtins
+from runs.config.rules.sections import specs_in
 from runs.lifecycle.rules import ACTIVE
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
@@ -267,7 +267,7 @@ def _members(raw: Any) -> Any:
 
 def _offered() -> list[_Known]:
     """Return the environments that runs may name regardless of past use."""
-    steps = [f"{kind}:{name}" for kind, names in environment_specs.KNOWN.items() for name in names]
+    steps = [f"{kind}:{name}" for kind, names in extensions.KNOWN.items() for name in names]
     return [
         *(_Known("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
         *(_Known("tokens", TASK + name) for name in TASKS),

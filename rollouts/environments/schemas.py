@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from web.http.field_types import Reason
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 EnvironmentKind = Literal["steps", "tokens", "outside"]

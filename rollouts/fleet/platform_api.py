@@ -6,9 +6,8 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck import tracing
-from rolldeck.downloads import download
 from rolldeck.errors import InvalidAnswer, NotFound
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, download
 from rolldeck.lessons import (
     LeaseRenewal,
     LeaseRenewed,

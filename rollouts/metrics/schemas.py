@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from web.http.field_types import Reason
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]

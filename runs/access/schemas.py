@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from web.http.field_types import Name
+from web.http.bodies import Name
 from web.rules.pages import Page
 
 

@@ -1,5 +1,8 @@
 """Alerts, their deliveries, rules and silences."""
 
+from collections.abc import Iterable
+from typing import get_args
+
 from django.db import models
 from django.db.models import F, Q
 
@@ -8,11 +11,18 @@ from runs.alerts.rules import (
     UNCOMPARED,
     AlertKind,
     AlertState,
+    Change,
     Comparator,
+    DeliveryState,
     Limit,
     Severity,
 )
 from runs.lifecycle.models import Run
+
+
+def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
+    return [(str(word), str(word)) for word in words]
+
 
 # Alert rules and silences.
 
@@ -28,16 +38,14 @@ class AlertRule(models.Model):
 
     name = models.CharField(max_length=80, help_text="Title of its alerts.")
     metric = models.CharField(max_length=120)
-    comparator = models.CharField(
-        max_length=12, choices=[(str(each), str(each)) for each in Comparator]
-    )
+    comparator = models.CharField(max_length=12, choices=_choices(Comparator))
     threshold = models.FloatField(
         null=True, blank=True, help_text="Null for not_finite and no_data."
     )
     for_seconds = models.PositiveIntegerField(
         default=0, help_text="Minimum duration of the breach, in seconds."
     )
-    severity = models.CharField(max_length=8, choices=[(str(each), str(each)) for each in Severity])
+    severity = models.CharField(max_length=8, choices=_choices(Severity))
     runbook = models.TextField(blank=True, help_text="Instructions shown with its alerts.")
     run = models.ForeignKey(
         Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_rules"
@@ -79,7 +87,7 @@ class AlertRule(models.Model):
 class AlertSilence(models.Model):
     """A silence: alerts of a kind or a rule send no notifications until a given time."""
 
-    kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
+    kind = models.CharField(max_length=40, choices=_choices(AlertKind))
     # Null for all rules, if the kind is `rule`.
     rule = models.ForeignKey(
         AlertRule, null=True, blank=True, on_delete=models.CASCADE, related_name="silences"
@@ -124,7 +132,7 @@ class Alert(models.Model):
     """
 
     key = models.CharField(max_length=260, help_text="Key of the condition.")
-    kind = models.CharField(max_length=40, choices=[(str(kind), str(kind)) for kind in AlertKind])
+    kind = models.CharField(max_length=40, choices=_choices(AlertKind))
     # Null for alerts of the deployment.
     run = models.ForeignKey(
         Run, null=True, blank=True, db_index=False, on_delete=models.CASCADE, related_name="alerts"
@@ -132,10 +140,8 @@ class Alert(models.Model):
     subject = models.CharField(
         max_length=SUBJECT_LENGTH, blank=True, help_text="Affected part of the run."
     )
-    severity = models.CharField(max_length=8, choices=[(str(each), str(each)) for each in Severity])
-    state = models.CharField(
-        max_length=12, choices=[(str(each), str(each)) for each in AlertState], default="open"
-    )
+    severity = models.CharField(max_length=8, choices=_choices(Severity))
+    state = models.CharField(max_length=12, choices=_choices(AlertState), default="open")
     message = models.TextField()
     details = models.JSONField(default=dict, blank=True)
     first_seen_at = models.DateTimeField()
@@ -193,7 +199,7 @@ class AlertDelivery(models.Model):
     )
     change = models.CharField(
         max_length=12,
-        choices=[(word, word) for word in ("raised", "acknowledged", "resolved", "test")],
+        choices=_choices(get_args(Change)),
     )
     # The URL is often a secret, so it stays in the settings.
     target = models.CharField(
@@ -203,7 +209,7 @@ class AlertDelivery(models.Model):
     body = models.TextField()
     state = models.CharField(
         max_length=10,
-        choices=[(word, word) for word in ("waiting", "delivered", "given up")],
+        choices=_choices(get_args(DeliveryState)),
         default="waiting",
     )
     created_at = models.DateTimeField()

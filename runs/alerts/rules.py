@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from web.rules.errors import InvalidField
@@ -141,6 +141,11 @@ class AlertState(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     """A person has seen the alert and is working on it."""
     RESOLVED = "resolved"
+
+
+Change = Literal["raised", "acknowledged", "resolved", "test"]
+"""Change of an alert, or a test of a channel."""
+DeliveryState = Literal["waiting", "delivered", "given up"]
 
 
 class AlertKind(StrEnum):

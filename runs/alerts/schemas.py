@@ -5,52 +5,23 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from web.http.field_types import Reason
+from runs.alerts.rules import AlertKind, AlertState, Change, Comparator, DeliveryState, Severity
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 # Schemas of alerts, their deliveries and webhooks.
-
-Kind = Literal[
-    "run_failed",
-    "run_not_starting",
-    "run_stalled",
-    "registration_differs",
-    "training_stalled",
-    "stale_drops",
-    "fleet_silent",
-    "workers_down",
-    "environments_fail",
-    "weights_late",
-    "no_gradient",
-    "lesson_stalled",
-    "lesson_regressed",
-    "lease_lapsed",
-    "batch_quarantined",
-    "items_corrupt",
-    "ledger_unbalanced",
-    "pushes_refused",
-    "queue_full",
-    "disk_low",
-    "jobs_down",
-    "part_exited",
-    "rule",
-]
-Severity = Literal["warning", "error"]
-State = Literal["open", "acknowledged", "resolved"]
-Change = Literal["raised", "acknowledged", "resolved", "test"]
-"""Change of an alert, or a test of a channel."""
 
 
 class AlertRow(Struct, frozen=True, kw_only=True):
     """An alert."""
 
     id: int
-    kind: Kind
+    kind: AlertKind
     title: str
     advice: str
     """Recommended action."""
     severity: Severity
-    state: State
+    state: AlertState
     run: str | None
     """Null for alerts of the deployment."""
     subject: str
@@ -78,7 +49,7 @@ class AlertRow(Struct, frozen=True, kw_only=True):
 class AlertKindRow(Struct, frozen=True, kw_only=True):
     """A kind of alert, with its default texts and severity."""
 
-    kind: Kind
+    kind: AlertKind
     title: str
     advice: str
     """Recommended action."""
@@ -89,15 +60,13 @@ class AlertKindList(Page[AlertKindRow], frozen=True, kw_only=True):
     """Every kind of alert."""
 
 
-class AlertGroup(Struct, frozen=True, kw_only=True):
-    """The open alerts of one kind, or of one rule."""
+class AlertGroup(AlertRow, frozen=True, kw_only=True):
+    """The alerts of one kind, or of one rule, in one state: the first of them, and their number."""
 
-    alert: AlertRow
-    """The newest of the most severe ones."""
     count: int
-    """Number of these alerts."""
+    """Number of these alerts; 1 where alerts are listed one by one."""
     runs: list[str]
-    """Their runs, newest alert first."""
+    """Their runs, in the order of the alerts."""
 
 
 class AlertSummary(Struct, frozen=True, kw_only=True):
@@ -115,7 +84,7 @@ class AlertSummary(Struct, frozen=True, kw_only=True):
     """Open, unsilenced alerts by kind, errors first: of the first 1,000 alerts."""
 
 
-class AlertList(Page[AlertRow], frozen=True, kw_only=True):
+class AlertList(Page[AlertGroup], frozen=True, kw_only=True):
     """A page of alerts, newest first."""
 
     summary: AlertSummary
@@ -128,7 +97,7 @@ class AlertDeliveryRow(Struct, frozen=True, kw_only=True):
     change: Change
     target: str
     """Scheme and host of a webhook (the path may be secret), or ``mailto:`` and an address."""
-    state: Literal["waiting", "delivered", "given up"]
+    state: DeliveryState
     created_at: datetime
     attempts: int
     next_attempt_at: datetime
@@ -183,7 +152,6 @@ class WebhookList(Page[WebhookRow], frozen=True, kw_only=True):
 
 # Schemas of alert rules and silences.
 
-ComparatorWord = Literal["above", "at_least", "below", "at_most", "not_finite", "no_data"]
 RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
@@ -192,12 +160,12 @@ class SetAlertRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: Annotated[str, Meta(min_length=1, max_length=80)]
     metric: Annotated[str, Meta(min_length=1, max_length=120, pattern=r"^[\w./ -]+$")]
-    comparator: ComparatorWord
+    comparator: Comparator
     threshold: float | None = None
     """Null for `not_finite` and `no_data`."""
     for_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 0
     """Time that the breach must last; for `no_data` the time without samples, at least 10."""
-    severity: Severity = "warning"
+    severity: Severity = Severity.WARNING
     runbook: Annotated[str, Meta(max_length=4000)] = ""
     """Instructions shown with the rule's alerts."""
     run: str | None = None
@@ -214,7 +182,7 @@ class AlertRuleRow(Struct, frozen=True, kw_only=True):
     id: int
     name: str
     metric: str
-    comparator: ComparatorWord
+    comparator: Comparator
     threshold: float | None
     for_seconds: int
     severity: Severity
@@ -242,7 +210,7 @@ class AlertRuleList(Page[AlertRuleRow], frozen=True, kw_only=True):
 class NewSilence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Alerts to silence, the end of the silence and its reason."""
 
-    kind: Kind
+    kind: AlertKind
     rule: RuleId | None = None
     """For the kind `rule`: the only rule that is silenced."""
     run: str | None = None
@@ -255,7 +223,7 @@ class SilenceRow(Struct, frozen=True, kw_only=True):
     """A silence: alerts without notifications for a limited time."""
 
     id: int
-    kind: Kind
+    kind: AlertKind
     rule: int | None
     rule_name: str
     run: str | None

@@ -13,15 +13,15 @@ from django.db import transaction
 from runs.access.rules import Caller
 from runs.config import queries as presets
 from runs.config.queries import is_changeable, seen_by
-from runs.config.rules import environment_specs, extensions, policy_kinds, run_config
+from runs.config.rules import extensions, run_config
 from runs.config.rules.extensions import ExtensionPoint
-from runs.config.rules.inference_servers import unsupported
 from runs.config.rules.preset_rules import PRESET, PresetExists, secret_in
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
+from runs.config.rules.servers import unsupported
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, NotAllowedToChange
-from web.rules import json_values
+from web.rules import json_shape
 from web.rules.errors import Conflict, Invalid
 
 # Build and validate the configuration of a run.
@@ -52,8 +52,8 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
     """
     base = _base(preset, asked_by)
     try:
-        json_values.check(config)
-    except json_values.NotStorable as error:
+        json_shape.check(config)
+    except json_shape.NotStorable as error:
         raise InvalidRunConfig(error.field, error.message) from error
     parsed, errors = run_config.examined(run_config.merged(base, config))
     if parsed is not None:
@@ -75,14 +75,16 @@ def _registry_errors(config: RunConfig) -> list[InvalidRunConfig]:
     }
     return run_config.errors_of(
         partial(
-            environment_specs.check, environment.spec, registered=settings.ROLLDECK_ENVIRONMENTS
+            extensions.check_environment,
+            environment.spec,
+            registered=settings.ROLLDECK_ENVIRONMENTS,
         ),
         *(
             partial(extensions.check, point, named, registered=registered_extensions(point))
             for point, named in lists.items()
         ),
-        partial(policy_kinds.check, policy, registered=policies),
-        partial(environment_specs.check_policy, environment.spec, policy.kind),
+        partial(extensions.check_policy, policy, registered=policies),
+        partial(extensions.check_observations, environment.spec, policy.kind),
         partial(_check_directory, config),
         partial(_check_server, config),
         *(partial(check, config) for check in CONFIG_CHECKS),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from web.http.field_types import Name, Reason
+from web.http.bodies import Name, Reason
 from web.rules.pages import Page
 
 # Schemas of a run's notes.

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from runs.access.queries import caller_of_session, caller_of_token
 from runs.access.rules import KNOW_RUN, READ, Caller, MalformedCredentials, token_in
-from runs.access.services.tokens import authenticate
+from runs.access.services import authenticate
 from runs.lifecycle.queries import RunNotFound, readable_run, run_named
 from runs.live.rules import SERVER_TOPICS, frame_topic, key_of, rule_of
 from runs.live.schemas import (
@@ -28,11 +28,10 @@ from runs.live.schemas import (
     Unsubscribe,
     Visible,
 )
-from runs.live.services.hub import Hub, hub
-from runs.live.services.topics import CONTROL_PREFIX, RUN_PREFIX
+from runs.live.services import CONTROL_PREFIX, RUN_PREFIX, Hub, hub
 from web import outages
-from web.live.outgoing import Socket
-from web.live.shared_reads import SharedReads
+from web.live.wakeups import SharedReads
+from web.live.websocket_protocol import Socket
 from web.rules.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from web.http.field_types import Name, Reason
+from web.http.bodies import Name, Reason
 from web.rules.pages import Page
 
 Title = Annotated[str, Meta(max_length=120)]

@@ -13,7 +13,7 @@ from runs.projects.models import Project
 from runs.projects.rules import InvalidDefaults, ProjectExists, ProjectInUse, check_name
 from runs.saved.rules import differences
 from web.live.announcements import announce
-from web.rules import tags as tag_rules
+from web.rules import texts
 
 _AUDITED: Final = ("name", "title", "description", "preset", "config", "tags")
 
@@ -120,8 +120,8 @@ def _checked(project: Project, defaults: dict[str, Any]) -> dict[str, Any]:
     columns = dict(defaults)
     if "tags" in columns:
         try:
-            columns["tags"] = tag_rules.checked(columns["tags"])
-        except tag_rules.InvalidTag as error:
+            columns["tags"] = texts.checked(columns["tags"])
+        except texts.InvalidTag as error:
             raise InvalidDefaults("tags", str(error)) from error
     if {"preset", "config"} & columns.keys():
         _check_config(

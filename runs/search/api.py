@@ -19,7 +19,7 @@ from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.schemas import (
     RunDetail,
 )
-from runs.lifecycle.services.archiving import set_tags
+from runs.lifecycle.services.lifecycle import set_tags
 from runs.search import queries
 from runs.search.queries import project_activity, run_activity
 from runs.search.schemas import (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from runs.lifecycle.schemas import RunSummary
-from web.http.field_types import Reason
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 

@@ -8,8 +8,8 @@ from typing import Final
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import RunNotFound
 from runs.lifecycle.rules import MoveNotAllowed, RunVerb
-from runs.lifecycle.services import archiving, lifecycle
-from web.rules.tags import InvalidTag
+from runs.lifecycle.services import lifecycle
+from web.rules.texts import InvalidTag
 
 AT_ONCE: Final = 100
 REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
@@ -33,9 +33,9 @@ def act_on(runs: Sequence[Run], action: BulkAction, *, now: datetime) -> list[st
 def _act(run: Run, action: BulkAction, now: datetime) -> str:
     try:
         if action.action == "archive":
-            archiving.archive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
+            lifecycle.archive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
         elif action.action == "unarchive":
-            archiving.unarchive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
+            lifecycle.unarchive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
         elif action.action in ("tag", "untag"):
             _tag(run, action, now)
         else:
@@ -53,4 +53,4 @@ def _act(run: Run, action: BulkAction, now: datetime) -> str:
 
 def _tag(run: Run, action: BulkAction, now: datetime) -> None:
     tags = {*run.tags, action.tag} if action.action == "tag" else {*run.tags} - {action.tag.lower()}
-    archiving.set_tags(run_id=run.pk, tags=tags, actor=action.actor, reason=action.reason, now=now)
+    lifecycle.set_tags(run_id=run.pk, tags=tags, actor=action.actor, reason=action.reason, now=now)

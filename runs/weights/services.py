@@ -27,7 +27,7 @@ from runs.lifecycle.models import PolicyVersion, Run, RunKind, Trainer
 from runs.lifecycle.queries import NoWeights, RunNotFound, weights_directory
 from runs.lifecycle.rules import NO_POLICY_STEP, TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
-from runs.lifecycle.services.run_settings import NoFleet
+from runs.lifecycle.services.settings import NoFleet
 from runs.weights.models import WeightsCommand
 from runs.weights.queries import newest_command, pinned_step
 from runs.weights.rules import differing_field

@@ -20,6 +20,7 @@ from rollouts.curriculum.models import Evaluation, LessonChange, LessonOutcome
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.alerts.models import Alert
+from runs.alerts.rules import AlertKind
 from runs.events.services import record_event
 from runs.lifecycle.models import PolicyVersion, Run
 from runs.lifecycle.services.registry import register_environment
@@ -157,7 +158,7 @@ def pair(number: int) -> Any:
 RUN: Final = "/api/v1/runs/{run}"
 ADD: Final[dict[str, Adder]] = {
     "/api/v1/alerts": lambda run, n: made(
-        Alert, run=run, key=f"k{n}", kind="disk_low", severity="error"
+        Alert, run=run, key=f"k{n}", kind=list(AlertKind)[n], severity="error"
     ),
     "/api/v1/audit": lambda run, n: record_event(
         run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON

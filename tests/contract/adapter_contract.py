@@ -23,8 +23,8 @@ from rollouts.fleet.inference.adapters import ADAPTERS, PATHS, adapter_shapes
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
-from runs.config.rules.inference_servers import InferenceServerSettings
 from runs.config.rules.language_config import AdapterConfig
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.inference_contract import (
     FIRST,
     RUN,

@@ -20,7 +20,7 @@ from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 
 TOKENIZER = CharTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")

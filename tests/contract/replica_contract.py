@@ -16,7 +16,7 @@ from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.replicas import ReplicasBehind
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.inference_contract import (
     NEVER,
     agrees,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.inference_contract import (
     FIRST,
     RUN,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.fleet.inference.contract import InferenceFailed
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.adapter_contract import AdapterContract, AdapterPlace, adapter_of
 from tests.contract.inference_contract import FIRST, TOKENIZER, model
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouts.fleet.engine import checkpoints
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.adapter_replica_contract import AdapterReplicaContract
 from tests.contract.inference_contract import TOKENIZER, model
 from tests.contract.replica_contract import Fleet, ReplicaContract

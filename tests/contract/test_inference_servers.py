@@ -18,7 +18,7 @@ from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.weights_api import WeightsApi
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.inference_contract import (
     CONTEXT,
     RUN,

@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.inference.contract import InferenceFailed
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.inference_contract import FIRST, TOKENIZER, model
 from tests.contract.sleep_contract import SleepContract, Sleeper
 from tests.stand_ins.inference_servers import SglangStandIn, StandIn, listening

@@ -25,9 +25,9 @@ from typing import Any, Final
 import psycopg
 import uvicorn
 
-from config.embedded.folders import socket_folder
+from config.embedded.parts import Valkey
 from config.embedded.postgres import Postgres
-from config.embedded.valkey import Valkey
+from config.embedded.services import socket_folder
 from tests.initial_database import copy_database
 from tests.recorded_runs.recording import recorded_at, unpack
 from tests.server import NO_RAY, ROOT
@@ -124,12 +124,12 @@ def fix_identifiers() -> None:
 
 def answer_for_workers() -> None:
     """Report an idle worker for the jobs, which do not run; a missing one answers late or never."""
-    from config.cluster import probes
+    from config.cluster import status
     from runs.deployment.models import ProcessHeartbeat
 
     workers = ProcessHeartbeat.objects.filter(kind="worker").values_list("name", flat=True)
     names = list(workers)
-    probes.active_jobs = lambda _app, _workers=0: {name: [] for name in names}  # type: ignore[assignment]
+    status.active_jobs = lambda _app, _workers=0: {name: [] for name in names}  # type: ignore[assignment]
 
 
 def serve(application: Any, port: int) -> None:

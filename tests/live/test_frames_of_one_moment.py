@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from runs.lifecycle.models import Run
-from runs.live.services.topics import topic_named
+from runs.live.services import topic_named
 from tests.factories import make_run
 from web.live import parts
 from web.snapshots import TRIES, read_on_snapshot, snapshot

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from rollouts.control.models import Fleet
-from runs.live.services.topics import topic_named
+from runs.live.services import topic_named
 from tests.factories import NOON, make_outside_run, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -14,7 +14,7 @@ from runs.deployment.services import set_notice
 from runs.lifecycle.models import Run
 from runs.live.rules import SERVER_TOPICS, frame_topic
 from runs.live.schemas import ControlFrame, DeltaFrame, PageFrame, SnapshotFrame
-from runs.live.services.topics import CONTROL_PREFIX, Change, topic_named
+from runs.live.services import CONTROL_PREFIX, Change, topic_named
 from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 from tests.factories import NOON, make_run, make_user
 from tests.sample_runs import sample_runs

@@ -12,7 +12,7 @@ from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services import lifecycle
 from runs.lifecycle.services.registry import default_run, reset_run
-from runs.live.services.hub import FRAME_SECONDS, hub
+from runs.live.services import FRAME_SECONDS, hub
 from tests.factories import NOON, make_run
 from tests.live_sockets import (
     cookie_of,
@@ -23,7 +23,7 @@ from tests.live_sockets import (
 )
 from web.live import parts
 from web.live.announcements import announce
-from web.live.outgoing import QUEUE_FRAMES, Socket
+from web.live.websocket_protocol import QUEUE_FRAMES, Socket
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runs.live.services.topics import topic_named
+from runs.live.services import topic_named
 from tests.factories import make_run
 from tests.live_sockets import cookie_of, in_database, opened
 from web.live import parts

@@ -9,14 +9,13 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from config.asgi import application
-from runs.live.services.hub import hub
+from runs.live.services import hub
 from tests.factories import make_run
 from tests.live_sockets import headers_of, in_database, read_clock
 from tests.stalled_pages import lazy, rest_of, served
 from web.live import parts
 from web.live.announcements import announce
-from web.live.outgoing import QUEUE_BYTES, QUEUE_FRAMES, Socket
-from web.live.websocket_protocol import NOT_READING
+from web.live.websocket_protocol import NOT_READING, QUEUE_BYTES, QUEUE_FRAMES, Socket
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -23,7 +23,7 @@ from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
-from runs.config.rules.inference_servers import OfferedServer
+from runs.config.rules.servers import OfferedServer
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunVerb

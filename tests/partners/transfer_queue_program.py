@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from tensordict import NonTensorStack, TensorDict
 
 from rolldeck.integrations import transfer_queue as backend
-from rolldeck.integrations.transfer_queue_restore import restore
+from rolldeck.integrations.transfer_queue import restore
 
 HOOK = "rolldeck.integrations.transfer_queue.register"
 BATCH = 4

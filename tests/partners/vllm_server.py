@@ -20,7 +20,7 @@ from rollouts.fleet.engine.engine import Answer, Prompt
 from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.shared_folder import MARKER
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.inference_contract import model
 from tests.stand_ins.inference_servers import MAX_LORA_RANK
 from tests.stand_ins.vllm_server import MAX_NUM_SEQS

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from config.backups import manifest
+from config.backups import contents
 from tests import processes
 from tests.e2e.conftest import create_superuser, in_the_shell
 from tests.recorded_runs import fleet_runs, outside_runs, reviews
@@ -112,9 +112,9 @@ def pack(folder: Path, target: Path) -> None:
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
         # The manifest first: it holds the time of the recording.
-        archive.add(folder / manifest.NAME, arcname=f"backup/{manifest.NAME}", filter=anonymous)
+        archive.add(folder / contents.NAME, arcname=f"backup/{contents.NAME}", filter=anonymous)
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            if path.name != manifest.NAME:
+            if path.name != contents.NAME:
                 name = f"backup/{path.relative_to(folder).as_posix()}"
                 archive.add(path, arcname=name, filter=anonymous)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from config.backups import manifest
+from config.backups import contents
 
 FILE: Final = Path(__file__).with_name("runs.tar.xz")
 _ROOT: Final = "backup"
@@ -25,8 +25,8 @@ def recorded_at() -> datetime:
     """Return the time of the backup."""
     with lzma.open(FILE) as packed, tarfile.open(fileobj=packed, mode="r|") as archive:
         for entry in archive:
-            if entry.name == f"{_ROOT}/{manifest.NAME}":
+            if entry.name == f"{_ROOT}/{contents.NAME}":
                 content = archive.extractfile(entry)
                 assert content is not None
-                return msgspec.json.decode(content.readline(), type=manifest.Header).made_at
-    raise AssertionError(f"{FILE} has no {manifest.NAME}")
+                return msgspec.json.decode(content.readline(), type=contents.Header).made_at
+    raise AssertionError(f"{FILE} has no {contents.NAME}")

@@ -10,11 +10,10 @@ from rollouts.metrics.services.charts import save_comparison
 from runs.alerts.models import Alert
 from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.schemas import NewSilence, SetAlertRule
-from runs.alerts.services import alert_rules, alerts, conditions, silences
+from runs.alerts.services import alert_rules, alerts
 from runs.config.services import save_preset
 from runs.lifecycle.models import Run
-from runs.lifecycle.services.notes import write_notes
-from runs.lifecycle.services.run_settings import change_settings
+from runs.lifecycle.services.settings import change_settings, write_notes
 from runs.projects.services import create_project
 from tests.sample_runs import texts
 from tests.sample_runs.timeline import ACTOR, PREFIX, owner
@@ -122,8 +121,8 @@ def _alerts(*, now: datetime) -> None:
     rule = alert_rules.make_rule(body=body, actor=ACTOR, now=now)
     until, reason = now + timedelta(days=7), "the new optimiser is being tried out"
     silence = NewSilence(kind="rule", rule=rule.pk, run=LIVE, until=until, reason=reason)
-    silences.silence(body=silence, actor=ACTOR, now=now)
-    conditions.watch(now=now)
+    alert_rules.silence(body=silence, actor=ACTOR, now=now)
+    alerts.watch(now=now)
     failed = Alert.objects.get(kind=AlertKind.RUN_FAILED, run__name__startswith=PREFIX)
     reason = "the cluster lost a node; starting it again tonight"
     alerts.acknowledge(alert_id=failed.pk, actor=ACTOR, reason=reason, now=now)

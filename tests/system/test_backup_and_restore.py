@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from config.embedded.binaries import postgres_folder
+from config.embedded.children import postgres_folder
 from config.embedded.postgres import Postgres
 from rolldeck.followers import Follower
 from rolldeck.tensor_store import TensorStore, Value

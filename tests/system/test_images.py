@@ -21,8 +21,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from config.embedded.binaries import postgres_folder, valkey_server
-from config.embedded.root_user import unprivileged
+from config.embedded.children import postgres_folder, unprivileged, valkey_server
 from rolldeck.trainer import Trainer
 from tests import processes
 from tests.compose_services import ComposeServices

@@ -50,11 +50,11 @@ from runs.lifecycle.rules import TERMINAL
 from runs.lifecycle.rules import Registration as RunRegistration
 from runs.lifecycle.services.registry import (
     disconnect_environment,
+    record_waiting_environment,
     register_environment,
     register_trainer,
     reset_run,
 )
-from runs.lifecycle.services.waiting_environments import record_waiting_environment
 
 LATEST_WHEN_EMPTY: Final = (
     b'{"tokens":[],"masks":[],"scores":[],"advantages":[],"ref_logprobs":[],'

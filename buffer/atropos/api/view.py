@@ -15,7 +15,7 @@ from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.items.api import AnyAccept, AtroposCallers
 from runs.access.api.authentication import TokenAuthentication
 from runs.access.rules import ADMINISTER, Rule
-from runs.lifecycle.api.operations import ErrorForms
+from runs.lifecycle.api.runs import ErrorForms
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import RunNotFound, run_named
 from runs.lifecycle.services.registry import default_run

@@ -55,7 +55,7 @@ from web.http.openapi import between, msgpack_of, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 from web.http.waiting import WaitingView
-from web.live.wait_queue import WaitQueue
+from web.live.wakeups import WaitQueue
 from web.rules.errors import Conflict
 
 Callback = Callable[[], None]

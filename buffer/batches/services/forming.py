@@ -30,7 +30,7 @@ from buffer.items.rules.states import NO_ENVIRONMENT, ItemKind, ItemState
 from buffer.items.services import MOVED, TABLES, ItemsMoved, insert_batch
 from buffer.payloads.services.contents import PayloadLocation, Reading
 from buffer.replay.services import form_of_sample
-from runs.config.rules.replay_config import replay_of
+from runs.config.rules.sections import replay_of
 from runs.lifecycle.models import Run, Trainer
 from runs.lifecycle.rules import SILENT_AFTER, PolicyVersion, RunStatus, version_in_force
 from web import sql

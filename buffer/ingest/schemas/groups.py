@@ -13,7 +13,7 @@ from buffer.items.rules.limits import Limits
 from buffer.items.rules.score_statistics import mean_and_deviation
 from rolldeck import advantages
 from rolldeck.advantages import Rule
-from rolldeck.overrides import overrides_of
+from rolldeck.groups import overrides_of
 from rolldeck.ragged import Rows
 
 

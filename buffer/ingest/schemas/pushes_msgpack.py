@@ -26,7 +26,7 @@ from buffer.ingest.schemas.groups import Group, Rules, checked_group
 from buffer.ingest.schemas.groups_json import decode_groups, message_problems, open_value
 from buffer.items.rules.limits import DEFAULTS, Limits
 from buffer.items.rules.spans import span_problem
-from rolldeck import received_fragments
+from rolldeck import batches
 from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
 from rolldeck.wire import GROUPS_TYPE, Fragment, GroupPush, pack_array
 
@@ -162,7 +162,7 @@ def decode_fragments(body: bytes) -> list[tuple[Fragment, bytes | memoryview]]:
     Raises:
         InvalidPush: At the first value that does not match :mod:`rolldeck.wire`.
     """
-    push = decode_envelope(received_fragments.decode_push, body)
+    push = decode_envelope(batches.decode_push, body)
     return [
         (decode_fragment(content, f"fragments[{index}]"), content)
         for index, content in enumerate(push.fragments)
@@ -176,7 +176,7 @@ def decode_fragment(content: bytes | memoryview, place: str) -> Fragment:
         InvalidPush: If it does not match :mod:`rolldeck.wire`.
     """
     try:
-        fragment = received_fragments.decode_fragment(content)
+        fragment = batches.decode_fragment(content)
         fragment_rules.check(fragment)
     except fragment_rules.BrokenFragment as error:
         raise InvalidPush(f"{place}.{error.field}", error.message) from error

@@ -39,7 +39,7 @@ from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services import Changes, counted, lock_slots
 from buffer.payloads.services.eviction import evict, keep_within_capacity
 from rolldeck.wire import Fragment, FragmentReceipt
-from runs.config.rules.replay_config import replay_of
+from runs.config.rules.sections import replay_of
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.rules import ACCEPTING, SEEN_EVERY

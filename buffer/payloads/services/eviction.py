@@ -13,7 +13,7 @@ from buffer.items.models import FragmentChunk
 from buffer.items.queries import queued_fragments
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services import Changes, counted, lock_run
-from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.config.rules.sections import ReplayConfig, replay_of
 from runs.lifecycle.models import Run
 from web.sql import statements_of
 

@@ -19,8 +19,7 @@ import pyarrow as pa
 from ray.data import Dataset, Datasource, ReadTask, read_datasource
 from ray.data.block import BlockMetadata
 
-from rolldeck.archived_groups import ArchiveUnreadable, groups_in, row_groups_of
-from rolldeck.sequences import SCHEMA, sequences_of
+from rolldeck.sequences import SCHEMA, ArchiveUnreadable, groups_in, row_groups_of, sequences_of
 
 __all__ = ["ArchiveDatasource", "ArchiveUnreadable", "read_archive"]
 

@@ -21,8 +21,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rolldeck.batches import Batch
 from rolldeck.errors import LeaseLost
-from rolldeck.prefetch import Prefetcher
-from rolldeck.trainer import MAX_HELD, Trainer
+from rolldeck.trainer import MAX_HELD, Prefetcher, Trainer
 
 __all__ = ["RolloutDataset", "TorchBatch", "WindowFull"]
 

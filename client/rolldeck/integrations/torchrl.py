@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor, nn
+from torch import nn
 from torchrl.collectors import BaseCollector
 from torchrl.weight_update import TransportBackend, WeightSyncScheme
 
@@ -280,7 +280,7 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
         flat["in_state", name.removeprefix(STATE)] = state
     found = TensorDict(batch_size=mask.shape)
     for place, array in flat.items():
-        found[place] = _tensor(array)
+        found[place] = tensors_of({"array": array})["array"]
     return found
 
 
@@ -293,7 +293,3 @@ def _successors(
     found[done] = obs[done]
     found[arrays["final_fragment"], arrays["final_step"]] = arrays[f"{FINAL_OBS}{part}"]
     return found
-
-
-def _tensor(array: NDArray[Any]) -> Tensor:
-    return tensors_of({"array": array})["array"]

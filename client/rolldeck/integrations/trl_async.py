@@ -32,8 +32,7 @@ from rolldeck.advantages import RULES, Rule
 from rolldeck.batches import Batch
 from rolldeck.errors import LeaseLost
 from rolldeck.integrations.token_rows import TokenRow, token_rows
-from rolldeck.integrations.trl import RunEnded, logger
-from rolldeck.integrations.trl_settings import check_language
+from rolldeck.integrations.trl import RunEnded, check_language, logger
 from rolldeck.trainer import MAX_HELD, Trainer
 
 __all__ = ["AsyncRollouts"]

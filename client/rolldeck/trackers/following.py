@@ -18,8 +18,7 @@ from typing import Any, Final
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Backoff
 from rolldeck.trackers.contract import TrackedBatch, TrackedRun, Tracker, TrackerError
-from rolldeck.trackers.cursor import CursorFile, Position
-from rolldeck.trackers.source import ENDED, SCALARS_AT_ONCE, RunSource
+from rolldeck.trackers.source import ENDED, SCALARS_AT_ONCE, CursorFile, Position, RunSource
 
 logger = logging.getLogger("rolldeck")
 

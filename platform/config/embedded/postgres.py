@@ -10,9 +10,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from config.embedded.binaries import postgres_folder
-from config.embedded.children import Child, Command, StartFailed
-from config.embedded.root_user import unprivileged
+from config.embedded.children import Child, Command, StartFailed, postgres_folder, unprivileged
 from rollouts.fleet.process import child_environment
 
 USER: Final = "rolldeck"

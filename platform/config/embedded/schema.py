@@ -11,7 +11,7 @@ from django.db.utils import OperationalError
 from django.utils import timezone
 
 from config.embedded.children import StartFailed
-from runs.access.services import tokens
+from runs.access import services
 
 
 def migrate() -> int:
@@ -63,6 +63,6 @@ def adopt_bootstrap_token() -> None:
     if not text:
         return
     try:
-        tokens.adopt_bootstrap_token(text=text, now=timezone.now())
+        services.adopt_bootstrap_token(text=text, now=timezone.now())
     except ValueError as error:
         raise StartFailed(f"ROLLDECK_BOOTSTRAP_TOKEN: {error}") from error

@@ -1,35 +1,173 @@
-"""Start all parts of a deployment, keep them running, and stop them in order."""
+"""Start a whole deployment with one command, keep its parts running, and record their exits."""
 
+import logging
+import queue
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import OperationalError, connections
+from django.db import OperationalError, connections, transaction
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.utils import timezone
 
 from config import binding, env
 from config.connections import raise_open_files
-from config.embedded import parts, ray_head
+from config.embedded import parts
 from config.embedded.children import StartFailed
-from config.embedded.exit_records import ExitRecords
-from config.embedded.folders import Folders
-from config.embedded.hang_watch import HangWatch
+from config.embedded.parts import Valkey
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
-from config.embedded.services import Services, manage_command, write_private
-from config.embedded.valkey import Valkey
+from config.embedded.services import Folders, Services, manage_command, write_private
 from config.own_folders import ForeignFolder, claim_folders
 from rollouts.fleet.process import child_environment, environment_user
 from runs.deployment.models import ProcessHeartbeat
+from runs.deployment.services import record_exit, record_failed_check
+
+logger = logging.getLogger(__name__)
+
+
+# Find processes of this deployment that run but send no heartbeats.
+
+EVERY_SECONDS: Final = 15.0
+HUNG_SECONDS: Final = 60.0
+"""Time without a new heartbeat; processes send one every 15 seconds."""
+
+ReadHeartbeats = Callable[[], Mapping[int, datetime]]
+"""Returns the time of the last heartbeat by process id, or raises if the database is away."""
+
+
+class HangWatch:
+    """Watch over heartbeats, read in a thread.
+
+    Only changes count, on the clock of this process: neither a wrong clock nor a suspended machine
+    looks like a hang. A process that has sent no heartbeat yet is not hung.
+    """
+
+    def __init__(self, read: ReadHeartbeats) -> None:
+        self._read = read
+        self._seen: dict[int, tuple[datetime, float]] = {}
+        """Last heartbeat, and since when it is the last one."""
+        self._hung: frozenset[int] = frozenset()
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="rolldeck-hang-watch", daemon=True).start()
+
+    def is_hung(self, pid: int) -> bool:
+        """Return whether a process has stopped to send heartbeats."""
+        return pid in self._hung
+
+    def update(self, now: float) -> None:
+        """Read the heartbeats once; without a database, the time of all begins again.
+
+        Args:
+            now: Monotonic seconds.
+        """
+        try:
+            heartbeats = self._read()
+        except Exception as error:  # noqa: BLE001 any outage of the database
+            logger.debug("heartbeats not read: %s", error)
+            heartbeats = {}
+        last = self._seen
+        self._seen = {
+            pid: last[pid] if pid in last and last[pid][0] == at else (at, now)
+            for pid, at in heartbeats.items()
+        }
+        self._hung = frozenset(
+            pid for pid, (_, since) in self._seen.items() if now - since >= HUNG_SECONDS
+        )
+
+    def _run(self) -> None:
+        while True:
+            began = time.monotonic()
+            self.update(began)
+            time.sleep(EVERY_SECONDS)
+            if time.monotonic() - began > 2 * EVERY_SECONDS:
+                self._seen = {}  # this process was stopped too
+
+
+# Store why parts of the deployment exited, for *Cluster* and alerts.
+
+RETRY_SECONDS: Final = 5.0
+MOST_WAITING: Final = 100
+
+
+class Exit(NamedTuple):
+    """The exit of a part."""
+
+    part: str
+    reason: str
+    log: str
+    """Its last lines."""
+    at: datetime
+
+
+class ExitRecords:
+    """Exits that a thread stores in the background, as the database may be restarting too.
+
+    Args:
+        close: Closes the thread's database connections.
+    """
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
+        self._waiting: queue.Queue[Exit] = queue.Queue(MOST_WAITING)
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="rolldeck-exit-records", daemon=True).start()
+
+    def add(self, part: str, reason: str, log: str) -> None:
+        """Store an exit as soon as the database is available; never waits."""
+        try:
+            self._waiting.put_nowait(Exit(part, reason, log, timezone.now()))
+        except queue.Full:
+            logger.warning("exit of %s not recorded: %d wait for the database", part, MOST_WAITING)
+
+    def _run(self) -> None:
+        while True:
+            found = self._waiting.get()
+            while not self._is_stored(found):
+                time.sleep(RETRY_SECONDS)
+
+    def _is_stored(self, found: Exit) -> bool:
+        try:
+            store(found)
+        except Exception as error:  # noqa: BLE001 any outage of the database
+            logger.debug("exit of %s not recorded yet: %s", found.part, error)
+            return False
+        finally:
+            self._close()
+        return True
+
+
+@transaction.atomic
+def store(found: Exit) -> None:
+    """Store an exit; Ray is also shown as down, as it sends no heartbeats of its own."""
+    record_exit(
+        host=socket.gethostname(),
+        part=found.part,
+        reason=found.reason,
+        log=found.log,
+        now=found.at,
+    )
+    if found.part == "ray":
+        record_failed_check(
+            kind="ray", name=settings.RAY_ADDRESS, problem=found.reason, now=found.at
+        )
+
+
+# Start all parts of a deployment, keep them running, and stop them in order.
 
 # The first ones use the last ones.
 STOP_ORDER: Final = (("web", "jobs", "beat"), ("valkey", "postgres"))
@@ -99,7 +237,7 @@ class Supervisor:
         )
         has_ray = bool(not given.ray_address and services.ray_address)
         if has_ray:
-            environment |= ray_head.ON_LOOPBACK
+            environment |= parts.ON_LOOPBACK
         self._start_platform(listener, environment)
         names = ["jobs", "beat"]
         if has_ray:
@@ -129,10 +267,10 @@ class Supervisor:
             names.append("postgres")
         self._watch.wait_until_ready(names)
         _refuse_owner_of(self._folders.postgres)
-        if not given.ray_address and ray_head.is_installed():
+        if not given.ray_address and parts.is_ray_installed():
             services = replace(
                 services,
-                ray_address=f"{ray_head.LOOPBACK}:{ray_head.free_port()}",
+                ray_address=f"{parts.LOOPBACK}:{parts.free_port()}",
                 ray_token=given.ray_token or secrets.token_hex(32),
             )
         return services
@@ -162,7 +300,7 @@ class Supervisor:
         self._watch.wait_until_ready(["web"])
 
     def _start_ray(self, services: Services, sockets: Path, environment: Mapping[str, str]) -> None:
-        cpus = env.integer("ROLLDECK_RAY_CPUS", ray_head.default_cpus(), at_least=1)
+        cpus = env.integer("ROLLDECK_RAY_CPUS", parts.default_cpus(), at_least=1)
         folder = sockets / "r"
         shutil.rmtree(folder, ignore_errors=True)
         token_file = self._folders.run / "ray_token"

@@ -11,8 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from config.env import InvalidSetting
 from runs.alerts.rules import InvalidWebhook, check_url
-from runs.config.rules import inference_servers as described_servers
-from runs.config.rules import tool_servers as described_tools
+from runs.config.rules import servers
 
 _RUNTIME_ENV_PARTS: Final = {
     *("env_vars", "working_dir", "py_modules", "excludes", "config"),
@@ -96,12 +95,12 @@ def tool_servers(text: str) -> frozenset[str]:
         InvalidSetting: If the text is invalid.
     """
     try:
-        return frozenset(described_tools.parse(text))
-    except described_tools.InvalidToolServers as error:
+        return frozenset(servers.parse_tool_servers(text))
+    except servers.InvalidToolServers as error:
         raise InvalidSetting(str(error)) from None
 
 
-def inference_servers(text: str) -> dict[str, described_servers.OfferedServer]:
+def inference_servers(text: str) -> dict[str, servers.OfferedServer]:
     """Return the kinds and ports of the inference servers that runs may use, by name.
 
     Args:
@@ -111,8 +110,8 @@ def inference_servers(text: str) -> dict[str, described_servers.OfferedServer]:
         InvalidSetting: If the text is invalid.
     """
     try:
-        return described_servers.offered(text)
-    except described_servers.InvalidInferenceServers as error:
+        return servers.offered(text)
+    except servers.InvalidInferenceServers as error:
         raise InvalidSetting(str(error)) from None
 
 

@@ -1,14 +1,25 @@
-"""Decode JSON bodies into messages, and encode messages as responses."""
+"""Bodies of requests and responses, and types of their fields."""
 
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from django.conf import settings
 from django.http import HttpResponse
+from msgspec import Meta
 from rest_framework.request import Request
 
-from web.rules import json_shape, json_values
+from web.rules import json_shape
 from web.rules.errors import Invalid
+
+# Field types that requests of all apps share.
+
+Name = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-zA-Z0-9_-]+$")]
+"""Name of a run or preset, as part of a URL."""
+Reason = Annotated[str, Meta(max_length=2000)]
+"""Reason of a change, for the audit log."""
+
+
+# Decode JSON bodies into messages, and encode messages as responses.
 
 T = TypeVar("T")
 
@@ -39,9 +50,9 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
     """
     _check_shape(body, inside)
     try:
-        json_values.check(msgspec.json.decode(body))
+        json_shape.check(msgspec.json.decode(body))
         return msgspec.json.decode(body, type=kind)
-    except json_values.NotStorable as error:
+    except json_shape.NotStorable as error:
         raise InvalidBody(_joined(inside, error.field), error.message) from error
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 
 from web.http.bodies import whole_number
 from web.http.openapi import between
-from web.rules import page_cursor
+from web.rules import pages
 from web.rules.pages import PageRequest
 
 P = TypeVar("P")
@@ -49,7 +49,7 @@ def page_of(
     limit = whole_number(request, "limit", default=default, at_least=1, at_most=most)
     cursor = request.query_params.get("cursor", "")
     key = _key(path or request.path_info, request)
-    after = page_cursor.decode(cursor, kind, key=key) if cursor else None
+    after = pages.decode(cursor, kind, key=key) if cursor else None
     return PageRequest(limit=limit or default, after=after, key=key)
 
 

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 
 from web.http.views import ApiView
 from web.live import wakeups
-from web.live.wait_queue import POLL_SECONDS, WaitQueue
+from web.live.wakeups import POLL_SECONDS, WaitQueue
 
 Poll = Callable[[], HttpResponseBase | None]
 """Reads the database once; None if there is no response yet."""

@@ -20,7 +20,7 @@ from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.views import ApiView
 from web.http.waiting import WaitingView
-from web.live.wait_queue import WaitQueue
+from web.live.wakeups import WaitQueue
 
 LONGEST_WAIT_SECONDS: Final = 30
 

@@ -14,7 +14,7 @@ from rolldeck.wire import (
     StageTiming,
     WeightsTransfers,
 )
-from web.http.field_types import Reason
+from web.http.bodies import Reason
 from web.rules.pages import Page
 
 

@@ -12,7 +12,7 @@ from rollouts.control.queries.machines import closed_nodes
 from rollouts.control.rules import BUDGET_WINDOW, LaunchRequest
 from rollouts.control.services import attempts
 from runs.access.models import ApiToken, TokenIssuer
-from runs.access.services.tokens import create_token
+from runs.access.services import create_token
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import weights_directory

@@ -31,12 +31,12 @@ from rollouts.diagnosis.schemas import (
     PipelineStage,
 )
 from rollouts.fleet.process.spans import mean_shares, timing_of
-from runs.alerts.queries.refused_pushes import refused_environments
+from runs.alerts.queries import refused_environments
 from runs.deployment.queries import jobs_health
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, PolicyVersion, Run, Trainer
 from runs.lifecycle.rules import NO_POLICY_STEP, SILENT_AFTER, RunStatus
-from runs.lifecycle.services.waiting_environments import waiting_environments
+from runs.lifecycle.services.registry import waiting_environments
 from runs.weights.queries import acting_step, newest_command
 from web.rules.amounts import duration, percent
 

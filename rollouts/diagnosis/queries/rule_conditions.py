@@ -13,7 +13,7 @@ from rollouts.metrics.queries.metrics import EPOCH, Sample, datetime_of, newest_
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series
 from rollouts.metrics.rules import condensed, written
 from runs.alerts.models import AlertRule
-from runs.alerts.queries.alert_rules import enabled_rules, watched_runs
+from runs.alerts.queries import enabled_rules, watched_runs
 from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Limit, Severity
 
 RUNS_AT_MOST: Final = 1_000

@@ -17,8 +17,8 @@ from rollouts.environments.services import probes as trials
 from rollouts.fleet.probe.messages import ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.task_specs import KIND as TASK
-from runs.config.rules.environment_words import specs_in
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, to_builtins
+from runs.config.rules.sections import specs_in
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.rules.errors import InvalidField
 

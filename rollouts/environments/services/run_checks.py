@@ -19,13 +19,12 @@ from rollouts.fleet.manager.placement import NodeRoom
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from runs.config.rules import extensions, run_config
+from runs.config.rules.extensions import BUILT_IN
 from runs.config.rules.language_config import LessonConfig
-from runs.config.rules.policy_kinds import BUILT_IN
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services import UnknownPreset, configured
 from runs.lifecycle.models import Run
-from runs.lifecycle.services.launch_values import launch_values
-from runs.lifecycle.services.lifecycle import InvalidRunName, check_name
+from runs.lifecycle.services.lifecycle import InvalidRunName, check_name, launch_values
 from runs.projects.rules import ProjectArchived, UnknownProject
 from web.disk_space import free_disk_bytes
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from rollouts.fleet.environments.contract import Environment
 from rollouts.fleet.process.extensions import build, raised
-from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.extensions import ENVIRONMENT_CALLBACKS
+from runs.config.rules.sections import ExtensionConfig
 
 
 class _Callback(NamedTuple):

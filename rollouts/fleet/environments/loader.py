@@ -24,7 +24,7 @@ from rollouts.fleet.policies.spaces import (
     actions,
     observations,
 )
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 
 __all__ = [
     "Adapted",

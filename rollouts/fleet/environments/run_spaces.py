@@ -7,7 +7,7 @@ import msgspec
 
 from rollouts.fleet.environments import loader
 from rollouts.fleet.policies.spaces import Space
-from runs.config.rules.environment_config import EnvironmentConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 
 def spaces_of(config: Mapping[str, Any]) -> tuple[Space, Space]:

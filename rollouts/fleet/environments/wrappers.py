@@ -9,8 +9,8 @@ from typing import Final
 
 from rollouts.fleet.environments.contract import Environment
 from rollouts.fleet.process.extensions import ExtensionFailed, build
-from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.extensions import WRAPPERS
+from runs.config.rules.sections import ExtensionConfig
 
 _MEMBERS: Final = ("observation_space", "action_space", "reset", "step", "close")
 

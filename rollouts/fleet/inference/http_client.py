@@ -36,8 +36,8 @@ from rollouts.fleet.inference.transfers import TransferredWeights, VllmTransfer
 from rollouts.fleet.inference.uploads import UploadedWeights
 from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.config.rules.inference_servers import InferenceServerSettings
 from runs.config.rules.language_config import AdapterConfig
+from runs.config.rules.servers import InferenceServerSettings
 
 REQUESTS_AT_A_TIME: Final = 64
 """Maximum number of concurrent requests; further prompts wait in this process."""

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.config.rules.inference_servers import (
-    SETTING,
+from runs.config.rules.language_config import LanguageConfig
+from runs.config.rules.servers import (
+    INFERENCE_SERVERS,
     InvalidInferenceServers,
-    parse,
+    parse_inference_servers,
     unsupported,
 )
-from runs.config.rules.language_config import LanguageConfig
 
 
 def inference_server_for(
@@ -36,12 +36,13 @@ def inference_server_for(
     if not config.inference:
         return None
     try:
-        known = parse(settings.get(SETTING, ""))
+        known = parse_inference_servers(settings.get(INFERENCE_SERVERS, ""))
         if config.inference not in known:
             there_are = ", ".join(sorted(known)) or "none"
             raise PolicyDoesNotFit(
                 "language.inference",
-                f"{config.inference!r} is not in this machine's {SETTING}; known: {there_are}",
+                f"{config.inference!r} is not in this machine's {INFERENCE_SERVERS}; "
+                f"known: {there_are}",
             )
         server = known[config.inference]
         if not is_fixed and (wrong := unsupported(config, kind=server.kind)):

@@ -16,8 +16,8 @@ from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.policies.recurrent import RecurrentPolicy, TorchRecurrent
 from rollouts.fleet.policies.registered import RegisteredPolicy, build
 from rollouts.fleet.policies.spaces import Space
-from runs.config.rules.policy_config import PolicyConfig
-from runs.config.rules.policy_kinds import BUILT_IN
+from runs.config.rules.extensions import BUILT_IN
+from runs.config.rules.sections import PolicyConfig
 
 
 def make_policy(

@@ -207,10 +207,10 @@ def _step_policy(
     """Build a policy and take one step; return the fields of the outcome."""
     import numpy as np
 
-    from rolldeck.tensors import array_of
+    from rolldeck.safetensors import array_of
     from rollouts.fleet.policies.factory import make_module, make_policy
     from rollouts.fleet.policies.policy_protocol import for_environment
-    from runs.config.rules.policy_config import PolicyConfig
+    from runs.config.rules.sections import PolicyConfig
 
     try:
         config = msgspec.convert(settings, PolicyConfig)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 
 
 class ProbeRequest(Struct, frozen=True, kw_only=True):

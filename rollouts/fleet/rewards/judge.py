@@ -10,7 +10,11 @@ import msgspec
 
 from rollouts.fleet.rewards.answers import Answered, RewardFailed, RewardUnusable
 from rollouts.tasks.rules.dataset_config import RewardConfig, options_of
-from runs.config.rules.inference_servers import SETTING, InvalidInferenceServers, parse
+from runs.config.rules.servers import (
+    INFERENCE_SERVERS,
+    InvalidInferenceServers,
+    parse_inference_servers,
+)
 
 PATH: Final = "/v1/chat/completions"
 NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
@@ -31,14 +35,14 @@ class Judge:
         self._options, self._seconds = options_of(config), config.limit_seconds
         name = self._options.server
         try:
-            known = parse(os.environ.get(SETTING, ""))
+            known = parse_inference_servers(os.environ.get(INFERENCE_SERVERS, ""))
         except InvalidInferenceServers as error:
             raise RewardUnusable("environment_failed", str(error)) from error
         if name not in known:
             raise RewardUnusable(
                 "environment_unknown",
-                f"rewards[{place}].options.server: {name!r} is not in this machine's {SETTING}; "
-                f"known: {', '.join(sorted(known)) or 'none'}",
+                f"rewards[{place}].options.server: {name!r} is not in this machine's "
+                f"{INFERENCE_SERVERS}; known: {', '.join(sorted(known)) or 'none'}",
             )
         server = known[name]
         self._model = server.model or "default"

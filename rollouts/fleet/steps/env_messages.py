@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.storable import cleaned
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 
 _LENGTH_BYTES: Final = 4
 _MOST_AT_ONCE: Final = 1 << 16

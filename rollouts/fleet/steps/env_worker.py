@@ -37,7 +37,7 @@ from rollouts.fleet.steps.env_messages import (
 )
 from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.worker import node_cleanup
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 
 # Not run as a module, which would import it a second time under another name.
 BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"

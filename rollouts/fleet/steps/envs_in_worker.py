@@ -30,7 +30,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
 from rollouts.fleet.steps.slots import Slots
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 
 
 class EnvsInWorker:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from rolldeck.tensors import array_of
+from rolldeck.safetensors import array_of
 from rolldeck.wire import EpisodeWindow, FleetEvent, encode
 from rollouts.fleet.policies.policy_protocol import Policy
 from rollouts.fleet.policies.spaces import Space

@@ -16,8 +16,8 @@ from rollouts.fleet.process.extensions import ExtensionFailed, build, raised
 from rollouts.fleet.steps.env_messages import Stepped
 from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.weights.records import Version
-from runs.config.rules.environment_config import ExtensionConfig
 from runs.config.rules.extensions import STEP_CALLBACKS
+from runs.config.rules.sections import ExtensionConfig
 
 
 class StepCallback(Protocol):

@@ -32,7 +32,7 @@ from rollouts.fleet.steps.step_callbacks import ConfiguredCallbacks
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.node_cleanup import mark_of
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
 

@@ -12,7 +12,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from runs.config.rules.tool_servers import SETTING, InvalidToolServers, ToolServerSettings, parse
+from runs.config.rules.servers import (
+    TOOL_SERVERS,
+    InvalidToolServers,
+    ToolServerSettings,
+    parse_tool_servers,
+)
 
 EXTRA: Final = "pip install 'rolldeck[prompts]'"
 START_SECONDS: Final = 30.0
@@ -188,13 +193,13 @@ class ToolServer:
 
 def _settings_of(name: str) -> ToolServerSettings:
     try:
-        known = parse(os.environ.get(SETTING, ""))
+        known = parse_tool_servers(os.environ.get(TOOL_SERVERS, ""))
     except InvalidToolServers as error:
         raise ToolsUnusable("environment_failed", str(error)) from error
     if name not in known:
         raise ToolsUnusable(
             "environment_unknown",
-            f"tools.server: {name!r} is not in this machine's {SETTING}; "
+            f"tools.server: {name!r} is not in this machine's {TOOL_SERVERS}; "
             f"known: {', '.join(sorted(known)) or 'none'}",
         )
     return known[name]

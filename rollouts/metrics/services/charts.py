@@ -17,7 +17,7 @@ from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, checked_name
 from web.rules.errors import Forbidden, InvalidField
-from web.rules.tags import InvalidTag, checked
+from web.rules.texts import InvalidTag, checked
 
 
 class InvalidAnnotation(InvalidField):

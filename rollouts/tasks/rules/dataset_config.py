@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rollouts.tasks.rules.task_specs import InvalidTask
-from runs.config.rules.field_problems import FieldProblem, problems_in
+from runs.config.rules.run_config import FieldProblem, problems_in
 
 KIND: Final = "dataset:"
 NAME: Final = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*){0,7}")

@@ -1,24 +1,44 @@
-"""Raise, clear, acknowledge and resolve alerts.
+"""Raise, clear, acknowledge and resolve alerts; evaluate their conditions.
 
 The platform calls :func:`raise_alert` and :func:`clear`; people call :func:`acknowledge` and
 :func:`resolve`.
+
+Alerts reflect the present state of the tables, so no code needs to report a recovery. A failed
+evaluation is made up for by the next one. Apps above this one register their conditions in
+``AppConfig.ready``.
 """
 
 import json
-from collections.abc import Iterable
-from datetime import datetime
+import logging
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 
-from runs.alerts.models import Alert
-from runs.alerts.queries.alerts import AlertNotFound
-from runs.alerts.rules import KINDS, SUBJECT_LENGTH, AlertKind, AlertState, Condition
+from runs.alerts.models import Alert, AlertDelivery, AlertSilence
+from runs.alerts.queries import AlertNotFound
+from runs.alerts.rules import (
+    KINDS,
+    SEEN_AT_MOST,
+    SUBJECT_LENGTH,
+    AlertKind,
+    AlertState,
+    Condition,
+    compare,
+)
 from runs.alerts.services import webhooks
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live import announcements
 from web.live.announcements import NO_RUN
 from web.rules.errors import Conflict
+
+logger = logging.getLogger(__name__)
+
+
+# Raise, clear, acknowledge and resolve alerts.
 
 PLATFORM: Final = "platform"
 CONDITION_ENDED: Final = "the condition no longer holds"
@@ -63,7 +83,8 @@ def raise_alert(condition: Condition, *, now: datetime) -> int:
         cursor.execute(_RAISE, values)
         alert_id, times_seen = cursor.fetchone()
     if times_seen == 1:
-        webhooks.queue_deliveries(_alert(alert_id), "raised", now=now)
+        alert = Alert.objects.select_related("run").get(pk=alert_id)
+        webhooks.queue_deliveries(alert, "raised", now=now)
     announce(condition.run_id)
     return int(alert_id)
 
@@ -129,10 +150,6 @@ def _set_resolved(alert: Alert, *, actor: str, reason: str, now: datetime) -> No
     webhooks.queue_deliveries(alert, "resolved", now=now)
 
 
-def _alert(alert_id: int) -> Alert:
-    return Alert.objects.select_related("run").get(pk=alert_id)
-
-
 def _locked(alert_id: int) -> Alert:
     found = Alert.objects.select_for_update(of=("self",)).select_related("run")
     alert = found.filter(pk=alert_id).first()
@@ -158,3 +175,100 @@ def _audit(alert: Alert, verb: str, *, actor: str, reason: str, now: datetime) -
 def announce(run_id: int | None) -> None:
     """Notify live pages that alerts changed."""
     announcements.announce(run_id or NO_RUN, "alerts")
+
+
+# Evaluate alert conditions every few seconds; raise new alerts and clear ended ones.
+
+# Limits the writes for alerts whose condition still holds.
+REFRESH_AFTER: Final = timedelta(seconds=30)
+Evaluator = Callable[[datetime], list[Condition]]
+
+_evaluators: dict[frozenset[AlertKind], Evaluator] = {}
+
+
+def register(kinds: Collection[AlertKind], evaluate: Evaluator) -> None:
+    """Register ``evaluate(now)``, which returns the conditions of `kinds`, at most SEEN_AT_MOST."""
+    _evaluators[frozenset(kinds)] = evaluate
+
+
+@transaction.atomic
+def watch(*, now: datetime, only: Collection[AlertKind] | None = None) -> int:
+    """Evaluate all conditions once; return the number of alerts raised or cleared.
+
+    A concurrent evaluation does nothing. Alerts whose evaluation fails stay unchanged.
+
+    Args:
+        now: Present time.
+        only: Kinds to evaluate; None for all.
+    """
+    if not _exclusive():
+        return 0
+    changed = 0
+    for kinds, evaluate in _evaluators.items():
+        if only is not None and kinds.isdisjoint(only):
+            continue
+        try:
+            with transaction.atomic():
+                changed += _update_alerts(kinds, evaluate(now), now=now)
+        except Exception:
+            logger.exception("evaluation of %s failed", ", ".join(sorted(kinds)))
+    webhooks.deliver_held_back(now=now)
+    return changed
+
+
+def _exclusive() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext('rolldeck conditions'))")
+        return bool(cursor.fetchone()[0])
+
+
+def _update_alerts(kinds: Collection[AlertKind], found: list[Condition], *, now: datetime) -> int:
+    standing = {alert.pk: alert for alert in Alert.objects.filter(kind__in=kinds, cleared_at=None)}
+    known = {alert.key: alert.pk for alert in standing.values()}
+    seen = compare(known, found)
+    for condition in seen.new:
+        raise_alert(condition, now=now)
+    for alert_id, condition in seen.still.items():
+        _refresh_alert(standing[alert_id], condition, now=now)
+    # A truncated result omits conditions that may still hold.
+    gone = seen.gone if len(found) < SEEN_AT_MOST else []
+    clear(gone, now=now)
+    return len(seen.new) + len(gone)
+
+
+def _refresh_alert(alert: Alert, condition: Condition, *, now: datetime) -> None:
+    changes = {"message": condition.message, "severity": str(condition.weight)}
+    is_news = any(getattr(alert, name) != value for name, value in changes.items())
+    if not is_news and now - alert.last_seen_at < REFRESH_AFTER:
+        return
+    Alert.objects.filter(pk=alert.pk).update(
+        **changes, details=dict(condition.details), last_seen_at=now
+    )
+    if is_news:
+        announce(alert.run_id)
+
+
+# Retention of cleared alerts and their deliveries.
+
+AT_ONCE: Final = 2_000
+"""Rows per pass, which bounds the time that locks are held; the next pass continues."""
+
+
+@transaction.atomic
+def delete_old_alerts(*, now: datetime) -> int:
+    """Delete alerts older than the retention period; return their number.
+
+    Alerts that are not cleared stay, whether acknowledged, resolved or open. Deliveries are deleted
+    with their alert; test deliveries and ended silences are deleted by their own age.
+    """
+    days = settings.ROLLDECK_ALERT_RETENTION_DAYS
+    if not days:
+        return 0
+    before = now - timedelta(days=days)
+    samples = AlertDelivery.objects.filter(alert=None, created_at__lt=before)
+    AlertDelivery.objects.filter(pk__in=samples.values("pk")[:AT_ONCE]).delete()
+    AlertSilence.objects.filter(Q(until__lt=before) | Q(ended_at__lt=before)).delete()
+    over = Alert.objects.filter(cleared_at__lt=before).order_by("pk").values_list("pk", flat=True)
+    gone = list(over[:AT_ONCE])
+    AlertDelivery.objects.filter(alert__in=gone).delete()
+    return Alert.objects.filter(pk__in=gone, cleared_at__lt=before).delete()[0]

@@ -1,32 +1,126 @@
 """Deliver alert changes to webhooks and mailboxes, with retries.
 
+Addresses come from the settings, so only the operator of the server chooses them. Redirects,
+proxies from the environment and cookies are not followed.
+
 A delivery is stored in the transaction that changes the alert, so it exists exactly when the change
 does. A separate job sends deliveries. It claims each one by postponing its next attempt, so a
 crashed sender costs a wait and no delivery is sent twice concurrently.
 """
 
 import logging
-from collections.abc import Callable
+import smtplib
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
+from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 from django.conf import settings
+from django.core.mail import EmailMessage
 from django.db import connection, transaction
 from django.db.models import F
 
 from runs.alerts import rules as alerts_rules
 from runs.alerts.models import Alert, AlertDelivery
-from runs.alerts.queries.alerts import alert_row
-from runs.alerts.queries.channels import MAIL, Channel, channel_of, channels
-from runs.alerts.queries.silences import silences, until_of
-from runs.alerts.rules import AlertState
+from runs.alerts.queries import MAIL, Channel, alert_row, channel_of, channels, silences, until_of
+from runs.alerts.rules import AlertKind, AlertState, Change, DeliveryState, Severity
 from runs.alerts.schemas import AlertMessage, AlertRow
-from runs.alerts.services import sending
 from runs.events.services import record_event
 from web.rules.errors import NotFound, TooManyRequests
+from web.rules.texts import visible
 
 logger = logging.getLogger(__name__)
+
+
+# Send one notification of an alert: a POST to a webhook, or a message to a mailbox.
+
+TIMEOUT_SECONDS: Final = 5.0
+_USER_AGENT: Final = "Rolldeck"
+_SUBJECT_LENGTH: Final = 180
+
+
+class NotDelivered(Exception):
+    """The message was not delivered, or the response timed out."""
+
+
+def post(url: str, body: bytes, *, headers: Mapping[str, str] | None = None) -> int:
+    """Post JSON and return the response status; the body of the response is not read.
+
+    Raises:
+        NotDelivered: If there is no response within :data:`TIMEOUT_SECONDS`.
+    """
+    own = {"Content-Type": "application/json", "User-Agent": _USER_AGENT, "Connection": "close"}
+    try:
+        with (
+            httpx.Client(trust_env=False, timeout=TIMEOUT_SECONDS) as client,
+            client.stream("POST", url, content=body, headers={**own, **(headers or {})}) as answer,
+        ):
+            return answer.status_code
+    # ValueError: a host name that cannot be encoded.
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise NotDelivered(str(error) or type(error).__name__) from error
+
+
+def mail(to: str, message: AlertMessage, *, delivery: int, place: str) -> None:
+    """Send the email message of an alert's change; messages of one alert form one thread.
+
+    Args:
+        to: Mail address.
+        message: Webhook body of the same change.
+        delivery: Number of the delivery; a retry sends the same Message-ID.
+        place: Name of the deployment; empty for its URL.
+
+    Raises:
+        NotDelivered: If the mail server is unavailable or rejects the message.
+    """
+    alert = message.alert
+    host = urlsplit(message.platform_url).hostname or "rolldeck"
+    headers = {
+        "Message-ID": f"<rolldeck-delivery-{delivery}@{host}>",
+        "Auto-Submitted": "auto-generated",
+    }
+    if alert.id:
+        thread = f"<rolldeck-alert-{alert.id}@{host}>"
+        headers |= {"References": thread, "In-Reply-To": thread}
+    subject = (
+        f"[{place or message.platform_url}] {alert.severity} {message.change}: {alert.message}"
+    )
+    lines = [
+        f"{alert.title}: {visible(alert.message)}",
+        f"{alert.severity}, {message.change} {message.at:%Y-%m-%d %H:%M:%S} UTC",
+        *([f"run {alert.run}"] if alert.run else []),
+        *_actor_line(message),
+        "",
+        visible(alert.advice),
+        "",
+        message.url,
+    ]
+    email = EmailMessage(
+        " ".join(visible(subject).split())[:_SUBJECT_LENGTH],
+        "\n".join(lines) + "\n",
+        to=[to],
+        headers=headers,
+    )
+    try:
+        email.send()
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotDelivered(str(error) or type(error).__name__) from error
+
+
+def _actor_line(message: AlertMessage) -> list[str]:
+    alert = message.alert
+    who, why = {
+        "acknowledged": (alert.acknowledged_by, alert.acknowledged_reason),
+        "resolved": (alert.resolved_by, alert.resolved_reason),
+    }.get(message.change, ("", ""))
+    if not who:
+        return []
+    return [f"{message.change} by {visible(who)}" + (f": {visible(why)}" if why else "")]
+
+
+# Deliver alert changes to webhooks and mailboxes, with retries.
 
 SEND_FOR: Final = timedelta(seconds=20)
 """Time during which one pass starts deliveries."""
@@ -46,7 +140,7 @@ class TestSentRecently(TooManyRequests):
     retry_after_seconds = int(alerts_rules.TEST_INTERVAL.total_seconds())
 
 
-def queue_deliveries(alert: Alert, change: str, *, now: datetime) -> int:
+def queue_deliveries(alert: Alert, change: Change, *, now: datetime) -> int:
     """Store a delivery of an alert's change for each channel; return their number.
 
     Silenced alerts send nothing. An alert raised while silenced is held back: it is delivered when
@@ -119,11 +213,11 @@ def _test_row(*, now: datetime) -> AlertRow:
     """Return a resolved sample alert, which receivers do not keep open."""
     return AlertRow(
         id=0,
-        kind="disk_low",
+        kind=AlertKind.DISK_LOW,
         title="Test notification",
         advice="No action is required.",
-        severity="warning",
-        state="resolved",
+        severity=Severity.WARNING,
+        state=AlertState.RESOLVED,
         run=None,
         subject="",
         metric="",
@@ -156,11 +250,11 @@ def _delivery(
     )
 
 
-def _message(row: AlertRow, change: str, *, now: datetime) -> AlertMessage:
+def _message(row: AlertRow, change: Change, *, now: datetime) -> AlertMessage:
     platform_url = settings.ROLLDECK_PUBLIC_URL
     where = settings.ROLLDECK_DEPLOYMENT or platform_url
     return AlertMessage(
-        change=change,  # type: ignore[arg-type]
+        change=change,
         at=now,
         platform_url=platform_url,
         text=alerts_rules.chat_text(f"[{where}] {row.severity} {change}: {row.message}"),
@@ -204,7 +298,7 @@ def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetim
             _mail(delivery, channel)
         else:
             status = _post(delivery, channel, now=now)
-    except sending.NotDelivered as error:
+    except NotDelivered as error:
         return _postpone(delivery, error=str(error), begun_at=now, now=clock())
     if status is None or 200 <= status < 300:
         return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
@@ -216,7 +310,7 @@ def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
     signature = alerts_rules.signature(
         settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
     )
-    return sending.post(
+    return post(
         channel.address,
         body,
         headers={"X-Rolldeck-Delivery": str(delivery.pk), "X-Rolldeck-Signature": signature},
@@ -224,7 +318,7 @@ def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
 
 
 def _mail(delivery: AlertDelivery, channel: Channel) -> None:
-    sending.mail(
+    mail(
         channel.address.removeprefix(MAIL),
         msgspec.json.decode(delivery.body, type=AlertMessage),
         delivery=delivery.pk,
@@ -234,7 +328,7 @@ def _mail(delivery: AlertDelivery, channel: Channel) -> None:
 
 def _settle(
     delivery: AlertDelivery,
-    state: str,
+    state: DeliveryState,
     *,
     error: str = "",
     status: int | None = None,

@@ -1,27 +1,31 @@
-"""Create runs and change their status.
+"""Create, launch, control and archive runs.
 
 Each change names its allowed source states, records an event and is announced, in one transaction.
 """
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from runs.config.rules import run_config
-from runs.config.rules.environment_words import names_in, search_terms
 from runs.config.rules.language_config import LanguageConfig
-from runs.config.rules.run_config import RunConfig
+from runs.config.rules.run_config import RunConfig, merged
+from runs.config.rules.sections import names_in, search_terms
 from runs.config.services import configured
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.queries import RunNotFound
 from runs.lifecycle.rules import (
     NO_POLICY_STEP,
+    TERMINAL,
     VERB_TARGETS,
     MoveNotAllowed,
     RunStatus,
@@ -29,12 +33,89 @@ from runs.lifecycle.rules import (
     sources_of,
     sources_of_verb,
 )
-from runs.lifecycle.services import changes
 from runs.projects.models import Project
 from runs.projects.queries import project_for_runs
 from web.live.announcements import announce
 from web.rules.errors import Conflict, Invalid
-from web.rules.tags import checked
+from web.rules.texts import checked
+
+logger = logging.getLogger(__name__)
+
+
+# Create, launch and control runs.
+
+# Notify other parts of the platform of status changes of runs.
+
+SUBSCRIBERS: Final[list[Callable[[int], object]]] = []
+"""Called with the id of a run after each committed change of its status (:mod:`config.readers`).
+They must be fast and may fail: subscribers also poll the database.
+"""
+
+
+def notify(run_id: int) -> None:
+    """Notify the subscribers after the commit."""
+    transaction.on_commit(partial(_call_all, run_id), robust=True)
+
+
+def _call_all(run_id: int) -> None:
+    for callback in SUBSCRIBERS:
+        try:
+            callback(run_id)
+        except Exception:
+            logger.exception("status subscriber failed for run %d", run_id)
+
+
+# Values of a launch, completed with the defaults of its project.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchValues:
+    """Project, preset, configuration and tags of a launch."""
+
+    project: Project | None
+    preset: str
+    config: dict[str, Any]
+    tags: Iterable[str]
+
+
+def launch_values(
+    *,
+    project: str,
+    uses_defaults: bool,
+    preset: str | None,
+    config: dict[str, Any],
+    tags: Iterable[str] | None = None,
+    is_configured: bool = True,
+) -> LaunchValues:
+    """Return the values of a launch, completed with the defaults of its project.
+
+    Args:
+        project: Name of the project; empty for none.
+        uses_defaults: Whether the project's defaults apply.
+        preset: Preset of the launch; None for the project's.
+        config: Fields of the launch, merged over those of the project.
+        tags: Tags of the launch; None for the project's.
+        is_configured: Whether the run has a configuration; outside runs have none.
+
+    Raises:
+        UnknownProject: If there is no such project.
+        ProjectArchived: If the project is archived.
+    """
+    found = project_for_runs(project) if project else None
+    if found is None or not uses_defaults:
+        return LaunchValues(project=found, preset=preset or "", config=config, tags=tags or ())
+    own_tags = found.tags if tags is None else tags
+    if not is_configured:
+        return LaunchValues(project=found, preset=preset or "", config=config, tags=own_tags)
+    return LaunchValues(
+        project=found,
+        preset=found.preset if preset is None else preset,
+        config=merged(found.config, config),
+        tags=own_tags,
+    )
+
+
+# Create runs and change their status.
 
 DEFAULT_RUN_NAME: Final = "default"
 # Address of the dashboard's launch form.
@@ -104,7 +185,7 @@ def create(
         raise UnexpectedConfig("an outside run is configured by its trainer's registration")
     return _insert(
         now=now,
-        actor=actor or _actor_of(created_by),
+        actor=actor or (f"user:{created_by.get_username()}" if created_by else "platform"),
         name=name,
         preset=preset,
         project=project,
@@ -113,10 +194,6 @@ def create(
         lenient=lenient,
         **fields,
     )
-
-
-def _actor_of(person: User | None) -> str:
-    return f"user:{person.get_username()}" if person else "platform"
 
 
 def check_name(name: str) -> None:
@@ -321,4 +398,110 @@ def _emit_change(
         now=now,
     )
     announce(before.pk, "run")
-    changes.notify(before.pk)
+    notify(before.pk)
+
+
+# Archive, unarchive and tag runs.
+
+ARCHIVABLE: Final = frozenset({*TERMINAL, RunStatus.DRAFT})
+
+
+@transaction.atomic
+def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
+    """Archive an ended or unstarted run; nothing is deleted.
+
+    This frees its name.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        MoveNotAllowed: If the run is active.
+    """
+    changed = Run.objects.filter(
+        pk=run_id, archived_at=None, is_default=False, status__in=ARCHIVABLE
+    ).update(archived_at=now)
+    if not changed:
+        run = _current(run_id)
+        if run.is_default:
+            raise MoveNotAllowed(f"{run.name} is the run at the server root: reset it instead")
+        raise MoveNotAllowed(
+            f"{run.name} is {run.status}: only ended runs and drafts can be archived"
+        )
+    record_event(
+        run_id=run_id, kind="archived", message="archived", actor=actor, reason=reason, now=now
+    )
+    announce(run_id, "run")
+    return Run.objects.get(pk=run_id)
+
+
+@transaction.atomic
+def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
+    """Restore an archived run to the lists.
+
+    An epoch is opened if another run of its name has had a trainer since: a server with the
+    weights of that run would never load the earlier versions of this one.
+
+    Raises:
+        RunNotFound: If there is no such archived run.
+        RunExists: If a current run has its name.
+    """
+    try:
+        with transaction.atomic():
+            changed = Run.objects.filter(pk=run_id, archived_at__isnull=False).update(
+                archived_at=None
+            )
+    except IntegrityError as error:
+        raise RunExists("a current run has its name") from error
+    if not changed:
+        raise RunNotFound(f"no archived run with id {run_id}")
+    record_event(
+        run_id=run_id,
+        kind="unarchived",
+        message="unarchived",
+        actor=actor,
+        reason=reason,
+        now=now,
+    )
+    run = Run.objects.get(pk=run_id)
+    if run.epoch and Run.objects.filter(name=run.name, epoch__gte=run.epoch).exclude(pk=run.pk):
+        open_epoch(run, actor=actor, now=now)
+    announce(run_id, "run")
+    return run
+
+
+@transaction.atomic
+def set_tags(
+    *, run_id: int, tags: Iterable[str], actor: str, reason: str = "", now: datetime
+) -> Run:
+    """Replace the tags of a run, which may have ended.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+        InvalidTag: If a tag is invalid.
+    """
+    checked_tags = checked(tags)
+    run = _current(run_id, lock=True)
+    if run.tags == checked_tags:
+        return run
+    before, run.tags = run.tags, checked_tags
+    run.save(update_fields=["tags"])
+    record_event(
+        run_id=run_id,
+        kind="tagged",
+        message=f"tags: {', '.join(checked_tags) or 'none'}",
+        actor=actor,
+        reason=reason,
+        details={"tags": {"before": before, "after": checked_tags}},
+        now=now,
+    )
+    announce(run_id, "run")
+    return run
+
+
+def _current(run_id: int, *, lock: bool = False) -> Run:
+    found = Run.objects.current()
+    if lock:
+        found = found.select_for_update(no_key=True)
+    run = found.filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"no current run with id {run_id}")
+    return run

@@ -72,8 +72,9 @@ class _Buffer:
             pushes = []
             while self._pushes:
                 pushes.append(self._pushes.popleft())
-            if pushes:
-                _count(pushes)
+            # Of the environments that they name, or else of the run.
+            if pushes and (unmatched := _count_for_environments(_by_run(pushes))):
+                count_for_runs(unmatched)
 
     def _flush_for_ever(self) -> None:
         while True:
@@ -110,14 +111,6 @@ class _Refusal:
 
     groups: int
     push: RefusedPush
-
-
-def _count(pushes: Sequence[RefusedPush]) -> None:
-    """Add pushes to the counts of the environments that they name, or else to those of the run."""
-    of_runs = _by_run(pushes)
-    unmatched = _count_for_environments(of_runs)
-    if unmatched:
-        count_for_runs(unmatched)
 
 
 def _by_run(pushes: Sequence[RefusedPush]) -> list[tuple[int, RefusedPush]]:

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 from buffer.payloads.services import objects
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.services import remove_unused_objects
-from config.backups.programs import new_session
+from config.backups.contents import new_session
 from rolldeck import safetensors, tensor_store
 from rolldeck.errors import Conflict, NotFound
 from rolldeck.tensor_store import TensorStore, Value, bytes_value

@@ -29,17 +29,15 @@ from rolldeck.trackers.contract import (
     TrackerError,
     TrackerRefused,
 )
-from rolldeck.trackers.cursor import CursorFile
 from rolldeck.trackers.following import FollowOptions, Totals, follow
-from rolldeck.trackers.source import RunSource
+from rolldeck.trackers.source import CursorFile, RunSource
 from rolldeck.wire import GROUPS_TYPE
 from rollouts.control.models import EpisodeWindow
 from rollouts.metrics.models import MetricChunk, MetricSample
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.rules import RunStatus, RunVerb
-from runs.lifecycle.services.archiving import archive
-from runs.lifecycle.services.lifecycle import change_status
+from runs.lifecycle.services.lifecycle import archive, change_status
 from tests.factories import NOON, make_outside_run, make_run, make_token
 from tests.lesson_factories import Class, lesson, written_group
 from tests.unit.client.failing_server import Planned, Seen, serving

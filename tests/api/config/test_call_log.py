@@ -14,15 +14,15 @@ pytestmark = pytest.mark.django_db
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     """Return the logged calls; every other request line would count a refusal twice."""
-    lines = [record for record in caplog.records if record.name != "config.call_log"]
+    lines = [record for record in caplog.records if record.name != "config.middleware"]
     assert [line for line in lines if line.name == "django.request"] == []
-    texts = [record.getMessage() for record in caplog.records if record.name == "config.call_log"]
+    texts = [record.getMessage() for record in caplog.records if record.name == "config.middleware"]
     return [json.loads(text.removeprefix("api_call: ")) for text in texts]
 
 
 def level(caplog: pytest.LogCaptureFixture) -> str:
     """Return the level of the newest logged call; threads of other tests log too."""
-    return [one for one in caplog.records if one.name == "config.call_log"][-1].levelname
+    return [one for one in caplog.records if one.name == "config.middleware"][-1].levelname
 
 
 def test_a_refusal_of_a_token_is_logged_with_its_error(
@@ -82,7 +82,7 @@ def test_pages_of_people_are_not_logged(
     client.get("/api/v1/runs")
     client.get("/login")
 
-    assert [record for record in caplog.records if record.name == "config.call_log"] == []
+    assert [record for record in caplog.records if record.name == "config.middleware"] == []
 
 
 def test_hostile_text_forges_no_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -90,7 +90,7 @@ def test_hostile_text_forges_no_line(client: Client, caplog: pytest.LogCaptureFi
 
     client.get("/api/v1/runs", headers=headers)
 
-    [record] = [record for record in caplog.records if record.name == "config.call_log"]
+    [record] = [record for record in caplog.records if record.name == "config.middleware"]
     text = record.getMessage()
     assert text.isascii()
     assert text.isprintable()

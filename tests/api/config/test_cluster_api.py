@@ -13,8 +13,8 @@ from kombu.exceptions import OperationalError
 from pytest_django import Settings
 
 from config import celery_app, heartbeats
-from config.cluster import probes
-from config.cluster.status_probe import StatusProbe
+from config.cluster import status
+from config.cluster.status import StatusProbe
 from rollouts.control.services.cluster_status import record_cluster_nodes
 from runs.deployment.models import ProcessHeartbeat
 from runs.deployment.services import (
@@ -131,7 +131,7 @@ def test_an_unreachable_database_is_reported_within_the_timeout_of_libpq(
 ) -> None:
     params = {"host": "127.0.0.1", "port": request.getfixturevalue(port), "user": "x"}
     probe: StatusProbe[Any] = StatusProbe(
-        lambda: probes.database_figures(params), clock=lambda: NOON
+        lambda: status.database_figures(params), clock=lambda: NOON
     )
 
     probe.start()
@@ -142,14 +142,14 @@ def test_an_unreachable_database_is_reported_within_the_timeout_of_libpq(
 
 
 def test_no_worker_is_distinguished_from_no_broker(dead_port: int, settings: Settings) -> None:
-    with pytest.raises(probes.NoWorkerAnswers):
-        probes.active_jobs(celery_app)
+    with pytest.raises(status.NoWorkerAnswers):
+        status.active_jobs(celery_app)
 
     away = celery_app.conf.broker_url
     celery_app.conf.broker_url = f"redis://127.0.0.1:{dead_port}/0"
     try:
         with pytest.raises(OperationalError):
-            probes.active_jobs(celery_app)
+            status.active_jobs(celery_app)
     finally:
         celery_app.conf.broker_url = away
 

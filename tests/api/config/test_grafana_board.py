@@ -9,7 +9,7 @@ from typing import Any
 import promql_parser
 import pytest
 
-from config.metrics import metrics_text
+from config.monitoring import metrics_text
 
 BOARD = Path(__file__).parents[3] / "docs/reference/grafana-board.json"
 LABELS = {"run", "reason", "status", "state", "severity", "count"}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from config import body_buffer
-from config.body_buffer import MAX_BYTES, MIN_BYTES, buffered_length
+from config import http_protocol
+from config.http_protocol import MAX_BYTES, MIN_BYTES, buffered_length
 from tests.live_server import QuickServer
 
 BODY = bytes(range(256)) * 8192  # 2 MB: several reads of a socket
@@ -73,7 +73,7 @@ async def answered(reader: asyncio.StreamReader, path: str) -> None:
 
 
 async def test_a_large_body_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_buffer, "PROGRESS_SECONDS", 60)
+    monkeypatch.setattr(http_protocol, "PROGRESS_SECONDS", 60)
     application = Application()
     async with connected(application) as (reader, writer):
         writer.write(post("/one", BODY))

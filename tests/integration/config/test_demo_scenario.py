@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from django.contrib.auth.models import User
 
-from config.demo.progress import Returns, lesson_reader, run_state
-from config.demo.show import prepare
+from config.demo.show import Returns, lesson_reader, prepare, run_state
 from runs.access.models import ApiToken
-from runs.access.services.logins import redeem_login_token
+from runs.access.services import redeem_login_token
 from runs.lifecycle.models import Run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from config import health
+from config import monitoring
 from config.own_folders import MARKER, ForeignFolder, bind_folders, claim_folders, folder_problem
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.deployment.models import Deployment
@@ -150,7 +150,7 @@ class TestClaims:
     def test_a_server_with_another_folder_is_not_ready(
         self, use: Any, tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(health, "_has_own_folders", threading.Event())
+        monkeypatch.setattr(monitoring, "_has_own_folders", threading.Event())
         use(tmp_path / "a")
         claim_folders(now=NOON)
         use(tmp_path / "b")

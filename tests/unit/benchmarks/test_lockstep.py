@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
 from rollouts.fleet.policies.mlp import MlpPolicy
-from runs.config.rules.buffer_config import BufferConfig
 from runs.config.rules.fleet_config import FleetConfig
-from runs.config.rules.policy_config import PolicyConfig
 from runs.config.rules.run_config import RunConfig
+from runs.config.rules.sections import BufferConfig, PolicyConfig
 
 CONFIG = RunConfig(
     policy=PolicyConfig(hidden_sizes=[8]),

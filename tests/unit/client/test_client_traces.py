@@ -4,8 +4,7 @@ from pathlib import Path
 
 from opentelemetry.sdk.trace import TracerProvider
 
-from rolldeck.downloads import save
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, save
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 

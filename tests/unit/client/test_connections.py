@@ -14,9 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from rolldeck.downloads import PIECE_BYTES
 from rolldeck.errors import InvalidRequest, Unreachable
-from rolldeck.http import Call, Connection
+from rolldeck.http import PIECE_BYTES, Call, Connection
 from tests.unit.client.failing_server import Planned, in_turn, serving
 
 Handler = Callable[[socket.socket], None]

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from breaking_server import BreakingFile, serving
 
-from rolldeck import downloads
-from rolldeck.downloads import MIN_SILENT_ATTEMPTS, download, save
+from rolldeck import http
 from rolldeck.errors import NotFound, Unreachable
-from rolldeck.http import Backoff, Connection
+from rolldeck.http import MIN_SILENT_ATTEMPTS, Backoff, Connection, download, save
 from rolldeck.wire import InvalidMessage
 from tests.unit.client import failing_server
 from tests.unit.client.failing_server import Planned, in_turn
@@ -23,7 +22,7 @@ FAST = Backoff(first_seconds=0.01, most_seconds=0.02)
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses between attempts at the same byte."""
-    monkeypatch.setattr(downloads, "PAUSES", FAST)
+    monkeypatch.setattr(http, "PAUSES", FAST)
 
 
 def fetched(file: BreakingFile, expected: bytes = OLD) -> bytes:

@@ -16,8 +16,7 @@ from safetensors.torch import load as load_torch
 from safetensors.torch import save as save_torch
 
 from rolldeck import safetensors
-from rolldeck.safetensors import header_of, read_header
-from rolldeck.tensors import TORCH_KINDS, array_of
+from rolldeck.safetensors import TORCH_KINDS, array_of, header_of, read_header
 from rolldeck.wire import InvalidMessage
 
 Arrays = dict[str, NDArray[Any]]

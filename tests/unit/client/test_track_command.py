@@ -8,7 +8,7 @@ import pytest
 
 from rolldeck.cli import main
 from rolldeck.trackers.contract import ROLLOUT_COLUMNS, RolloutSample, Scalar, TrackedBatch
-from rolldeck.trackers.cursor import EVENTS_KEPT, Position
+from rolldeck.trackers.source import EVENTS_KEPT, Position
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 RUN = (

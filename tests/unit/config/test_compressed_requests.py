@@ -13,13 +13,13 @@ import pytest
 import zstandard
 from pytest_django import Settings
 
-from config.compressed_requests import CompressedRequest
 from config.decompression import (
     ENCODINGS,
     MAX_MEMBERS,
     BodyBroken,
     BodyTooLarge,
     Bounds,
+    CompressedRequest,
     UnknownEncoding,
     decompress,
 )

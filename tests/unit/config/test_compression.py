@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.compression import CompressedAnswers
-from config.large_writes import Parts
+from config.http_protocol import Parts
 
 SMALL = b'{"a": 1}'
 MIDDLE = json.dumps(list(range(5000))).encode()

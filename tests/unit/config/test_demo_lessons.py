@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from config.demo.progress import lesson_progress
+from config.demo.show import lesson_progress
 from rollouts.curriculum.schemas import EvaluationRow, LessonChangeRow, LessonRow
 from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval
 

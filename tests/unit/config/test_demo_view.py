@@ -8,8 +8,16 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from config.demo.progress import Progress, RunState, phase, return_progress
-from config.demo.show import DEMOS, Demo, line_of, panel_of
+from config.demo.show import (
+    DEMOS,
+    Demo,
+    Progress,
+    RunState,
+    line_of,
+    panel_of,
+    phase,
+    return_progress,
+)
 
 RUN = RunState(
     status="running",

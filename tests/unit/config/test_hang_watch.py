@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from config.embedded.hang_watch import HangWatch
+from config.embedded.supervisor import HangWatch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AWAY = "the database is away"

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 import uvloop
 
-from config.large_writes import LARGE_BYTES, LargeWrites, Parts
+from config.http_protocol import LARGE_BYTES, LargeWrites, Parts
 
 DEADLINE_SECONDS = 60
 

@@ -56,14 +56,14 @@ def test_lines_about_requests_are_short(log: Log, name: str, status: int) -> Non
     assert [len(line) for line in log.lines] == [LONGEST_TEXT]
 
 
-@pytest.mark.parametrize("name", ["django.request", "django.security.csrf", "config.call_log"])
+@pytest.mark.parametrize("name", ["django.request", "django.security.csrf", "config.middleware"])
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429])
 def test_refusals_of_an_address_are_one_line_per_second(log: Log, name: str, status: int) -> None:
     for tenth in range(600):
         log.now = tenth / 10
         log.refuse(name=name, status_code=status)
     assert BURST + 58 <= len(log.lines) <= BURST + 61
-    assert log.lines[-1].endswith("similar lines left out)") is (name != "config.call_log")
+    assert log.lines[-1].endswith("similar lines left out)") is (name != "config.middleware")
     log.refuse("10.0.0.2")
     assert log.lines[-1] == "Not Found: /x"
 

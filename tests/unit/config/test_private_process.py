@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from config.embedded.parts import Valkey
 from config.embedded.postgres import Postgres
-from config.embedded.valkey import Valkey
 
 PLATFORM = Path(__file__).parents[3] / "platform"
 # Root may read everything; without capabilities it is a user like others.

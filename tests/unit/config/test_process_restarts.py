@@ -11,8 +11,8 @@ import pytest
 
 from config.embedded import children, process_watch
 from config.embedded.children import Child, Command, StartFailed
-from config.embedded.folders import Folders, ServerRunning
 from config.embedded.process_watch import Part, ProcessWatch, delay_seconds
+from config.embedded.services import Folders, ServerRunning
 from tests.processes import wait_until_gone
 from tests.waiting import eventually
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from django.db.migrations.loader import MigrationLoader
 
-from config.backups.progress import Progress
+from config.backups.contents import Progress
 from config.backups.restore import check_backup
 from config.embedded.schema import unknown_migrations
 from tests.recorded_runs import names

@@ -3,7 +3,7 @@
 import pytest
 from pytest_django import Settings
 
-from web.live.socket_origins import is_own
+from web.live.websocket_protocol import is_own
 
 SERVER = "127.0.0.1:8000"
 

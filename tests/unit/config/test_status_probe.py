@@ -3,7 +3,7 @@
 import threading
 import time
 
-from config.cluster.status_probe import StatusProbe
+from config.cluster.status import StatusProbe
 from tests.factories import NOON
 from tests.server import wait_until
 

@@ -5,8 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from web.rules.page_cursor import InvalidPageCursor, decode, encode
-from web.rules.pages import PageRequest
+from web.rules.pages import InvalidPageCursor, PageRequest, decode, encode
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from web.live.shared_reads import SharedReads
+from web.live.wakeups import SharedReads
 
 
 class Register:

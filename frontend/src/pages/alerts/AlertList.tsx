@@ -1,7 +1,7 @@
 import { SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AlertRow, type AskedAlerts, type AskedState, alertsQuery, useAlertKinds } from "@/api/alerts";
+import { type AlertGroup, type AskedAlerts, type AskedState, alertsQuery, useAlertKinds } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { EmptyState } from "@/components/EmptyState";
@@ -9,7 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
-import { number, utc, visible } from "@/format";
+import { counted, number, utc, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";
 import css from "./alerts.module.css";
@@ -26,7 +26,7 @@ const SEVERITIES = [
   { value: "warning", label: "Warnings" },
 ];
 
-function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
+function Line({ alert, onOpen, onExpand }: { alert: AlertGroup; onOpen: () => void; onExpand: () => void }) {
   const over = alert.cleared_at ?? alert.resolved_at;
   return (
     <tr data-row data-alert-id={alert.id} className="opens">
@@ -45,6 +45,14 @@ function Line({ alert, onOpen }: { alert: AlertRow; onOpen: () => void }) {
           {alert.state === "acknowledged" && ` · acknowledged by ${visible(alert.acknowledged_by)}`}
           {alert.silenced_until && <span title={utc(alert.silenced_until)}> · notifications silenced</span>}
           {alert.acknowledged_reason && alert.state === "acknowledged" && `: “${visible(alert.acknowledged_reason)}”`}
+          {alert.count > 1 && (
+            <>
+              {" · "}
+              <button type="button" className="link-button nowrap" onClick={onExpand}>
+                {counted(alert.count - 1, "more alert")} of this kind
+              </button>
+            </>
+          )}
         </div>
       </td>
       <td className={`wide-only ${css.run}`}>
@@ -127,7 +135,7 @@ function Nothing({ asked }: { asked: AskedAlerts }) {
 
 type Props = { asked: AskedAlerts; opened: number | undefined; look: (changes: AlertsSearch, replace?: boolean) => void };
 
-/** Alerts, newest first. */
+/** Alerts, newest first; unresolved ones of a kind in one row, until the kind is selected. */
 export function AlertList({ asked, opened, look }: Props) {
   const pages = useInfiniteQuery(alertsQuery(asked));
   const rows = pages.data?.pages.flatMap(({ results }) => results) ?? [];
@@ -159,7 +167,12 @@ export function AlertList({ asked, opened, look }: Props) {
             ]}
           >
             {rows.map((row) => (
-              <Line key={row.id} alert={row} onOpen={() => look({ alert: row.id }, false)} />
+              <Line
+                key={row.id}
+                alert={row}
+                onOpen={() => look({ alert: row.id }, false)}
+                onExpand={() => look({ kind: row.kind }, false)}
+              />
             ))}
           </Table>
         )}

@@ -1,11 +1,11 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { alertOf, summaryOf } from "@/testing/alerts";
+import { alertOf, groupOf, summaryOf } from "@/testing/alerts";
 import { fill, here, load, reload, serverFor } from "@/testing/page";
 
 it("filters alerts by state, text and run, which are part of the address", async () => {
-  const corrupt = alertOf(1, "3 items of batch 2 were corrupt", { state: "resolved", run: "hostile" });
-  const silent = alertOf(2, "the fleet was silent", { state: "resolved", run: "hostile" });
+  const corrupt = groupOf(alertOf(1, "3 items of batch 2 were corrupt", { state: "resolved", run: "hostile" }));
+  const silent = groupOf(alertOf(2, "the fleet was silent", { state: "resolved", run: "hostile" }));
   serverFor().on("GET", "/api/v1/alerts", ({ query }) => {
     const [state, text, run] = ["state", "text", "run"].map((name) => query.get(name) ?? "");
     const results = [corrupt, silent].filter((one) => one.state === state && one.message.includes(text ?? "") && (!run || one.run === run));
@@ -24,4 +24,16 @@ it("filters alerts by state, text and run, which are part of the address", async
   expect(await screen.findByRole("heading", { name: "No matching alerts" })).toBeVisible();
   fireEvent.click(screen.getByRole("link", { name: "all alerts" }));
   await waitFor(() => expect(here()).toBe("/alerts?state=all"));
+});
+
+it("lists the alerts of a kind in one row, and one by one when it is opened", async () => {
+  const [first, second] = [alertOf(1, "run a is silent"), alertOf(2, "run b is silent")];
+  serverFor().on("GET", "/api/v1/alerts", ({ query }) => {
+    const results = query.get("kind") ? [groupOf(second), groupOf(first)] : [groupOf(second, 2)];
+    return { results, next: null, summary: summaryOf() };
+  });
+  await load("/alerts");
+  fireEvent.click(await screen.findByRole("button", { name: "1 more alert of this kind" }));
+  expect(await screen.findByText("run a is silent")).toBeVisible();
+  expect(here()).toBe("/alerts?kind=items_corrupt");
 });

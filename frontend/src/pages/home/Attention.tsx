@@ -54,9 +54,9 @@ function Further({ alert }: { alert: AlertRow }) {
 }
 
 /** The newest alert of a kind, and on request the others. */
-function GroupLines({ alert, count }: AlertGroup) {
+function GroupLines({ alert }: { alert: AlertGroup }) {
   const [isOpen, setOpen] = useState(false);
-  const others = count - 1;
+  const others = alert.count - 1;
   return (
     <>
       <AlertLine alert={alert}>
@@ -120,7 +120,7 @@ export function Attention({ summary, concerns }: Props) {
       </div>
       <ul className={css.items}>
         {groups.map((group) => (
-          <GroupLines key={`${group.alert.kind} ${group.alert.kind === "rule" ? group.alert.subject : ""}`} {...group} />
+          <GroupLines key={`${group.kind} ${group.kind === "rule" ? group.subject : ""}`} alert={group} />
         ))}
         {concerns.slice(0, CONCERNS_AT_MOST).map((concern) => (
           <ConcernLine key={concern.run.id} {...concern} />

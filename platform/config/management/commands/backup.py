@@ -7,11 +7,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from buffer.payloads.services.objects import PayloadStorageDown
-from config.backups import manifest
+from config.backups import contents
+from config.backups.contents import ProgramFailed, Progress, local_database, size
 from config.backups.create import BackupRefused, make_backup
-from config.backups.local_database import local_database
-from config.backups.programs import ProgramFailed
-from config.backups.progress import Progress, size
 from config.backups.restore import check_backup
 from config.embedded.children import StartFailed
 
@@ -46,7 +44,7 @@ class Command(BaseCommand):
             ProgramFailed,
             PayloadStorageDown,
             StartFailed,
-            manifest.BackupDamaged,
+            contents.BackupDamaged,
             OSError,
         ) as error:
             raise CommandError(str(error)) from error

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from config.backups.local_database import local_database
+from config.backups.contents import local_database
 from config.embedded.children import StartFailed
 from config.own_folders import bind_folders
 

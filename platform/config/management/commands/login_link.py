@@ -7,9 +7,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from config.embedded.folders import Folders
-from config.embedded.services import public_url
-from runs.access.services.logins import make_login_link
+from config.embedded.services import Folders, public_url
+from runs.access.services import make_login_link
 
 
 class Command(BaseCommand):

@@ -7,10 +7,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from buffer.payloads.services.objects import PayloadStorageDown
-from config.backups import manifest
-from config.backups.local_database import local_database
-from config.backups.programs import ProgramFailed
-from config.backups.progress import Progress
+from config.backups import contents
+from config.backups.contents import ProgramFailed, Progress, local_database
 from config.backups.restore import RestoreMismatch, RestoreRefused, restore_backup
 from config.embedded.children import StartFailed
 
@@ -36,7 +34,7 @@ class Command(BaseCommand):
             RestoreRefused,
             RestoreMismatch,
             StartFailed,
-            manifest.BackupDamaged,
+            contents.BackupDamaged,
             OSError,
         ) as error:
             raise CommandError(str(error)) from error

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runs.alerts.services.conditions import watch
+from runs.alerts.services.alerts import watch
 from runs.lifecycle.models import Run
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import REGISTRATION

@@ -6,7 +6,7 @@ import pytest
 
 from buffer.items.models import Batch
 from runs.alerts.models import Alert
-from runs.alerts.services import conditions
+from runs.alerts.services import alerts
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import REGISTRATION
 from tests.factories import NOON
@@ -58,7 +58,7 @@ def test_a_batch_is_quarantined_when_its_trainer_restarts_for_the_third_time(
     assert served == [[0, 1], [0, 1], [0, 1], [2, 3]]
     first = Batch.objects.get(ordinal=1)
     assert (first.state, first.lease_expiries) == ("quarantined", 3)
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
     alert = Alert.objects.get(kind="batch_quarantined")
     assert "registered again without an acknowledgement" in str(outside.get("events")["results"]), (
         alert

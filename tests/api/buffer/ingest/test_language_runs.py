@@ -9,7 +9,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
 from rollouts.control.queries.fleets import fleet_view
-from runs.config.rules.inference_servers import OfferedServer
+from runs.config.rules.servers import OfferedServer
 from runs.lifecycle.models import Run
 from runs.search.queries import active_run_rows
 from tests.buffer_factories import REGISTRATION, group

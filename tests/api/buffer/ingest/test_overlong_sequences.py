@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from buffer.items.queries import ledger_part
-from config.metrics import metrics_text
+from config.monitoring import metrics_text
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import read
 from runs.events.models import RunEvent

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from runs.config.rules import inference_servers
+from runs.config.rules import servers
 from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.lesson_factories import language
@@ -95,7 +95,7 @@ def test_an_invalid_lesson_is_refused_with_its_field(
 
 def test_registered_rewards_and_judges_are_accepted(settings: Any) -> None:
     settings.ROLLDECK_REWARDS = ["module:lab:reward"]
-    settings.ROLLDECK_INFERENCE_SERVERS = inference_servers.offered(
+    settings.ROLLDECK_INFERENCE_SERVERS = servers.offered(
         '{"big": {"kind": "vllm", "url": "http://gpu:8000"}}'
     )
     rewards = [
@@ -140,7 +140,7 @@ def test_the_check_starts_no_tool_server(operator: APIClient, settings: Any) -> 
 
 
 def test_the_check_calls_no_judge(operator: APIClient, settings: Any) -> None:
-    settings.ROLLDECK_INFERENCE_SERVERS = inference_servers.offered(
+    settings.ROLLDECK_INFERENCE_SERVERS = servers.offered(
         '{"big": {"kind": "vllm", "url": "http://127.0.0.1:9"}}'
     )
     judge = {"kind": "judge", "options": {"server": "big"}}

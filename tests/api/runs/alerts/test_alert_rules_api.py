@@ -9,7 +9,7 @@ from django.test import Client
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.alerts.models import AlertRule, AlertSilence
 from runs.alerts.rules import RULES_AT_MOST
-from runs.alerts.services import conditions
+from runs.alerts.services import alerts
 from runs.events.models import RunEvent
 from tests.factories import make_run, make_user
 
@@ -124,7 +124,7 @@ def test_a_silenced_rule_fires_without_being_counted_by_the_bell(
     body = {"kind": "rule", "rule": row["id"], "until": until, "reason": "a sweep is under way"}
     answer = send(olga, "post", "alert-silences", body)
     assert answer.status_code == 201, answer.content
-    conditions.watch(now=datetime.now(UTC))
+    alerts.watch(now=datetime.now(UTC))
 
     page = olga.get("/api/v1/alerts?kind=rule").json()
     (alert,) = page["results"]

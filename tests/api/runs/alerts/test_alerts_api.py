@@ -76,14 +76,14 @@ def test_the_summary_groups_alerts_by_kind_with_the_most_severe_first(olga: Clie
     alerts.clear([over], now=NOON)
 
     groups = list_alerts(olga)["summary"]["groups"]
-    found = [(one["alert"]["kind"], one["count"], one["runs"][:2]) for one in groups]
+    found = [(one["kind"], one["count"], one["runs"][:2]) for one in groups]
     assert found == [
         ("items_corrupt", 1, ["run-1"]),
         ("rule", 1, ["run-0"]),
         ("rule", 1, ["run-0"]),
         ("run_stalled", 60, ["run-59", "run-58"]),
     ]
-    assert groups[3]["alert"]["run"] == "run-59"
+    assert groups[3]["run"] == "run-59"
 
 
 def test_alerts_are_filtered_by_their_fields(olga: Client) -> None:
@@ -162,3 +162,26 @@ def test_the_kinds_of_alerts_are_listed_with_the_titles_of_their_alerts(olga: Cl
     (row,) = list_alerts(olga)["results"]
     assert [each["kind"] for each in rows] == sorted(AlertKind)
     assert {key: row[key] for key in ("kind", "title", "advice", "severity")} in rows
+
+
+def test_unresolved_alerts_of_a_kind_are_one_entry_until_the_kind_is_named(olga: Client) -> None:
+    runs = [make_run(name=f"run-{number}") for number in range(3)]
+    stalled = [raise_one(AlertKind.RUN_STALLED, run_id=run.pk) for run in runs]
+    rules = [raise_one(AlertKind.RULE, subject=rule) for rule in ("1", "2")]
+    post(olga, f"{stalled[0]}/acknowledge")
+
+    def entries(**query: Any) -> list[tuple[int, int, list[str]]]:
+        return [
+            (one["id"], one["count"], one["runs"]) for one in list_alerts(olga, **query)["results"]
+        ]
+
+    assert entries() == [
+        (rules[1], 1, []),
+        (rules[0], 1, []),
+        (stalled[2], 2, ["run-2", "run-1"]),
+        (stalled[0], 1, ["run-0"]),
+    ]
+    assert [one for one, *_ in entries(kind="run_stalled")] == stalled[::-1]
+    for alert in stalled:
+        post(olga, f"{alert}/resolve")
+    assert [one for one, *_ in entries(state="resolved")] == stalled[::-1]

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
-from runs.lifecycle.services.archiving import archive, unarchive
+from runs.lifecycle.services.lifecycle import archive, unarchive
 from tests.factories import NOON, bearer, make_run
 
 READS = [

@@ -7,15 +7,14 @@ from django.test import Client
 from runs.access.models import ApiToken, LoginCount
 from runs.alerts.models import Alert
 from runs.alerts.schemas import NewSilence, SetAlertRule
-from runs.alerts.services.alert_rules import make_rule
-from runs.alerts.services.silences import silence
+from runs.alerts.services.alert_rules import make_rule, silence
 from runs.config.services import save_preset
 from runs.deployment.models import Deployment
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import record_exit, record_heartbeat, set_notice
 from runs.lifecycle.models import PolicyVersion, Run
-from runs.lifecycle.services.notes import write_notes
 from runs.lifecycle.services.registry import register_environment, register_trainer
+from runs.lifecycle.services.settings import write_notes
 from runs.weights.models import WeightsCommand
 from tests.factories import NOON, make_project, make_run, make_token, make_user
 

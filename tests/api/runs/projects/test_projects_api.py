@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
-from runs.lifecycle.services.archiving import archive
+from runs.lifecycle.services.lifecycle import archive
 from runs.lifecycle.services.registry import reset_run
 from runs.projects.models import Project
 from runs.projects.rules import InvalidProjectName

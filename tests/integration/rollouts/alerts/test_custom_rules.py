@@ -9,9 +9,10 @@ from django.test.utils import CaptureQueriesContext
 
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.alerts.models import Alert, AlertRule
-from runs.alerts.queries.alerts import alert_page
+from runs.alerts.queries import alert_page
 from runs.alerts.schemas import SetAlertRule
-from runs.alerts.services import alert_rules, conditions
+from runs.alerts.services import alert_rules
+from runs.alerts.services import alerts as services_alerts
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
@@ -46,8 +47,8 @@ def test_an_alert_fires_after_its_duration_and_resolves_with_the_first_good_samp
     measure(run, 6.0, at=after(0))
     measure(run, 7.0, at=after(50))
 
-    assert conditions.watch(now=after(59)) == 0
-    assert conditions.watch(now=after(60)) == 1
+    assert services_alerts.watch(now=after(59)) == 0
+    assert services_alerts.watch(now=after(60)) == 1
     alert = Alert.objects.get()
     assert (alert.kind, alert.severity, alert.subject) == ("rule", "error", str(made.pk))
     assert alert.message == "loss of pole is above 5 for 1 min"
@@ -59,7 +60,7 @@ def test_an_alert_fires_after_its_duration_and_resolves_with_the_first_good_samp
     )
 
     measure(run, 5.0, at=after(65))
-    assert conditions.watch(now=after(66)) == 1
+    assert services_alerts.watch(now=after(66)) == 1
     alert.refresh_from_db()
     assert (alert.state, alert.resolved_by) == ("resolved", "platform")
 
@@ -70,8 +71,8 @@ def test_one_good_sample_restarts_the_duration() -> None:
     for at, value in [(0, 6.0), (30, 5.0), (31, 6.0)]:
         measure(run, value, at=after(at))
 
-    assert conditions.watch(now=after(90)) == 0
-    assert conditions.watch(now=after(91)) == 1
+    assert services_alerts.watch(now=after(90)) == 0
+    assert services_alerts.watch(now=after(91)) == 1
 
 
 def test_packed_samples_count_too() -> None:
@@ -87,7 +88,7 @@ def test_packed_samples_count_too() -> None:
     now = after(60 * 11 + 61)
     assert pack_metrics(now=now) > 0
 
-    conditions.watch(now=now)
+    services_alerts.watch(now=now)
 
     alert = Alert.objects.get(kind="rule")
     assert (alert.details["since"], alert.subject) == (NOON.isoformat(), str(made.pk))
@@ -101,12 +102,12 @@ def test_a_rule_applies_to_active_runs_of_its_filter() -> None:
     }.items():
         measure(make_run(name=name, **fields), 9.0, at=NOON)
     rule(filter="tag:ablation")
-    conditions.watch(now=NOON)
+    services_alerts.watch(now=NOON)
     assert open_alerts() == {("one", "loss of one is above 5")}
 
     Run.objects.filter(name="two").update(status=RunStatus.RUNNING)
     Run.objects.filter(name="one").update(status=RunStatus.COMPLETED)
-    conditions.watch(now=after(5))
+    services_alerts.watch(now=after(5))
     assert open_alerts() == {("two", "loss of two is above 5")}
 
 
@@ -116,7 +117,7 @@ def test_a_loss_that_is_not_a_number_raises_an_alert() -> None:
     rule(name="low", comparator="below", threshold=5.0)
     measure(run, float("nan"), at=NOON)
 
-    conditions.watch(now=NOON)
+    services_alerts.watch(now=NOON)
 
     assert open_alerts() == {("pole", "loss of pole is not finite")}
 
@@ -126,14 +127,14 @@ def test_a_silent_metric_raises_an_alert_until_it_returns() -> None:
     made = rule(name="silent", comparator="no_data", threshold=None, for_seconds=60)
     measure(run, 1.0, at=after(0))
 
-    assert conditions.watch(now=after(59)) == 0
-    assert conditions.watch(now=after(60)) == 1
+    assert services_alerts.watch(now=after(59)) == 0
+    assert services_alerts.watch(now=after(60)) == 1
     assert open_alerts() == {("pole", "loss of pole is without data for 1 min")}
     alert = Alert.objects.get()
     assert (alert.subject, alert.details["since"]) == (str(made.pk), NOON.isoformat())
 
     measure(run, 1.0, at=after(70))
-    conditions.watch(now=after(71))
+    services_alerts.watch(now=after(71))
     assert open_alerts() == set()
 
 
@@ -141,29 +142,29 @@ def test_a_resumed_run_has_a_grace_period() -> None:
     run = make_run(name="pole", status=RunStatus.PAUSED)
     rule(comparator="no_data", threshold=None, for_seconds=60)
     measure(run, 1.0, at=after(0))
-    assert conditions.watch(now=after(500)) == 0
+    assert services_alerts.watch(now=after(500)) == 0
 
     Run.objects.update(status=RunStatus.RUNNING, status_changed_at=after(500))
 
-    assert conditions.watch(now=after(559)) == 0
-    assert conditions.watch(now=after(560)) == 1
+    assert services_alerts.watch(now=after(559)) == 0
+    assert services_alerts.watch(now=after(560)) == 1
 
 
 def test_a_disabled_changed_or_deleted_rule_resolves_its_alerts() -> None:
     measure(make_run(name="pole"), 9.0, at=NOON)
     made = rule()
-    conditions.watch(now=NOON)
+    services_alerts.watch(now=NOON)
     body = SetAlertRule(
         name="Loss is high", metric="loss", comparator="above", threshold=5.0, is_enabled=False
     )
     alert_rules.change_rule(rule_id=made.pk, body=body, actor="user:bob", now=NOON)
-    assert conditions.watch(now=after(5)) == 1
+    assert services_alerts.watch(now=after(5)) == 1
     assert open_alerts() == set()
 
     again = rule(name="again")
-    conditions.watch(now=after(10))
+    services_alerts.watch(now=after(10))
     alert_rules.delete_rule(rule_id=again.pk, actor="user:bob", reason="noise", now=NOON)
-    conditions.watch(now=after(15))
+    services_alerts.watch(now=after(15))
     assert open_alerts() == set()
     kinds = list(
         RunEvent.objects.filter(kind__startswith="alert_rule").values_list("kind", "reason")
@@ -180,11 +181,11 @@ def test_each_rule_needs_two_queries() -> None:
     for number in range(12):
         measure(make_run(name=f"run-{number}"), 1.0, at=NOON)
     with CaptureQueriesContext(connection) as before:
-        conditions.watch(now=NOON)
+        services_alerts.watch(now=NOON)
     for number in range(5):
         rule(name=str(number))
     with CaptureQueriesContext(connection) as with_rules:
-        conditions.watch(now=NOON)
+        services_alerts.watch(now=NOON)
 
     assert len(with_rules) - len(before) <= 2 * 5
     assert open_alerts() == set()

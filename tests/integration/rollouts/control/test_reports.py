@@ -8,7 +8,7 @@ from django.db import connection
 
 from buffer.batches.queries.queues import queue_depth
 from buffer.items.queries import ledger_part
-from config.metrics import metrics_text
+from config.monitoring import metrics_text
 from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, WeightsTransfers
 from rollouts.control.models import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
@@ -21,7 +21,7 @@ from runs.alerts.models import Alert
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb
-from runs.lifecycle.services.run_settings import change_settings
+from runs.lifecycle.services.settings import change_settings
 from tests.alert_evaluation import evaluate_alerts
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

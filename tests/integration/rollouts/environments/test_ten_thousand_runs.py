@@ -16,7 +16,7 @@ from pytest_django import DjangoDbBlocker
 from rollouts.control.models import Fleet
 from rollouts.environments.queries import RUNS_AT_MOST, EnvironmentFilter, known_environments
 from runs.alerts.models import Alert
-from runs.alerts.services import conditions
+from runs.alerts.services import alerts
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.rules import RunStatus
 from tests.database import shared_rows
@@ -121,11 +121,11 @@ def quickest(act: Callable[[], object]) -> float:
 def test_an_evaluation_of_alerts_costs_few_queries_and_little_time(many_runs: None) -> None:
     now = NOON + timedelta(seconds=10)
     with CaptureQueriesContext(connection) as queries:
-        assert conditions.watch(now=now) == 0
+        assert alerts.watch(now=now) == 0
 
     assert not Alert.objects.exists()
     assert not any("buffer_fragmentchunk" in query["sql"] for query in queries)
-    assert quickest(lambda: conditions.watch(now=now)) < POLL_SECONDS
+    assert quickest(lambda: alerts.watch(now=now)) < POLL_SECONDS
 
 
 def test_the_environments_of_all_runs_are_a_page_within_the_budget(many_runs: None) -> None:

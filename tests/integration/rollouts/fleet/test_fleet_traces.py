@@ -20,7 +20,7 @@ from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.outbox import GroupSender, Outbox
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.process import child_environment
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.contract.capture_setup import on_a_port
 from tests.factories import make_run, make_token
 from tests.trace_collector import Spans, attributes, traced_process

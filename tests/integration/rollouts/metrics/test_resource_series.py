@@ -14,7 +14,7 @@ from rollouts.metrics.rules import WORKERS_LISTED
 from rollouts.metrics.services.measuring import measure_resources
 from runs.alerts.models import Alert
 from runs.alerts.schemas import SetAlertRule
-from runs.alerts.services import alert_rules, conditions
+from runs.alerts.services import alert_rules, alerts
 from runs.lifecycle.models import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (
@@ -204,11 +204,11 @@ def test_an_alert_rule_watches_the_memory_of_a_fleet() -> None:
     for seconds, gib in [(0, 5), (10, 7), (20, 8)]:
         measure(run, used(0, 100.0, gib), seconds=seconds)
 
-    conditions.watch(now=later(20))
+    alerts.watch(now=later(20))
 
     alert = Alert.objects.get(kind="rule", cleared_at=None)
     assert alert.message.startswith("rolldeck/resources/memory_bytes of pole is above")
     measure(run, used(0, 100.0, 4), seconds=30)
-    conditions.watch(now=later(31))
+    alerts.watch(now=later(31))
     alert.refresh_from_db()
     assert alert.state == "resolved"

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from runs.access.models import ApiToken
-from runs.access.services.tokens import (
+from runs.access.services import (
     TokenNotFound,
     TokenTooShort,
     UnknownScope,

@@ -8,7 +8,7 @@ from pytest_django import Settings
 from runs.alerts.models import Alert, AlertDelivery
 from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.services import alerts
-from runs.alerts.services.alert_retention import delete_old_alerts
+from runs.alerts.services.alerts import delete_old_alerts
 from tests.factories import NOON, make_run
 
 pytestmark = pytest.mark.django_db

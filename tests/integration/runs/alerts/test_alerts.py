@@ -8,15 +8,15 @@ import pytest
 from django.db import connection
 
 from runs.alerts.models import Alert
-from runs.alerts.queries.alerts import AlertNotFound, alert_summary
+from runs.alerts.queries import AlertNotFound, alert_summary
 from runs.alerts.rules import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
-from runs.alerts.services import alerts, conditions
+from runs.alerts.services import alerts
 from runs.events.models import RunEvent
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import change_status
-from runs.lifecycle.services.waiting_environments import record_waiting_environment
+from runs.lifecycle.services.registry import record_waiting_environment
 from tests.alert_evaluation import evaluate_alerts
 from tests.factories import NOON, make_run
 
@@ -111,15 +111,15 @@ def test_a_condition_that_returns_after_its_resolution_is_another_alert() -> Non
 def test_a_failed_run_raises_an_alert_until_it_is_started_again() -> None:
     run = make_run(status=RunStatus.FAILED, status_reason="no seat on the cluster")
 
-    assert conditions.watch(now=NOON) == 1
-    assert conditions.watch(now=NOON + later(5)) == 0
+    assert alerts.watch(now=NOON) == 1
+    assert alerts.watch(now=NOON + later(5)) == 0
     alert = Alert.objects.get()
     assert (alert.kind, alert.severity, alert.run_id) == ("run_failed", Severity.ERROR, run.pk)
     assert alert.message == "alpha failed: no seat on the cluster"
     assert (alert.times_seen, alert.last_seen_at) == (1, NOON)
 
     change_status(run_id=run.pk, verb=RunVerb.START, actor="user:ada", now=NOON + later(40))
-    assert conditions.watch(now=NOON + later(45)) == 1
+    assert alerts.watch(now=NOON + later(45)) == 1
     alert.refresh_from_db()
     assert (alert.state, alert.resolved_by) == (AlertState.RESOLVED, "platform")
     assert alert.cleared_at == NOON + later(45)
@@ -127,23 +127,23 @@ def test_a_failed_run_raises_an_alert_until_it_is_started_again() -> None:
 
 def test_a_lasting_condition_updates_its_last_time() -> None:
     make_run(status=RunStatus.FAILED)
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
     for seconds in (10, 20, 31):
-        conditions.watch(now=NOON + later(seconds))
+        alerts.watch(now=NOON + later(seconds))
 
     assert Alert.objects.get().last_seen_at == NOON + later(31)
 
 
 def test_manually_resolved_alerts_notify_again_only_when_they_return() -> None:
     run = make_run(status=RunStatus.FAILED)
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
     alerts.resolve(alert_id=Alert.objects.get().pk, actor="user:ada", now=NOON)
 
-    assert conditions.watch(now=NOON + later(5)) == 0
+    assert alerts.watch(now=NOON + later(5)) == 0
     Run.objects.filter(pk=run.pk).update(status=RunStatus.STOPPED)
-    conditions.watch(now=NOON + later(10))
+    alerts.watch(now=NOON + later(10))
     Run.objects.filter(pk=run.pk).update(status=RunStatus.FAILED)
-    conditions.watch(now=NOON + later(15))
+    alerts.watch(now=NOON + later(15))
 
     first, second = Alert.objects.order_by("pk")
     assert (first.state, first.resolved_by) == (AlertState.RESOLVED, "user:ada")
@@ -186,11 +186,11 @@ def test_a_run_that_does_not_start_because_its_weights_are_refused_names_them() 
 
 def test_a_ledger_that_does_not_balance_raises_an_alert_until_it_does() -> None:
     run = make_run(status=RunStatus.COMPLETED, ledger_problem="2 groups too many")
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
     assert Alert.objects.get().kind == "ledger_unbalanced"
 
     Run.objects.filter(pk=run.pk).update(ledger_problem="")
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
     assert Alert.objects.get().state == AlertState.RESOLVED
 
 
@@ -199,9 +199,9 @@ def sights() -> Iterator[list[Condition]]:
     """Conditions returned by the check of corrupt items, filled by the tests."""
     kinds = frozenset({AlertKind.ITEMS_CORRUPT})
     seen: list[Condition] = []
-    conditions.register(kinds, lambda _now: list(seen))
+    alerts.register(kinds, lambda _now: list(seen))
     yield seen
-    del conditions._evaluators[kinds]
+    del alerts._evaluators[kinds]
 
 
 def test_conditions_beyond_the_limit_of_an_evaluation_are_not_resolved(
@@ -211,14 +211,14 @@ def test_conditions_beyond_the_limit_of_an_evaluation_are_not_resolved(
         Condition(kind=AlertKind.ITEMS_CORRUPT, message=name, subject=name) for name in "ab"
     )
     sights.append(first)
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
 
     sights[:] = [other] * SEEN_AT_MOST
-    conditions.watch(now=NOON + later(5))
+    alerts.watch(now=NOON + later(5))
     assert {*Alert.objects.values_list("subject", "state")} == {("a", "open"), ("b", "open")}
 
     sights[:] = [other]
-    conditions.watch(now=NOON + later(10))
+    alerts.watch(now=NOON + later(10))
     assert Alert.objects.get(subject="a").state == AlertState.RESOLVED
 
 
@@ -232,16 +232,16 @@ def broken_look() -> Iterator[None]:
             cursor.execute("SELECT no_such_column")
         return []
 
-    conditions.register(kinds, look)
+    alerts.register(kinds, look)
     yield
-    del conditions._evaluators[kinds]
+    del alerts._evaluators[kinds]
 
 
 def test_a_failed_check_keeps_its_alerts_and_blocks_no_other(broken_look: None) -> None:
     corrupt = raised(kind=AlertKind.ITEMS_CORRUPT)
     make_run(status=RunStatus.FAILED)
 
-    conditions.watch(now=NOON)
+    alerts.watch(now=NOON)
 
     corrupt.refresh_from_db()
     assert corrupt.state == AlertState.OPEN
@@ -256,7 +256,7 @@ def test_simultaneous_passes_run_once() -> None:
 
     def look() -> None:
         begin.wait()
-        counts.append(conditions.watch(now=NOON))
+        counts.append(alerts.watch(now=NOON))
         connection.close()
 
     threads = [threading.Thread(target=look) for _ in range(4)]

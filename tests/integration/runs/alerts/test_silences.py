@@ -7,10 +7,10 @@ import pytest
 from pytest_django import Settings
 
 from runs.alerts.models import Alert, AlertDelivery, AlertSilence
-from runs.alerts.queries.silences import SilenceNotFound
+from runs.alerts.queries import SilenceNotFound
 from runs.alerts.rules import AlertKind, Condition, InvalidSilence
 from runs.alerts.schemas import NewSilence
-from runs.alerts.services import alerts, conditions, silences, webhooks
+from runs.alerts.services import alert_rules, alerts, webhooks
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run
 
@@ -28,7 +28,7 @@ def after(minutes: float) -> datetime:
 
 def silence(**fields: Any) -> AlertSilence:
     given = {"kind": "run_stalled", "until": after(60), "reason": "we know", **fields}
-    return silences.silence(body=NewSilence(**given), actor="user:ada", now=NOON)
+    return alert_rules.silence(body=NewSilence(**given), actor="user:ada", now=NOON)
 
 
 def raise_one(*, at: datetime = NOON, **fields: Any) -> int:
@@ -86,14 +86,16 @@ def test_a_silence_ends_before_its_time_and_the_next_evaluation_notifies() -> No
     alert = raise_one()
     assert deliveries() == []
 
-    ended = silences.end_silence(silence_id=made.pk, actor="user:bob", reason="back", now=after(1))
+    ended = alert_rules.end_silence(
+        silence_id=made.pk, actor="user:bob", reason="back", now=after(1)
+    )
     Alert.objects.filter(pk=alert).update(kind=AlertKind.ITEMS_CORRUPT)  # no check clears it
-    conditions.watch(now=after(2))
+    alerts.watch(now=after(2))
 
     assert (ended.ended_at, ended.ended_by) == (after(1), "user:bob")
     assert deliveries() == ["raised"]
     with pytest.raises(SilenceNotFound):
-        silences.end_silence(silence_id=made.pk, actor="user:bob", now=after(3))
+        alert_rules.end_silence(silence_id=made.pk, actor="user:bob", now=after(3))
     kinds = RunEvent.objects.filter(kind__startswith="alert_silence").order_by("pk")
     assert list(kinds.values_list("kind", "actor", "reason")) == [
         ("alert_silence_made", "user:ada", "we know"),

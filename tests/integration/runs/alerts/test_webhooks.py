@@ -13,7 +13,7 @@ from pytest_django import Settings
 from runs.alerts.models import AlertDelivery
 from runs.alerts.rules import AlertKind, Condition, fingerprint
 from runs.alerts.schemas import AlertMessage
-from runs.alerts.services import alerts, sending, webhooks
+from runs.alerts.services import alerts, webhooks
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run
 from tests.webhook_receiver import Receiver, receiver
@@ -147,11 +147,11 @@ def test_a_host_name_that_does_not_resolve_is_abandoned(signing: Settings, host:
 
 
 def test_a_silent_webhook_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(webhooks, "TIMEOUT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        with pytest.raises(sending.NotDelivered):
-            sending.post(url, b"{}")
+        with pytest.raises(webhooks.NotDelivered):
+            webhooks.post(url, b"{}")
 
 
 def test_a_webhook_test_is_delivered_like_an_alert_and_audited(signing: Settings) -> None:

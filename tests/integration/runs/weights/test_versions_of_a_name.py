@@ -17,8 +17,7 @@ from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.sources import source_for
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
-from runs.lifecycle.services.archiving import archive, unarchive
-from runs.lifecycle.services.lifecycle import move
+from runs.lifecycle.services.lifecycle import archive, move, unarchive
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import NOON, bearer, make_run, make_token
 from tests.live_server import serving

@@ -19,7 +19,7 @@ from buffer.ingest.rules.arrivals import (
 )
 from buffer.items.rules.exact_fill import exact_fill
 from buffer.items.rules.states import DropReason
-from runs.config.rules.replay_config import admission_shortage
+from runs.config.rules.sections import admission_shortage
 from runs.lifecycle.rules import PolicyVersion, admission_capacity
 
 sizes = st.lists(st.integers(1, 9), max_size=7)

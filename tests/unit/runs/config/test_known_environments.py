@@ -1,7 +1,7 @@
 import gymnasium
 import pytest
 
-from runs.config.rules.environment_specs import KNOWN
+from runs.config.rules.extensions import KNOWN
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN["gymnasium"]))

@@ -2,11 +2,10 @@ from typing import Any
 
 import pytest
 
-from runs.config.rules import environment_specs, run_config
-from runs.config.rules.buffer_config import BufferConfig
-from runs.config.rules.replay_config import ReplayConfig, replay_of
+from runs.config.rules import extensions, run_config
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
-from web.rules import json_values
+from runs.config.rules.sections import BufferConfig, ReplayConfig, replay_of
+from web.rules import json_shape
 
 
 def test_an_empty_configuration_means_the_defaults() -> None:
@@ -22,7 +21,7 @@ def test_a_preset_is_stored_and_read_unchanged(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(PRESETS))
 def test_a_preset_has_an_environment_that_fleets_can_create(name: str) -> None:
-    environment_specs.check(PRESETS[name][1].environment.spec)
+    extensions.check_environment(PRESETS[name][1].environment.spec)
 
 
 @pytest.mark.parametrize(
@@ -144,23 +143,23 @@ def test_every_field_of_the_schema_has_a_description() -> None:
 
 @pytest.mark.parametrize("spec", ["gymnasium:CartPole-v1", "rolldeck:recall-v0"])
 def test_known_environments_are_accepted(spec: str) -> None:
-    environment_specs.check(spec)
+    extensions.check_environment(spec)
 
 
 def test_only_registered_environments_are_accepted_and_the_error_has_the_remedy() -> None:
-    environment_specs.check("module:my_lab:Maze", registered=["module:my_lab:Maze"])
+    extensions.check_environment("module:my_lab:Maze", registered=["module:my_lab:Maze"])
 
     with pytest.raises(InvalidRunConfig, match="administrator must add it to ROLLDECK_ENV"):
-        environment_specs.check("module:my_lab:Door", registered=["module:my_lab:Maze"])
+        extensions.check_environment("module:my_lab:Door", registered=["module:my_lab:Maze"])
 
 
 def test_a_convolutional_policy_is_refused_without_images() -> None:
-    environment_specs.check_policy("rolldeck:catch-v0", "cnn")
-    environment_specs.check_policy("module:my_lab:Maze", "cnn")
-    environment_specs.check_policy("gymnasium:CartPole-v1", "gru")
+    extensions.check_observations("rolldeck:catch-v0", "cnn")
+    extensions.check_observations("module:my_lab:Maze", "cnn")
+    extensions.check_observations("gymnasium:CartPole-v1", "gru")
 
     with pytest.raises(InvalidRunConfig) as caught:
-        environment_specs.check_policy("gymnasium:CartPole-v1", "cnn")
+        extensions.check_observations("gymnasium:CartPole-v1", "cnn")
 
     assert caught.value.field == "policy.kind"
 
@@ -168,14 +167,14 @@ def test_a_convolutional_policy_is_refused_without_images() -> None:
 @pytest.mark.parametrize("spec", ["gymnasium:Nope-v1", "atari:Pong", "CartPole-v1", "", ":"])
 def test_unknown_environments_are_refused(spec: str) -> None:
     with pytest.raises(InvalidRunConfig) as caught:
-        environment_specs.check(spec)
+        extensions.check_environment(spec)
 
     assert caught.value.field == "environment.spec"
 
 
 @pytest.mark.parametrize("value", [{}, [1, 2.5, None, True, "text"], {"a": {"b": ["ü", "😀"]}}])
 def test_values_of_both_json_and_postgresql_are_storable(value: object) -> None:
-    json_values.check(value)
+    json_shape.check(value)
 
 
 def nested(depth: int) -> object:
@@ -200,8 +199,8 @@ def nested(depth: int) -> object:
 def test_values_that_postgresql_cannot_store_are_refused_with_their_path(
     value: object, field: str
 ) -> None:
-    with pytest.raises(json_values.NotStorable) as caught:
-        json_values.check(value)
+    with pytest.raises(json_shape.NotStorable) as caught:
+        json_shape.check(value)
 
     assert caught.value.field == field
 

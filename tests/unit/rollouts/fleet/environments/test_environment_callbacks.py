@@ -15,7 +15,7 @@ from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import EnvCrashed
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 from tests.waiting import eventually
 
 NAMES = ("Changed", "Short", "RaisesInStep", "Wide", "fails")

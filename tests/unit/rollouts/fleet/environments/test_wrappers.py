@@ -10,7 +10,7 @@ from rollouts.fleet.environments.loader import make
 from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Stepped
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
-from runs.config.rules.environment_config import ExtensionConfig
+from runs.config.rules.sections import ExtensionConfig
 
 NAMES = ("Scaled", "FourValues", "nothing", "fails", "absent")
 POLE = "gymnasium:CartPole-v1"

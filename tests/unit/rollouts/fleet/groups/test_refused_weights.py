@@ -18,7 +18,7 @@ from rollouts.fleet.inference.shared_folder import MARKER
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import WeightsRecord
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.stand_ins.inference_servers import listening
 from tests.stand_ins.vllm_server import VllmStandIn
 from tests.unit.rollouts.fleet.engine.small_models import small_model

@@ -20,7 +20,6 @@ from rollouts.fleet.groups.task_loop import Credits, TaskLoop, TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.messages import WorkerCommand, obstacle_without_credits
-from runs.config.rules.inference_servers import SETTING
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 LESSONS = {"sort": {"spec": "task:sort"}}
@@ -179,7 +178,9 @@ def test_envelopes_are_pushed_in_order_and_repeated_under_their_keys() -> None:
 
 
 def test_a_run_samples_from_the_server_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SETTING, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}')
+    monkeypatch.setenv(
+        INFERENCE_SERVERS, '{"ours": {"kind": "rolldeck", "url": "http://127.0.0.1:1"}}'
+    )
     policy = policy_of(language(LESSONS, inference="ours"), run="r", device="cpu", rows=4)
     assert isinstance(policy, ServedPolicy)
     assert policy.tokenizer.vocab_size == 12

@@ -21,7 +21,7 @@ from rollouts.fleet.inference.dialects import (
     VllmDialect,
 )
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 
 EXPECTED = Expected(run="mine", version=(1, 4), model="small")
 COMPLETION = {

@@ -10,8 +10,8 @@ from config.settings.connections import inference_servers  # noqa: TID251 as at 
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from rollouts.fleet.inference.servers import inference_server_for
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from runs.config.rules.inference_servers import SETTING, parse
 from runs.config.rules.language_config import LanguageConfig, LessonConfig, SamplingConfig
+from runs.config.rules.servers import INFERENCE_SERVERS, parse_inference_servers
 
 LESSONS = {"sort": LessonConfig(spec="task:sort")}
 SERVERS = {
@@ -19,7 +19,7 @@ SERVERS = {
     "bare": {"kind": "vllm", "url": "http://127.0.0.1:1"},
 }
 PAIR = {"kind": "rolldeck", "url": "http://router:1"}
-MACHINE = {SETTING: json.dumps(SERVERS)}
+MACHINE = {INFERENCE_SERVERS: json.dumps(SERVERS)}
 
 
 def config_with_server(name: str) -> LanguageConfig:
@@ -42,31 +42,43 @@ def test_a_run_gets_the_server_that_it_names() -> None:
     [
         ("other", MACHINE, "known: bare, ours"),
         ("ours", {}, "known: none"),
-        ("ours", {SETTING: '{"ours": {"kind": "oracle"}}'}, "Invalid enum value 'oracle'"),
+        (
+            "ours",
+            {INFERENCE_SERVERS: '{"ours": {"kind": "oracle"}}'},
+            "Invalid enum value 'oracle'",
+        ),
         ("bare", MACHINE, "requires weights_directory"),
         (
             "pair",
-            {SETTING: json.dumps({"pair": PAIR | {"control": ["http://a:1", "gpu:2"]}})},
+            {INFERENCE_SERVERS: json.dumps({"pair": PAIR | {"control": ["http://a:1", "gpu:2"]}})},
             r"regex.*\$\[\.\.\.\]\.control\[1\]",
         ),
         (
             "pair",
-            {SETTING: json.dumps({"pair": PAIR | {"control": ["http://a:1", "http://a:1/"]}})},
+            {
+                INFERENCE_SERVERS: json.dumps(
+                    {"pair": PAIR | {"control": ["http://a:1", "http://a:1/"]}}
+                )
+            },
             r"control\[1\]: http://a:1/ is listed twice",
         ),
         (
             "pair",
-            {SETTING: json.dumps({"pair": PAIR | {"sleep": True, "weights_directory": "/w"}})},
+            {
+                INFERENCE_SERVERS: json.dumps(
+                    {"pair": PAIR | {"sleep": True, "weights_directory": "/w"}}
+                )
+            },
             "sleep: requires weights_directory, and the kind vllm or sglang",
         ),
         (
             "pair",
-            {SETTING: json.dumps({"pair": PAIR | {"weight_transfer": True}})},
+            {INFERENCE_SERVERS: json.dumps({"pair": PAIR | {"weight_transfer": True}})},
             "weight_transfer: requires the kind vllm, without weights_directory",
         ),
         (
             "bare",
-            {SETTING: json.dumps({"bare": SERVERS["bare"] | {"sleep": True}})},
+            {INFERENCE_SERVERS: json.dumps({"bare": SERVERS["bare"] | {"sleep": True}})},
             "sleep: requires weights_directory",
         ),
     ],
@@ -99,7 +111,7 @@ def test_vllm_is_refused_for_lessons_whose_logprobs_it_would_change(
 
 def test_a_server_without_replicas_is_its_own_replica() -> None:
     text = json.dumps({"pair": PAIR | {"control": ["http://a:1", "http://b:1"]}, "one": PAIR})
-    servers = parse(text)
+    servers = parse_inference_servers(text)
 
     assert servers["pair"].replicas == ["http://a:1", "http://b:1"]
     assert servers["one"].replicas == ["http://router:1"]

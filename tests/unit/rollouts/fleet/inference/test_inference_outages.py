@@ -13,7 +13,7 @@ from rollouts.fleet.engine.engine import Prompt
 from rollouts.fleet.engine.sampling import SamplingParams
 from rollouts.fleet.inference import http_client
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from runs.config.rules.inference_servers import InferenceServerSettings
+from runs.config.rules.servers import InferenceServerSettings
 from tests.waiting import eventually
 
 

@@ -8,7 +8,7 @@ from rollouts.fleet.policies.factory import make_module, make_policy
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.policies.registered import RegisteredPolicy
 from rollouts.fleet.policies.spaces import Space
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 VECTOR = Space(kind="box", shape=(4,), dtype="float32")
 TWO = Space(kind="discrete", shape=(), dtype="int64", choices=2)

@@ -13,8 +13,8 @@ from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.probe.command import probe
 from rollouts.fleet.probe.messages import ProbeRequest
 from runs.config.rules import run_config
-from runs.config.rules.policy_config import PolicyConfig
 from runs.config.rules.run_config import InvalidRunConfig
+from runs.config.rules.sections import PolicyConfig
 from tests.unit.rollouts.fleet.device_copies import DeviceCopies
 
 VECTOR = Space(kind="box", shape=(4,), dtype="float32")

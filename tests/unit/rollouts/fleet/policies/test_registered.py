@@ -14,7 +14,7 @@ from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit, WeightsDoN
 from rollouts.fleet.policies.registered import RegisteredPolicy, build
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 from tests.waiting import eventually
 
 OBS = Space(kind="box", shape=(4,), dtype="float32")

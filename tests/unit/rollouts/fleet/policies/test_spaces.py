@@ -19,7 +19,7 @@ from rollouts.fleet.policies.policy_protocol import for_environment
 from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
 from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
-from runs.config.rules.policy_config import PolicyConfig
+from runs.config.rules.sections import PolicyConfig
 
 CAMERA = spaces.Box(0, 255, (6, 8, 3), np.uint8)
 SEEN = {

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rolldeck import safetensors
-from rolldeck.tensors import array_of
+from rolldeck.safetensors import array_of
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.policies.base import BIT_DTYPES, tensor_of

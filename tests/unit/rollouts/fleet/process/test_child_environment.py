@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from config.embedded import ray_head
+from config.embedded import parts
 from rollouts.fleet.process import child_environment
 
 SECRETS = {
@@ -58,7 +58,7 @@ def test_an_administrator_adds_variables_by_name() -> None:
 
 
 def test_the_ray_head_gets_a_path_instead_of_the_token(tmp_path: Path) -> None:
-    command = ray_head.command(
+    command = parts.ray_head_command(
         address="127.0.0.1:6379",
         cpus=1,
         temp_folder=tmp_path,
@@ -69,7 +69,7 @@ def test_the_ray_head_gets_a_path_instead_of_the_token(tmp_path: Path) -> None:
     assert command.env == {
         **NEEDED,
         **RAY,
-        **ray_head.ON_LOOPBACK,
+        **parts.ON_LOOPBACK,
         "RAY_AUTH_TOKEN_PATH": "/var/ray_token",
     }
 

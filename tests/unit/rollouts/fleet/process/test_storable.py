@@ -5,7 +5,7 @@ import pytest
 
 from rolldeck.wire import FleetEvent
 from rollouts.fleet.process.storable import to_json
-from web.rules import json_values
+from web.rules import json_shape
 
 
 @pytest.mark.parametrize("text", ["plain", "é \\u0000 as text", "a\0b", "half \ud800", "\udc00\0"])
@@ -14,7 +14,7 @@ def test_only_unstorable_characters_are_replaced(text: str) -> None:
 
     content = to_json(event)
 
-    json_values.check(msgspec.json.decode(content))
+    json_shape.check(msgspec.json.decode(content))
     expected = "".join(
         "\ufffd" if character == "\0" or "\ud800" <= character <= "\udfff" else character
         for character in text

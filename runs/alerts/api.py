@@ -1,0 +1,363 @@
+"""API views of alerts, alert rules, silences and notification channels."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+
+from runs.access.api.identity import identity_of
+from runs.access.api.permissions import Operators, Readers
+from runs.alerts import queries
+from runs.alerts.jobs import send_webhooks_soon
+from runs.alerts.queries import silence_list, silence_row
+from runs.alerts.rules import AlertKind, AlertState, Severity
+from runs.alerts.schemas import (
+    AlertDeliveryRow,
+    AlertDetail,
+    AlertKindList,
+    AlertList,
+    AlertRuleList,
+    AlertRuleRow,
+    NewSilence,
+    SetAlertRule,
+    SilenceList,
+    SilenceRow,
+    WebhookList,
+)
+from runs.alerts.services import alert_rules, alerts, webhooks
+from runs.lifecycle.schemas import ActionReason
+from web.http.bodies import InvalidBody, answer, read, reason_in
+from web.http.openapi import REASON, problems
+from web.http.paging import page_of, page_parameters
+from web.http.views import ApiView
+
+# API views that list, acknowledge and resolve alerts.
+
+CHOICES = {
+    "state": ["unresolved", *map(str, AlertState), "silenced", "all"],
+    "severity": [str(each) for each in Severity],
+    "kind": [str(each) for each in AlertKind],
+}
+FILTER_PARAMETERS = (*CHOICES, "run", "text")
+RESPONSES: dict[Any, Any] = {200: AlertDetail, **problems(409)}
+
+
+class AlertsView(ApiView):
+    """The alerts."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alerts_list",
+        parameters=[
+            *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
+            OpenApiParameter("run", description="Full name of the run."),
+            OpenApiParameter("text", description="A part of the message."),
+            *page_parameters(default=50, most=queries.ALERTS_AT_MOST),
+        ],
+        responses={200: AlertList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List alerts.
+
+        Newest first; unresolved alerts unless `state` is given. Unresolved alerts of one kind or
+        rule in one state are one entry: the newest, with `count` and `runs`. With `kind` they are
+        listed one by one, like resolved alerts.
+        """
+        page = page_of(request, int, default=50, most=queries.ALERTS_AT_MOST)
+        filters = {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}
+        return answer(queries.alert_page(page, filters=filters, now=timezone.now()))
+
+
+class AlertKindsView(ApiView):
+    """The kinds of alerts."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alert_kinds_list",
+        responses={200: AlertKindList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List the kinds of alerts.
+
+        Returns the title, the default severity and the recommended action of each kind; ordered
+        by kind.
+        """
+        return answer(queries.alert_kinds())
+
+
+class AlertView(ApiView):
+    """One alert."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="alerts_get",
+        responses={200: AlertDetail},
+        tags=["alerts"],
+    )
+    def get(self, request: Request, alert: int) -> HttpResponse:
+        """Get an alert.
+
+        Returns its details and notifications.
+        """
+        return answer(queries.alert_detail(queries.alert_of(alert), now=timezone.now()))
+
+
+class AcknowledgeView(ApiView):
+    """Acknowledgement of an alert."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="alerts_acknowledge",
+        request=ActionReason,
+        responses=RESPONSES,
+        tags=["alerts"],
+    )
+    def post(self, request: Request, alert: int) -> HttpResponse:
+        """Acknowledge an alert."""
+        changed = alerts.acknowledge(
+            alert_id=alert,
+            actor=identity_of(request),
+            reason=read(request, ActionReason).reason,
+            now=timezone.now(),
+        )
+        return answer(queries.alert_detail(changed, now=timezone.now()))
+
+
+class ResolveView(ApiView):
+    """Resolution of an alert."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="alerts_resolve", request=ActionReason, responses=RESPONSES, tags=["alerts"]
+    )
+    def post(self, request: Request, alert: int) -> HttpResponse:
+        """Resolve an alert.
+
+        The alert does not fire again while its condition still holds.
+        """
+        changed = alerts.resolve(
+            alert_id=alert,
+            actor=identity_of(request),
+            reason=read(request, ActionReason).reason,
+            now=timezone.now(),
+        )
+        return answer(queries.alert_detail(changed, now=timezone.now()))
+
+
+def _text_parameter(request: Request, name: str) -> str:
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    if word and name in CHOICES and word not in CHOICES[name]:
+        raise InvalidBody(name, f"must be one of {', '.join(CHOICES[name])}")
+    return word
+
+
+# API views of alert rules and silences.
+
+
+class AlertRulesView(ApiView):
+    """The alert rules."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return the permission: operators create rules, readers list them."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="alert_rules_list",
+        responses={200: AlertRuleList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List alert rules.
+
+        Rules are sorted by name; each has the number of its open alerts.
+        """
+        return answer(queries.rule_list())
+
+    @extend_schema(
+        operation_id="alert_rules_create",
+        request=SetAlertRule,
+        responses={201: AlertRuleRow, **problems(409)},
+        tags=["alerts"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Create an alert rule.
+
+        Evaluation begins within seconds.
+        """
+        rule = alert_rules.make_rule(
+            body=read(request, SetAlertRule), actor=identity_of(request), now=timezone.now()
+        )
+        return answer(queries.rule_row(rule), status=201)
+
+
+class AlertRuleView(ApiView):
+    """One alert rule."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return the permission: operators change the rule, readers get it."""
+        return [Readers() if self.request.method == "GET" else Operators()]
+
+    @extend_schema(
+        operation_id="alert_rules_get",
+        responses={200: AlertRuleRow},
+        tags=["alerts"],
+    )
+    def get(self, request: Request, rule: int) -> HttpResponse:
+        """Get an alert rule."""
+        return answer(queries.rule_row(queries.rule_of(rule)))
+
+    @extend_schema(
+        operation_id="alert_rules_replace",
+        request=SetAlertRule,
+        responses={200: AlertRuleRow},
+        tags=["alerts"],
+    )
+    def put(self, request: Request, rule: int) -> HttpResponse:
+        """Replace an alert rule.
+
+        A disabled rule is kept and not evaluated.
+        """
+        changed = alert_rules.change_rule(
+            rule_id=rule,
+            body=read(request, SetAlertRule),
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        return answer(queries.rule_row(changed))
+
+    @extend_schema(
+        operation_id="alert_rules_delete",
+        parameters=[REASON],
+        responses={204: None},
+        tags=["alerts"],
+    )
+    def delete(self, request: Request, rule: int) -> HttpResponse:
+        """Delete an alert rule.
+
+        Deletes its silences too; its alerts resolve within seconds.
+        """
+        alert_rules.delete_rule(
+            rule_id=rule, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
+        )
+        return HttpResponse(status=204)
+
+
+class SilencesView(ApiView):
+    """The silences of alerts."""
+
+    def get_permissions(self) -> list[object]:  # type: ignore[override]
+        """Return the permission: operators create silences, readers list them."""
+        return [Operators() if self.request.method == "POST" else Readers()]
+
+    @extend_schema(
+        operation_id="alert_silences_list",
+        responses={200: SilenceList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List alert silences.
+
+        Active silences come first, then expired ones, newest first.
+        """
+        return answer(silence_list(now=timezone.now()))
+
+    @extend_schema(
+        operation_id="alert_silences_create",
+        request=NewSilence,
+        responses={201: SilenceRow},
+        tags=["alerts"],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Create an alert silence.
+
+        Alerts of the kind or rule send no notifications until the silence expires.
+        """
+        now = timezone.now()
+        made = alert_rules.silence(
+            body=read(request, NewSilence), actor=identity_of(request), now=now
+        )
+        return answer(silence_row(made, names={}, now=now), status=201)
+
+
+class EndSilenceView(ApiView):
+    """Early end of a silence."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="alert_silences_end",
+        request=ActionReason,
+        responses={200: SilenceRow},
+        tags=["alerts"],
+    )
+    def post(self, request: Request, silence: int) -> HttpResponse:
+        """End an alert silence.
+
+        Alerts that still hold send their notifications.
+        """
+        now = timezone.now()
+        ended = alert_rules.end_silence(
+            silence_id=silence,
+            actor=identity_of(request),
+            reason=read(request, ActionReason).reason,
+            now=now,
+        )
+        return answer(silence_row(ended, names={}, now=now))
+
+
+# API views that list and test webhooks.
+
+
+class WebhooksView(ApiView):
+    """The notification channels."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="webhooks_list",
+        responses={200: WebhookList},
+        tags=["alerts"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List webhooks.
+
+        In the order of the settings, with the answer to the newest test delivery.
+        """
+        return answer(queries.webhooks())
+
+
+class WebhookTestView(ApiView):
+    """Test of one channel."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="webhooks_test",
+        request=ActionReason,
+        responses={202: AlertDeliveryRow, **problems(429)},
+        tags=["alerts"],
+    )
+    def post(self, request: Request, webhook: str) -> HttpResponse:
+        """Send a test to a webhook.
+
+        A signed sample, sent once; the list shows the answer.
+        """
+        delivery = webhooks.send_test(
+            webhook=webhook,
+            actor=identity_of(request),
+            reason=read(request, ActionReason).reason,
+            now=timezone.now(),
+        )
+        send_webhooks_soon()
+        return answer(queries.delivery_row(delivery), status=202)
