@@ -80,12 +80,10 @@ class JsonLines:
 
     def row(self, number: int) -> Row:
         """Return the row of a line that is not blank; see :class:`Rows`."""
-        where = self.place(number)
-        content = os.pread(self._file, MOST_ROW_BYTES + 1, self._starts[number])
-        line = content.partition(b"\n")[0]
+        where, start = self.place(number), self._starts[number]
+        size = (self._starts[number + 1] if number + 1 < len(self) else self._size) - start
+        line = os.pread(self._file, min(size, MOST_ROW_BYTES + 1), start).partition(b"\n")[0]
         if len(line) > MOST_ROW_BYTES:
-            end = self._starts[number + 1] if number + 1 < len(self) else self._size
-            size = end - self._starts[number]
             raise DatasetUnusable(f"{where}: {size:,} bytes, at most {MOST_ROW_BYTES:,} allowed")
         try:
             return _LINE.decode(line)
