@@ -13,7 +13,7 @@ from buffer.inspect.rules.episode_search import StoredPart
 from buffer.inspect.rules.id_ranges import id_ranges
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
-from rollouts.control.schemas.fleets import (
+from rollouts.control.schemas import (
     EpisodeMeans,
     EpisodeRow,
     Episodes,

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from django.db import transaction
 
-from rollouts.control.services.launches import record_manager_ended
+from rollouts.control.services.reconciliation import record_manager_ended
 from rollouts.fleet.manager.reports import StaleIncarnation
 from runs.access.models import TokenIssuer
 from runs.access.services.tokens import create_token, revoke_token

@@ -28,8 +28,7 @@ from rollouts.curriculum.services.lessons import (
     store_changes,
 )
 from rollouts.lessons.rules import evaluation as evaluation_rules
-from rollouts.lessons.rules.lessons import LessonStatus
-from rollouts.lessons.rules.performance import Counts, Outcome, Progress
+from rollouts.lessons.rules.lessons import Counts, LessonStatus, Outcome, Progress
 from rollouts.lessons.rules.strategy import Change
 from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figures
 from runs.events.services import record_event

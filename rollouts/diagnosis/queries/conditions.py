@@ -14,8 +14,7 @@ from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.rules.diagnosis import Kind
 from rollouts.lessons.rules.evaluation import has_stalled
-from rollouts.lessons.rules.lessons import LessonStatus
-from rollouts.lessons.rules.performance import Counts
+from rollouts.lessons.rules.lessons import Counts, LessonStatus
 from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Severity
 from runs.lifecycle.rules import ACTIVE, RunStatus
 from web.disk_space import free_disk_bytes

@@ -13,16 +13,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from rollouts.fleet.environments.callbacks import EnvironmentWithCallbacks
-from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
-from rollouts.fleet.environments.interface import begun, single, stepped, supported
-from rollouts.fleet.environments.wrappers import wrap
-from rollouts.fleet.policies.space_values import MOST, number, require_finite
+from rollouts.fleet.environments.contract import (
+    Environment,
+    UnknownEnvironment,
+    VectorEnvironment,
+    begun,
+    single,
+    stepped,
+    supported,
+)
+from rollouts.fleet.environments.extensions import EnvironmentWithCallbacks, wrap
 from rollouts.fleet.policies.spaces import (
+    MOST,
     Space,
     UnsupportedSpace,
     actions,
+    number,
     observations,
+    require_finite,
 )
 from runs.config.rules.environment_config import ExtensionConfig
 
@@ -203,12 +211,13 @@ def describe(environment: Environment) -> tuple[Space, Space]:
     return observations(environment.observation_space)[0], actions(environment.action_space)[0]
 
 
-def _kind(module: str) -> Factory:
-    """Return a factory that imports its module on first use."""
+def _kind(factory: str) -> Factory:
+    """Return a factory that imports Gymnasium on first use."""
 
     def make_one(name: str, kwargs: Mapping[str, Any]) -> Environment:
-        kind = importlib.import_module(f"rollouts.fleet.environments.kinds.{module}")
-        environment: Environment = kind.make(name, kwargs)
+        from rollouts.fleet.environments import kinds
+
+        environment: Environment = getattr(kinds, factory)(name, kwargs)
         return environment
 
     return make_one
@@ -217,13 +226,13 @@ def _kind(module: str) -> Factory:
 def _cartpoles(kwargs: Mapping[str, Any], rows: int) -> VectorEnvironment | None:
     if kwargs:
         return None
-    from rollouts.fleet.environments.kinds.cartpoles import CartPoles
+    from rollouts.fleet.environments.kinds import CartPoles
 
     return CartPoles(rows)
 
 
 register_vector("gymnasium:CartPole-v1", _cartpoles)
-register("gymnasium", _kind("gymnasium_ids"))
-register("rolldeck", _kind("rolldeck_ids"))
-register("module", _kind("registered_classes"))
-register("minestudio", _kind("minestudio_simulators"))
+register("gymnasium", _kind("make_gymnasium"))
+register("rolldeck", _kind("make_rolldeck"))
+register("module", _kind("make_registered"))
+register("minestudio", _kind("make_minestudio"))

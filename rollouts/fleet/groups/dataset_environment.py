@@ -4,20 +4,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample
+from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample, ToolTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
-from rollouts.fleet.datasets.tool_task import ToolTask
 from rollouts.fleet.groups.batches import Span
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import Episode, TaskEnvironment
-from rollouts.fleet.rewards.answers import Answered, RewardFailed, RewardUnusable
+from rollouts.fleet.rewards.functions import Answered, RewardFailed, RewardUnusable
 from rollouts.fleet.rewards.pool import RewardPool, Scores
 from rollouts.fleet.tools.server import ToolServer, ToolsUnusable
 from rollouts.tasks.rules.dataset_config import DatasetConfig, RewardConfig, dataset_name, parse
-from rollouts.tasks.rules.task import Reply
-from rollouts.tasks.rules.task_specs import InvalidTask
+from rollouts.tasks.rules.task import InvalidTask, Reply
 
 CORRECT_FROM: Final = 0.5
 """Reward from which an answer counts as correct, unless the lesson has `success_above`."""

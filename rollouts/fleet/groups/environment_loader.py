@@ -14,8 +14,7 @@ from rollouts.fleet.groups.dataset_environment import DatasetEnvironment
 from rollouts.fleet.groups.environments import GroupEnvironment
 from rollouts.fleet.groups.errors import LessonFailed
 from rollouts.fleet.groups.task_environment import TaskEnvironment
-from rollouts.tasks.rules.task import Task
-from rollouts.tasks.rules.task_specs import InvalidTask, make_task
+from rollouts.tasks.rules.task import InvalidTask, Task, make_task
 
 
 def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rollouts.fleet.engine.engine import Answer, Prompt
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Answer, Prompt, SamplingParams
 from rollouts.fleet.engine.tokenizers import Tokenizer
 from rollouts.fleet.groups.errors import SamplingStopped
 from rollouts.fleet.groups.stop_texts import ended, scored_text

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer, TokenizerUnusable
-from rollouts.tasks.rules.stop_tokens import unknown_stop_token
+from rollouts.tasks.rules.task import unknown_stop_token
 from runs.config.rules.language_config import LanguageConfig, SamplingConfig
 
 

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
-from rollouts.fleet.policies.space_values import invalid_actions
-from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.policies.spaces import Space, invalid_actions
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.env_messages import (
     AnyMessage,

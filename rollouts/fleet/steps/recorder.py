@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.operator_requests import MOST_RECORDED_BYTES, RecordedEpisode
-from rollouts.fleet.policies.image_layout import picture
+from rollouts.fleet.policies.spaces import picture
 from rollouts.fleet.process import log_text
 from rollouts.fleet.process.storable import cleaned, to_json
 

@@ -3,7 +3,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.curriculum.queries.lesson_progress import lesson_progress
+from rollouts.curriculum.queries.lessons import lesson_progress
 from tests.factories import bearer, make_run
 from tests.lesson_factories import Class, lesson
 

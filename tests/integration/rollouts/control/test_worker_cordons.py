@@ -8,10 +8,13 @@ from rest_framework.test import APIClient
 
 from rolldeck.operator_requests import LogLines
 from rollouts.control.models import FleetWorker
-from rollouts.control.queries.fleets import control_of, fleet_state
-from rollouts.control.queries.pending_commands import LOG_REQUEST_LIFETIME
-from rollouts.control.queries.worker_stacks import worker_stacks
-from rollouts.control.services.logs import answer_log, request_log
+from rollouts.control.queries.fleets import (
+    LOG_REQUEST_LIFETIME,
+    control_of,
+    fleet_state,
+    worker_stacks,
+)
+from rollouts.control.services.worker_requests import answer_log, request_log
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunVerb

@@ -30,7 +30,7 @@ from rolldeck.wire import (
     FragmentReceipt,
     WeightsManifest,
 )
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 
 
 class SmallPlatform:

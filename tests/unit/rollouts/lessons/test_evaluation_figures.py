@@ -15,7 +15,7 @@ from rollouts.lessons.rules.evaluation import (
     pass_at_k,
     pass_intervals,
 )
-from rollouts.lessons.rules.performance import Counts
+from rollouts.lessons.rules.lessons import Counts
 
 
 def test_one_answer_each_is_a_plain_rate_with_its_interval() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.lessons.rules.lesson_draws import draw_point, evaluation_seed, training_seed
+from rollouts.lessons.rules.lessons import draw_point, evaluation_seed, training_seed
 
 SEEDS = st.integers(0, 2**31 - 1)
 TASKS = st.integers(0, 2**62)

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR, decide, reweighted
-from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Requirement
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Progress, Requirement
 from rollouts.lessons.rules.marin import MarinStrategy
-from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
 from rollouts.lessons.rules.strategy import draw_probabilities
 from tests.unit.rollouts.lessons.lesson_states import performance, progress

@@ -2,8 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
-from rollouts.lessons.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
+from rollouts.lessons.rules.lessons import (
+    BATCHES_KEPT,
+    REWARDS_KEPT,
+    InvalidCurriculum,
+    Lesson,
+    Performance,
+    Requirement,
+    check_lessons,
+)
 from rollouts.lessons.rules.strategy import concentration, draw, initial_progress, is_complete
 from tests.unit.rollouts.lessons.lesson_states import over_time, performance
 

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus, Requirement
-from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.lessons import (
+    InvalidCurriculum,
+    Lesson,
+    LessonStatus,
+    Progress,
+    Requirement,
+)
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
 from rollouts.lessons.rules.strategy import changes, draw, probabilities
 from tests.unit.rollouts.lessons.lesson_states import moves, over_time, performance, progress

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.lessons.rules.student import samples_to_show, two_sided_p, wilson
+from rollouts.lessons.rules.evaluation import samples_to_show, two_sided_p, wilson
 
 P_VALUES = [
     (0.0, 1, 1.0),

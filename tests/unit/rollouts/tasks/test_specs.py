@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from rollouts.tasks.rules.calculator import Calculator
-from rollouts.tasks.rules.one_turn import Addition, Reverse, Sort
-from rollouts.tasks.rules.task import Task
-from rollouts.tasks.rules.task_specs import InvalidTask, alphabet_of, make_task
+from rollouts.tasks.rules.task import (
+    Addition,
+    Calculator,
+    InvalidTask,
+    Reverse,
+    Sort,
+    Task,
+    alphabet_of,
+    make_task,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.tasks.rules.calculator import Calculator
-from rollouts.tasks.rules.one_turn import Addition, Reverse, Sort
-from rollouts.tasks.rules.task import Example, Task, Turn, examples
+from rollouts.tasks.rules.task import (
+    Addition,
+    Calculator,
+    Example,
+    Reverse,
+    Sort,
+    Task,
+    Turn,
+    examples,
+)
 
 TASKS: list[Task] = [
     Reverse(length=3),

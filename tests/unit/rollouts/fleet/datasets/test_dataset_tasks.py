@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.datasets.columns import column_problem
 from rollouts.fleet.datasets.dataset_task import DatasetTask
-from rollouts.fleet.datasets.listing import listed
-from rollouts.fleet.datasets.rows import DatasetUnusable
+from rollouts.fleet.datasets.rows import DatasetUnusable, column_problem, listed
 from rollouts.tasks.rules.dataset_config import parse
 from rollouts.tasks.rules.task import examples
 from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl, write_parquet

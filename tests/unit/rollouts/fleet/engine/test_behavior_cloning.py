@@ -7,21 +7,19 @@ import pytest
 import torch
 
 from rollouts.fleet.datasets.dataset_task import DatasetTask
-from rollouts.fleet.engine.behavior_cloning import (
+from rollouts.fleet.engine.building import (
     BATCH,
     REHEARSED,
     UNTRAINED,
+    Built,
     clone_behavior,
     demonstrate,
     tasks_of_batch,
 )
-from rollouts.fleet.engine.building import Built
 from rollouts.fleet.engine.tokenizers import CharTokenizer, TokenizerUnusable
 from rollouts.fleet.engine.transformer import Transformer
-from rollouts.tasks.rules.calculator import Calculator
 from rollouts.tasks.rules.dataset_config import parse
-from rollouts.tasks.rules.one_turn import Addition, Reverse
-from rollouts.tasks.rules.task import Task
+from rollouts.tasks.rules.task import Addition, Calculator, Reverse, Task
 from tests.unit.rollouts.fleet.datasets.dataset_files import write_jsonl
 from tests.unit.rollouts.fleet.engine.small_models import small_config
 

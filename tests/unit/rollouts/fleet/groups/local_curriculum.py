@@ -8,10 +8,16 @@ from typing import Any, Final
 
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rollouts.lessons.rules.evaluation import as_outcome
-from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
-from rollouts.lessons.rules.lessons import Lesson, Requirement, check_lessons
+from rollouts.lessons.rules.lessons import (
+    Lesson,
+    Outcome,
+    Progress,
+    Requirement,
+    check_lessons,
+    draw_point,
+    training_seed,
+)
 from rollouts.lessons.rules.marin import MarinStrategy
-from rollouts.lessons.rules.performance import Outcome, Progress
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
 from rollouts.lessons.rules.strategy import (
     Strategy,

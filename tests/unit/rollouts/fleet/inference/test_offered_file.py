@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from rollouts.fleet.inference.contract import Unreachable
 from rollouts.fleet.inference.transfers import OfferedFile
-from rollouts.fleet.inference.weights import Unreachable
 
 
 @pytest.fixture

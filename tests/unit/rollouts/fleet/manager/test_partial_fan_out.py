@@ -10,7 +10,7 @@ from small_platform import SmallPlatform, served
 from rolldeck.wire import FleetEvent
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
-from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.networks import TorchMlp
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper

@@ -9,7 +9,7 @@ from small_platform import SmallPlatform, served
 from worker_bench import bench
 
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 
 Eventually = Callable[..., None]

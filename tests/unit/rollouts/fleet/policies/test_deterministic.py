@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from rollouts.fleet.policies.factory import make_module, make_policy
+from rollouts.fleet.policies.factory import RegisteredPolicy, make_module, make_policy
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
-from rollouts.fleet.policies.registered import RegisteredPolicy
 from rollouts.fleet.policies.spaces import Space
 from runs.config.rules.policy_config import PolicyConfig
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from rollouts.fleet.policies.base import TorchPolicy
-from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.networks import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import NoWeights, WeightsDoNotFit, for_environment
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import derive_seed

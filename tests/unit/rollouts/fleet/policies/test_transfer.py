@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from rollouts.fleet.policies.transfer import arrays_of, packed, unpacked
+from rollouts.fleet.policies.base import arrays_of, packed, unpacked
 
 RESULTS = [
     torch.tensor([1, -(2**62), 3]),

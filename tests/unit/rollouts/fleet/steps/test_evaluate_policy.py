@@ -7,7 +7,7 @@ import pytest
 
 from rolldeck import safetensors
 from rollouts.fleet.groups.evaluate import main
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 
 CONFIG = '{"policy": {"hidden_sizes": [8]}}'
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings

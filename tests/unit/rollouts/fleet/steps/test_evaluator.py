@@ -12,7 +12,7 @@ from worker_bench import bench
 
 from rolldeck.wire import EpisodeWindow
 from rollouts.fleet.manager.local_fleet import LocalFleet
-from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.networks import TorchMlp
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from rollouts.fleet.steps.evaluator import Evaluator

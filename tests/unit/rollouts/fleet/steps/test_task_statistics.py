@@ -7,7 +7,7 @@ import numpy as np
 import odd_environments  # noqa: F401 registers them
 
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings

@@ -10,8 +10,8 @@ import torch
 from manual_turns import Rollout
 
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.fleet.policies.heads import head_for
-from rollouts.fleet.policies.recurrent import RecurrentPolicy
+from rollouts.fleet.policies.base import head_for
+from rollouts.fleet.policies.networks import RecurrentPolicy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 

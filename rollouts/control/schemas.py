@@ -1,4 +1,4 @@
-"""Schemas of the fleet API, except the messages of fleets."""
+"""Schemas of the APIs of fleets, their workers, weight syncs and machines."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -14,8 +14,11 @@ from rolldeck.wire import (
     StageTiming,
     WeightsTransfers,
 )
+from runs.lifecycle.schemas import PolicyVersionRow
 from web.http.field_types import Reason
 from web.rules.pages import Page
+
+Incarnation = Annotated[str, Meta(min_length=1, max_length=120)]
 
 
 class EpisodeRow(Struct, frozen=True, kw_only=True):
@@ -251,3 +254,171 @@ class FleetState(Struct, frozen=True, kw_only=True):
     reason: str = ""
     env_steps_total: int = 0
     workers: list[WorkerState] = []
+
+
+class AttemptRow(Struct, frozen=True, kw_only=True):
+    """One incarnation of a worker, with the values of its last report."""
+
+    id: int
+    worker: int
+    incarnation: str
+    started_at: datetime
+    """Time of its first report."""
+    ended_at: datetime | None
+    """End time; null while it is running."""
+    reason: str
+    """Reason of its end."""
+    node: str
+    pid: int | None
+    env_steps: int
+    fragments_sent: int
+    lost_steps: int
+    """Env steps in incomplete fragments."""
+    unsent_fragments: int
+    """Fragments in its spool, which another worker on its node sends."""
+
+
+class Attempts(Page[AttemptRow], frozen=True, kw_only=True):
+    """Incarnations of a fleet's workers, newest first."""
+
+
+class WeightSyncRow(Struct, frozen=True, kw_only=True):
+    """Times at which a worker was notified of, held, and used a version; null: not reported."""
+
+    epoch: int
+    step: int
+    worker: int
+    announced_at: datetime | None
+    staged_at: datetime | None
+    active_at: datetime | None
+
+
+class WeightsProgress(Struct, frozen=True, kw_only=True):
+    """Sync progress of a run's newest weights; the fleet API reports it by worker."""
+
+    newest: PolicyVersionRow | None
+    acting_step: int
+    """Target version of the workers: the newest, or the pinned one."""
+    order: int
+    """Number of the newest weights command; 0: there was none."""
+    announced: int
+    """Number of workers notified of the newest version."""
+    staged: int
+    """Number of workers that hold it."""
+    active: int
+    """Number of workers that use it."""
+    reported_at: datetime | None
+    """Time of the last progress of any worker with one of the newest versions."""
+
+
+class WeightSyncs(Page[WeightSyncRow], frozen=True, kw_only=True):
+    """Weight syncs by worker, newest version first."""
+
+
+class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/restart``."""
+
+    incarnation: Incarnation
+    """Incarnation to end, from the fleet's state; a different one is rejected."""
+    reason: Reason = ""
+
+
+class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/cordon``."""
+
+    incarnation: Incarnation
+    """Running incarnation, from the fleet's state; a different one is rejected."""
+    reason: Reason = ""
+
+
+class WorkerUncordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/uncordon``."""
+
+    reason: Reason = ""
+
+
+class RequestStacks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``."""
+
+    incarnation: Incarnation
+    """Incarnation asked; a different one does not answer."""
+    reason: Reason = ""
+
+
+class WorkerStacks(Struct, frozen=True, kw_only=True):
+    """Stacks of the Python threads of a worker's process at the last request."""
+
+    state: Literal["never", "requested", "answered", "timeout"]
+    """`never`: no request yet. `timeout`: no answer within 15 s."""
+    worker: int
+    incarnation: str = ""
+    asked_at: datetime | None = None
+    answered_at: datetime | None = None
+    lines: list[str] = []
+    """Lines by thread, the innermost call last; at most 1,000."""
+    node: str = ""
+    process: str = ""
+    note: str = ""
+    """Reason for missing or incomplete stacks."""
+
+
+class CordonMachine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of ``PUT /api/v1/cluster/nodes/{node}/cordon``."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class MachineCordonRow(Struct, frozen=True, kw_only=True):
+    """A cordoned machine, and the progress of its draining."""
+
+    node: str
+    """Ray's id of the node."""
+    host: str
+    reason: str
+    cordoned_by: str
+    cordoned_at: datetime
+    workers: int
+    """Workers of all runs still on the machine, as last reported."""
+    managers: list[str]
+    """Runs whose manager is on the machine, as last reported; managers stay until the machine
+    stops.
+    """
+
+
+class MachineCordonAnswer(Struct, frozen=True, kw_only=True):
+    """Whether a machine is cordoned."""
+
+    node: str
+    cordon: MachineCordonRow | None
+    """Null: the machine is not cordoned."""
+
+
+class MachinePoint(Struct, frozen=True, kw_only=True):
+    """Usage of a machine in one interval: means; all null if nothing was measured."""
+
+    at: datetime
+    """Beginning of the interval."""
+    cpu_cores: float | None
+    """Busy cores."""
+    memory_bytes: float | None
+    """Memory that is not available to new processes."""
+    gpu_percent: float | None
+    """Utilization, mean over its GPUs."""
+    gpu_memory_bytes: float | None
+    """Used memory of all GPUs."""
+
+
+class MachineHistory(Struct, frozen=True, kw_only=True):
+    """Usage of a machine over time."""
+
+    node: str
+    """Ray's id of the node."""
+    step_seconds: int
+    """Length of an interval; each holds up to one sample per minute."""
+    cpus: int | None
+    """As of the newest sample in the range, as for all below; null without one."""
+    memory_total_bytes: int | None
+    gpus: int | None
+    gpu_memory_total_bytes: int | None
+    points: list[MachinePoint]
+    """Intervals without a break, oldest first."""

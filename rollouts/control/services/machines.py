@@ -1,16 +1,25 @@
-"""Cordons of machines: a cordoned machine runs no workers and no managers."""
+"""Machines of the cluster: their cordons, samples of their usage, and the list of nodes."""
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+import msgspec
 from django.db import transaction
 
-from rollouts.control.models import Fleet, MachineCordon
+from rolldeck.wire import WorkerReport
+from rollouts.control.models import Fleet, MachineCordon, MachineSample
 from rollouts.control.queries.machines import nodes_seen
+from rollouts.control.rules import is_valid_machine
+from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable
+from runs.deployment.models import ProcessHeartbeat
+from runs.deployment.services import record_failed_check, record_heartbeat
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live.announcements import NO_RUN, announce
 from web.rules.errors import InvalidField, NotFound
+
+KEPT_FOR: Final = timedelta(days=7)
+KIND = "ray"
 
 
 class MachineUnknown(NotFound):
@@ -116,3 +125,61 @@ def _announce() -> None:
     announce(NO_RUN, "cluster")
     for run_id in Fleet.objects.exclude(incarnation="").values_list("run_id", flat=True):
         announce(run_id, "operator_requests")
+
+
+@transaction.atomic
+def record_machine_samples(*, workers: Iterable[WorkerReport], now: datetime) -> int:
+    """Store the first measurement of each machine in the present minute; return their number.
+
+    Invalid measurements are ignored, and machines that the cluster did not list when it was last
+    read: a fleet can name no others.
+    """
+    reported = {
+        worker.node_id: worker.machine
+        for worker in workers
+        if worker.machine is not None and worker.node_id and is_valid_machine(worker.machine)
+    }
+    if not reported:
+        return 0
+    minute = now.replace(second=0, microsecond=0)
+    there = MachineSample.objects.filter(node__in=reported, at=minute)
+    new = set(reported) - set(there.values_list("node", flat=True))
+    if not new:
+        return 0
+    # In a fixed order, so that two runs with the same machines do not deadlock.
+    known = sorted(new & {node["node"] for node in nodes_seen()})
+    samples = [
+        MachineSample(node=node, at=minute, **msgspec.structs.asdict(reported[node]))
+        for node in known
+    ]
+    MachineSample.objects.bulk_create(samples, ignore_conflicts=True)
+    return len(samples)
+
+
+@transaction.atomic
+def delete_old_machine_samples(*, now: datetime) -> int:
+    """Delete samples older than a week; return their number."""
+    return MachineSample.objects.filter(at__lt=now - KEPT_FOR).delete()[0]
+
+
+def record_cluster_nodes(
+    *, cluster: Cluster, address: str, unless_newer_than_seconds: float = 0.0, now: datetime
+) -> bool:
+    """Store the nodes of the cluster at `address`, or that it is unreachable.
+
+    Returns:
+        Whether the cluster was read: not if the last reading is newer than
+        `unless_newer_than_seconds`.
+    """
+    since = now - timedelta(seconds=unless_newer_than_seconds)
+    if ProcessHeartbeat.objects.filter(kind=KIND, name=address, confirmed_at__gt=since).exists():
+        return False
+    try:
+        nodes = cluster.nodes()
+    except ClusterUnreachable as error:
+        record_failed_check(kind=KIND, name=address, problem=str(error), now=now)
+        return True
+    with transaction.atomic():
+        record_heartbeat(kind=KIND, name=address, started_at=now, details={"nodes": nodes}, now=now)
+        follow_machines(nodes=nodes)
+    return True
