@@ -147,15 +147,12 @@ class RayCluster:
             raise ClusterUnreachable(f"no Ray cluster at {where}: {error}") from error
 
     def launch(self, order: LaunchRequest) -> None:
-        """Start a detached, named manager."""
         self._run_connected(lambda: self._launch(order), runtime_env=self._runtime_env)
 
     def actor_state(self, name: str) -> ActorState:
-        """Return the state of the manager's actor."""
         return ActorState(self._run_connected(lambda: _actor_state(name, self._namespace)))
 
     def kill(self, name: str) -> None:
-        """End a manager at once."""
         self._run_connected(lambda: _kill(name, self._namespace))
 
     def managers(self, *, platform_url: str) -> list[str]:
@@ -167,7 +164,6 @@ class RayCluster:
         return [name for name, reports_to in found.items() if reports_to == platform_url]
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return total and reserved resources of each node."""
         found: list[dict[str, Any]] = self._run_connected(_nodes)
         return found
 
@@ -199,14 +195,12 @@ class RayCluster:
     def _run_connected(
         self, operation: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE
     ) -> Any:
-        self.reach()
-        return _within(
-            CONNECTED_SECONDS, lambda: self._connected(operation, runtime_env), self.address
-        )
+        def connected() -> Any:
+            with _connection(self.address, self._namespace, runtime_env):
+                return operation()
 
-    def _connected(self, operation: Callable[[], Any], runtime_env: Mapping[str, Any]) -> Any:
-        with _connection(self.address, self._namespace, runtime_env):
-            return operation()
+        self.reach()
+        return _within(CONNECTED_SECONDS, connected, self.address)
 
 
 @contextmanager

@@ -71,15 +71,13 @@ def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:
         raise InvalidRunConfig(f"{field}.{place}", message) from error
     for position, reward in enumerate(config.rewards):
         _check_reward(reward, f"{field}.kwargs.rewards[{position}]")
-    if config.tools is not None:
-        _check_tools(config.tools.server, f"{field}.kwargs.tools.server")
-    _check_data(name, config, field)
-
-
-def _check_tools(server: str, path: str) -> None:
-    if server not in settings.ROLLDECK_TOOL_SERVERS:
+    if config.tools is not None and config.tools.server not in settings.ROLLDECK_TOOL_SERVERS:
         known = ", ".join(sorted(settings.ROLLDECK_TOOL_SERVERS)) or "none"
-        raise InvalidRunConfig(path, f"{server!r} is not in ROLLDECK_TOOL_SERVERS; known: {known}")
+        raise InvalidRunConfig(
+            f"{field}.kwargs.tools.server",
+            f"{config.tools.server!r} is not in ROLLDECK_TOOL_SERVERS; known: {known}",
+        )
+    _check_data(name, config, field)
 
 
 def _check_reward(reward: RewardConfig, path: str) -> None:

@@ -98,7 +98,9 @@ def lesson_changes(run_id: int, *, lesson: str, page: PageRequest[int]) -> Lesso
     if page.after is not None:
         found = found.filter(pk__lt=page.after)
     rows, cursor = page.cut(found[: page.limit + 1], lambda row: row.pk)
-    return LessonHistory(results=[_shaped(LessonChangeRow, row) for row in rows], next=cursor)
+    names = LessonChangeRow.__struct_fields__
+    results = [LessonChangeRow(**{name: getattr(row, name) for name in names}) for row in rows]
+    return LessonHistory(results=results, next=cursor)
 
 
 def evaluations(
@@ -271,10 +273,6 @@ def _evaluation_row(row: Evaluation, samples: list[dict[str, Any]]) -> Evaluatio
         pass_at=pass_intervals(figures) if figures else {},
         samples=msgspec.convert(samples, list[Sample]),
     )
-
-
-def _shaped(shape: type[Any], row: Any) -> Any:
-    return shape(**{name: getattr(row, name) for name in shape.__struct_fields__})
 
 
 def lesson_progress(

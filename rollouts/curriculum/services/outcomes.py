@@ -103,7 +103,9 @@ def count_outcome(
         if settled:
             _watch_regression(row, all_progress[lesson], now=now)
     for name in {lesson, *(change.lesson for change in made)}:
-        rows[name].save(update_fields=_written(outcome.mode))
+        rows[name].save(
+            update_fields=_WRITTEN | {"training" if outcome.mode == "train" else "evaluation"}
+        )
     announce(run_id, "curriculum")
     # After the commit: a transaction that holds lessons must not wait for series of metrics.
     store = partial(store_outcome_metrics, run_id, lesson, outcome, now=now)
@@ -131,10 +133,6 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
         return UUID(outcome.evaluation)
     except ValueError:
         raise InvalidOutcome("evaluation", "must be the id of a leased evaluation") from None
-
-
-def _written(mode: str) -> set[str]:
-    return _WRITTEN | {"training" if mode == "train" else "evaluation"}
 
 
 def _store(

@@ -112,15 +112,12 @@ def expired_leases(_now: datetime) -> list[Condition]:
         Condition(
             kind=AlertKind.LEASE_LAPSED,
             run_id=run_id,
-            message=f"{_batches(number)} of {name} returned to the queue: the lease expired",
+            message=f"{number} batch{'' if number == 1 else 'es'} of {name} returned to the queue: "
+            "the lease expired",
             details={"batches": number},
         )
         for run_id, name, number in rows[:SEEN_AT_MOST]
     ]
-
-
-def _batches(number: int) -> str:
-    return "1 batch" if number == 1 else f"{number} batches"
 
 
 def low_disk(_now: datetime) -> list[Condition]:

@@ -60,7 +60,6 @@ class PlatformCallStore:
         self._lock = threading.Lock()
 
     def save(self, session: str, call: CallPush) -> None:
-        """Store a call; returns once it is in the database."""
         push = Call(
             method="POST",
             path=f"{self._path}/{session}/calls",
@@ -79,7 +78,6 @@ class PlatformCallStore:
             self.saved += 1
 
     def close(self) -> None:
-        """Close the connections."""
         self._connection.close()
 
 

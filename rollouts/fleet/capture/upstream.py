@@ -140,7 +140,6 @@ class InferenceServer:
         self._http = httpx.AsyncClient(timeout=httpx.Timeout(seconds, connect=5.0))
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def models(self) -> Json:

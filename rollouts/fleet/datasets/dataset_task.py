@@ -116,11 +116,9 @@ class DatasetTask:
         self._order = lru_cache(maxsize=8)(_order)
 
     def rows(self, mode: Mode) -> int:
-        """Return the number of problems for training or evaluation."""
         return len(self._splits[mode][1])
 
     def problem(self, number: int, *, mode: Mode, seed: int) -> RowExample:
-        """Return problem `number`; see :class:`rollouts.tasks.rules.task.StoredTask`."""
         rows, numbers = self._splits[mode]
         turn, place = divmod(number, len(numbers))
         at = int(numbers[self._order(seed, mode, turn, len(numbers))[place]])
@@ -138,7 +136,6 @@ class DatasetTask:
         return Reply("", is_over=True, reward=0.0)
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return the expected answer."""
         return (example.answer,)
 
     def _example(self, row: Row, key: str) -> RowExample:

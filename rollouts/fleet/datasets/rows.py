@@ -74,7 +74,6 @@ class JsonLines:
         self._size = at
 
     def __len__(self) -> int:
-        """Return the number of lines that are not blank."""
         return len(self._starts)
 
     def place(self, number: int) -> str:
@@ -82,7 +81,6 @@ class JsonLines:
         return f"{self.label}, line {self._lines[number]}"
 
     def row(self, number: int) -> Row:
-        """Return the row of a line that is not blank; see :class:`Rows`."""
         where, start = self.place(number), self._starts[number]
         size = (self._starts[number + 1] if number + 1 < len(self) else self._size) - start
         line = os.pread(self._file, min(size, MOST_ROW_BYTES + 1), start).partition(b"\n")[0]
@@ -101,7 +99,6 @@ class ArrowRows:
         self.label, self._table = label, table
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._table)
 
     def place(self, number: int) -> str:
@@ -109,7 +106,6 @@ class ArrowRows:
         return f"{self.label}, row {number}"
 
     def row(self, number: int) -> Row:
-        """Return a row as plain values; see :class:`Rows`."""
         if hasattr(self._table, "to_pylist"):
             [row] = self._table.slice(number, 1).to_pylist()
         else:

@@ -81,7 +81,9 @@ def named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Return the weights under Hugging Face's names, as trainers publish them."""
     state = model.state_dict()
     for ours, theirs in _names(model):
-        for name, piece in zip(theirs, _split(model.config, ours, state[ours]), strict=True):
+        weight = state[ours]
+        pieces = weight.split(_sizes(model.config, ours, weight.shape[0]))
+        for name, piece in zip(theirs, pieces, strict=True):
             yield name, piece.contiguous()
 
 
@@ -187,10 +189,6 @@ def _sizes(config: TransformerConfig, ours: str, rows: int) -> list[int]:
         kv = config.num_key_value_heads * config.head_dim
         return [config.num_attention_heads * config.head_dim, kv, kv]
     return [rows // 2] * 2 if ".gate_up." in ours else [rows]
-
-
-def _split(config: TransformerConfig, ours: str, weight: Tensor) -> tuple[Tensor, ...]:
-    return weight.split(_sizes(config, ours, weight.shape[0]))
 
 
 def _check_shapes(

@@ -384,17 +384,14 @@ class Engine:
                 sampling=prompt.sampling,
                 length=length,
                 most=min(room, prompt.sampling.max_tokens),
-                text=self._text_of(prompt.sampling),
+                text=TextStream(self._tokenizer, prompt.sampling.stop)
+                if self._tokenizer is not None and prompt.sampling.stop
+                else None,
             )
             for index in indices
         ]
         self._rules = None
         return logits
-
-    def _text_of(self, sampling: SamplingParams) -> TextStream | None:
-        if self._tokenizer is None or not sampling.stop:
-            return None
-        return TextStream(self._tokenizer, sampling.stop)
 
     def _extend(self) -> None:
         """Add a token to every row that did not end with its first token."""

@@ -73,12 +73,10 @@ class EnvironmentWithCallbacks:
             self._callbacks.append(_Callback(field, one.kind, hooks))
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and extras."""
         obs, extras = self._through("after_reset", self._environment.reset(seed=seed))
         return obs, extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return observation, reward, terminated, truncated and extras."""
         (action,) = self._through("before_step", (action,))
         obs, reward, terminated, truncated, extras = self._through(
             "after_step", self._environment.step(action)
@@ -86,12 +84,10 @@ class EnvironmentWithCallbacks:
         return obs, reward, terminated, truncated, extras
 
     def render(self) -> Any:
-        """Return the environment's rendered frame, if it renders."""
         return self._environment.render()  # type: ignore[attr-defined]
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Metadata of the environment."""
         return getattr(self._environment, "metadata", None) or {}
 
     def close(self) -> None:

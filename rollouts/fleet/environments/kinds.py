@@ -67,7 +67,6 @@ class CartPoles:
     """
 
     def __init__(self, rows: int) -> None:
-        """Set up the rows, before their first episodes."""
         self._one = CartPoleEnv()
         self.observation_space = self._one.observation_space
         self.action_space = self._one.action_space
@@ -79,7 +78,6 @@ class CartPoles:
         self._random = [seeding.np_random()[0] for _ in range(rows)]
 
     def reset(self, row: int, *, seed: int | None = None) -> NDArray[np.float32]:
-        """Begin an episode of one row; return its first observation."""
         if seed is not None:
             self._random[row] = seeding.np_random(seed)[0]
         begun = self._random[row].uniform(low=-RESET_LIMIT, high=RESET_LIMIT, size=(4,))
@@ -143,7 +141,6 @@ class Catch(gymnasium.Env[NDArray[np.uint8], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Begin an episode with a new ball."""
         super().reset(seed=seed, options=options)
         self._row = 0
         self._column = int(self.np_random.integers(self._width))
@@ -198,7 +195,6 @@ class Recall(gymnasium.Env[NDArray[np.float32], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode with a new cue."""
         super().reset(seed=seed, options=options)
         self._cue = int(self.np_random.integers(self._cues))
         self._at = 0
@@ -272,7 +268,6 @@ class MineStudioEnvironment:
         return self._simulator.render() if self._simulator.callbacks else self._image
 
     def close(self) -> None:
-        """End the game."""
         self._simulator.close()
 
     def _shown(self, obs: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,11 +62,9 @@ class RowOfVector:
         self.action_space = vector.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and extras."""
         return self._encode(self._vector.reset(self._row, seed=seed)), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return observation, reward, terminated, truncated and extras."""
         obs, reward, terminated, truncated, *_ = self._vector.step(
             np.array([self._row]), np.asarray(action)[None]
         )
@@ -95,12 +93,10 @@ class Adapted:
         self.action_space, self._decode = actions(environment.action_space)
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and extras."""
         obs, extras = begun(self.environment.reset(seed=seed))
         return self._encode(obs), extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return observation, reward, terminated, truncated and extras."""
         # Usual answers are recognized without a call: this runs for every env step.
         answer = self.environment.step(action if self._decode is None else self._decode(action))
         if type(answer) is not tuple or len(answer) != 5:
@@ -118,7 +114,6 @@ class Adapted:
         return self._encode(obs), reward, terminated, truncated, extras
 
     def close(self) -> None:
-        """Release all resources."""
         self.environment.close()
 
     def __getattr__(self, name: str) -> Any:

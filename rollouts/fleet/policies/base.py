@@ -137,7 +137,6 @@ class ChoiceHead:
         return chosen, logprobs.gather(-1, chosen[..., None]).squeeze(-1)
 
     def most_likely(self, outputs: Tensor) -> Tensor:
-        """Return ``[B]`` int64 choices."""
         return outputs.argmax(dim=-1)
 
     def logprob(
@@ -146,7 +145,6 @@ class ChoiceHead:
         log_std: Tensor | None,  # noqa: ARG002 protocol
         actions: Tensor,
     ) -> Tensor:
-        """Return the logprobs of ``actions […]``."""
         logprobs = torch.log_softmax(outputs, dim=-1)
         return logprobs.gather(-1, actions[..., None].long()).squeeze(-1)
 
@@ -174,11 +172,9 @@ class GaussianHead:
         return flat.reshape(-1, *self._shape), _gaussian(noise, spread)
 
     def most_likely(self, outputs: Tensor) -> Tensor:
-        """Return the means, ``[B, *shape]``."""
         return outputs.reshape(-1, *self._shape)
 
     def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
-        """Return the logprobs of ``actions […, *shape]``."""
         spread = _given(log_std)
         noise = (actions.reshape(outputs.shape) - outputs) * torch.exp(-spread)
         return _gaussian(noise, spread)
@@ -206,13 +202,11 @@ class ChoicesHead:
         return torch.stack(actions, dim=-1), torch.stack(logprobs).sum(0)
 
     def most_likely(self, outputs: Tensor) -> Tensor:
-        """Return ``[B, n]`` int64 choices."""
         return torch.stack(
             [one.argmax(dim=-1) for one in outputs.split(self._each, dim=-1)], dim=-1
         )
 
     def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
-        """Return the logprobs of ``actions […, n]``."""
         logits = outputs.split(self._each, dim=-1)
         each = zip(self._heads, logits, actions.unbind(-1), strict=True)
         return torch.stack([head.logprob(one, log_std, chosen) for head, one, chosen in each]).sum(

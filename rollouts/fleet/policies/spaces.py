@@ -228,8 +228,13 @@ def actions(space: Any) -> tuple[Space, Decode | None]:
     if len({form.kind == "box" for form in forms}) > 1:
         names = ", ".join(f"{_name(path)}: {form}" for path, _, form in leaves)
         raise UnsupportedSpace(f"an action cannot combine Box and discrete parts: {names}")
-    described = _row_of_boxes(forms) if forms[0].kind == "box" else _row_of_choices(forms)
-    ends = np.cumsum([_width(form) for form in forms]).tolist()
+    if forms[0].kind == "box":
+        described = _row_of_boxes(forms)
+    else:
+        choices = [n for form in forms for n in form.each_choices or [form.choices]]
+        described = _choices(choices, "int64")
+    widths = [form.size if form.kind == "box" else len(form.each_choices) or 1 for form in forms]
+    ends = np.cumsum(widths).tolist()
 
     def decode(row: NDArray[Any]) -> Any:
         begin, value = 0, {}
@@ -325,14 +330,6 @@ def _row_of_boxes(forms: list[Space]) -> Space:
     if len(low) != size:
         low, high = [], []
     return Space(kind="box", shape=(size,), dtype="float32", low=low, high=high)
-
-
-def _row_of_choices(forms: list[Space]) -> Space:
-    return _choices([n for form in forms for n in form.each_choices or [form.choices]], "int64")
-
-
-def _width(form: Space) -> int:
-    return form.size if form.kind == "box" else len(form.each_choices) or 1
 
 
 def _is_composed(space: Any) -> bool:
@@ -434,7 +431,11 @@ def validity(space: Space) -> Callable[[NDArray[Any]], bool] | None:
 
     None if it always is.
     """
-    checks = [(part, _validity(form)) for part, form in _parts(space) if _has_range(form)]
+    checks = [
+        (part, _validity(form))
+        for part, form in _parts(space)
+        if form.kind != "box" or "float" in form.dtype
+    ]
     if not checks:
         return None
     if not space.parts:
@@ -518,10 +519,6 @@ def outside(bounds: Bounds, rows: NDArray[Any], name: str) -> tuple[int, str] | 
             limits = f"{low[place]:g} to {high[place]:g}"
             return row, f"{label} is {numbers[(row, *place)]}; its bounds are {limits}"
     return None
-
-
-def _has_range(form: Space) -> bool:
-    return form.kind != "box" or "float" in form.dtype
 
 
 def _parts(space: Space) -> Iterator[tuple[str, Space]]:

@@ -97,9 +97,15 @@ class Judge:
         """Return the judge's answer; busy and unreachable servers are called again."""
         deadline, wait = time.monotonic() + self._seconds, FIRST_WAIT_SECONDS
         problem = "no answer"
+        body = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": text}],
+            "temperature": 0,
+            "max_tokens": MOST_TOKENS,
+        }
         while (left := deadline - time.monotonic()) > 0:
             try:
-                answer = self._http.post(PATH, json=self._body(text), timeout=left)
+                answer = self._http.post(PATH, json=body, timeout=left)
             except httpx.TimeoutException:
                 break
             except (httpx.HTTPError, RuntimeError) as error:
@@ -112,14 +118,6 @@ class Judge:
             wait = min(2 * wait, MOST_WAIT_SECONDS)
         message = f"did not answer within {self._seconds:g} s ({problem})"
         raise RewardFailed("reward_timeout", message)
-
-    def _body(self, text: str) -> dict[str, Any]:
-        return {
-            "model": self._model,
-            "messages": [{"role": "user", "content": text}],
-            "temperature": 0,
-            "max_tokens": MOST_TOKENS,
-        }
 
 
 class _Message(msgspec.Struct):
@@ -288,7 +286,7 @@ class RewardPool:
         try:
             # Processes end with the thread that started them, so threads of the pool start them.
             if self._functions:
-                self._calls.submit(self._start).result()
+                self._calls.submit(lambda: self._worker().start()).result()
         except BaseException:
             self.close()
             raise
@@ -345,9 +343,6 @@ class RewardPool:
             self._workers.append(self._local.worker)
         worker: RewardWorker = self._local.worker
         return worker
-
-    def _start(self) -> None:
-        self._worker().start()
 
     def _called(self, place: int, answered: Answered, timeouts: Counter[int]) -> float:
         """Return a reward; a function that hangs on every answer must not delay other lessons."""

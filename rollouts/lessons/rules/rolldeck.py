@@ -89,7 +89,6 @@ class RolldeckStrategy:
         return with_floor(weights, floor=self.minimum_sample_probability)
 
     def decide(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
-        """Return the lesson's status change, if any: unlock, graduation or reactivation."""
         match all_progress[name].status:
             case LessonStatus.LOCKED:
                 return self._unlock(name, lessons, all_progress)

@@ -133,12 +133,10 @@ class Reverse:
 
     @property
     def name(self) -> str:
-        """Kind and difficulty."""
         return f"reverse-{self.length}"
 
     @property
     def alphabet(self) -> str:
-        """Every character of prompts and answers."""
         return string.ascii_lowercase[: self.letters] + ">"
 
     def example(self, random: random.Random, *, key: str) -> Example:
@@ -151,7 +149,6 @@ class Reverse:
         return judged(example.answer, turns[-1])
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return the answer."""
         return (example.answer,)
 
 
@@ -165,12 +162,10 @@ class Sort:
 
     @property
     def name(self) -> str:
-        """Kind and difficulty."""
         return f"sort-{self.length}"
 
     @property
     def alphabet(self) -> str:
-        """Every character of prompts and answers."""
         return string.digits + ":"
 
     def example(self, random: random.Random, *, key: str) -> Example:
@@ -183,7 +178,6 @@ class Sort:
         return judged(example.answer, turns[-1])
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return the answer."""
         return (example.answer,)
 
 
@@ -197,12 +191,10 @@ class Addition:
 
     @property
     def name(self) -> str:
-        """Kind and difficulty."""
         return f"addition-{self.digits}"
 
     @property
     def alphabet(self) -> str:
-        """Every character of prompts and answers."""
         return string.digits + "+="
 
     def example(self, random: random.Random, *, key: str) -> Example:
@@ -216,7 +208,6 @@ class Addition:
         return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return the answer."""
         return (example.answer,)
 
 
@@ -252,7 +243,6 @@ class Calculator:
 
     @property
     def name(self) -> str:
-        """Kind and difficulty."""
         return f"calculator-{self.digits}"
 
     @property
