@@ -1,4 +1,4 @@
-"""Operators cordon one worker of a fleet, and read its thread stacks."""
+"""Operators cordon or replace one worker of a fleet, and read its thread stacks."""
 
 from typing import Any
 
@@ -55,6 +55,31 @@ def orders(run: Run) -> list[tuple[int, str]]:
     return [(cordon.worker, cordon.reason) for cordon in control_of(run.pk).cordons]
 
 
+def restarts(run: Run) -> list[tuple[int, str, str]]:
+    orders = control_of(run.pk).restarts
+    return [(order.worker, order.incarnation, order.reason) for order in orders]
+
+
+def is_to_restart(run: Run) -> list[bool]:
+    return [worker.is_to_restart for worker in fleet_state(run.pk, now=NOON).workers]
+
+
+def test_a_restart_is_sent_until_another_incarnation_is_reported(run: Run) -> None:
+    before = control_of(run.pk).fingerprint
+
+    answer = post("restart", incarnation="a", reason="it drifts")
+
+    assert answer.status_code == 202, answer.content
+    assert [worker["is_to_restart"] for worker in answer.json()["workers"]] == [True]
+    assert restarts(run) == [(0, "a", "it drifts")]
+    assert control_of(run.pk).fingerprint != before
+    accept(run, report(run, worker(env_steps=20), sequence=1))
+    assert is_to_restart(run) == [True]
+    accept(run, report(run, worker(incarnation="b", state="starting"), sequence=2))
+    assert is_to_restart(run) == [False]
+    assert control_of(run.pk).fingerprint == before
+
+
 def test_a_cordon_is_requested_then_drains_then_is_applied_then_lifted(run: Run) -> None:
     before = control_of(run.pk).fingerprint
 
@@ -91,15 +116,22 @@ def test_a_repeated_request_keeps_the_first_actor_and_reason(run: Run) -> None:
         ("worker_uncordon_asked", "cold"),
     ]
     assert all(event.actor for event in events)
+    for reason in ("it drifts", "again"):
+        assert post("restart", incarnation="a", reason=reason).status_code == 202
+    [event] = RunEvent.objects.filter(kind="worker_restart_asked")
+    assert (event.message, event.reason) == ("requested a replacement of worker 0", "it drifts")
+    assert event.actor
 
 
-def test_another_incarnation_is_not_cordoned_unexpectedly(run: Run) -> None:
+@pytest.mark.parametrize("verb", ["cordon", "restart"])
+def test_another_incarnation_is_neither_cordoned_nor_replaced(run: Run, verb: str) -> None:
     accept(run, report(run, worker(incarnation="b"), sequence=1))
 
-    answer = post("cordon", incarnation="a")
+    answer = post(verb, incarnation="a")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
-    assert orders(run) == []
+    assert "worker 0 has the incarnation b now" in answer.json()["detail"]
+    assert orders(run) == restarts(run) == []
 
 
 def test_a_cordon_applies_to_a_worker_started_in_between(run: Run) -> None:
@@ -130,21 +162,22 @@ def test_a_removed_worker_is_not_cordoned(run: Run) -> None:
     assert FleetWorker.objects.get(index=1).cordoned_at is None
 
 
-def test_without_a_fleet_no_worker_can_be_cordoned_or_queried(run: Run) -> None:
+def test_without_a_fleet_no_worker_can_be_cordoned_replaced_or_queried(run: Run) -> None:
     change_status(run, RunVerb.KILL, reason="over")
 
-    for verb in ("cordon", "stacks"):
+    for verb in ("cordon", "restart", "stacks"):
         answer = post(verb, incarnation="a")
         assert (answer.status_code, answer.json()["code"]) == (409, "worker_not_there")
 
 
-@pytest.mark.parametrize("verb", ["cordon", "stacks"])
+@pytest.mark.parametrize("verb", ["cordon", "restart", "stacks"])
 def test_invalid_requests_are_refused_with_their_field(run: Run, verb: str) -> None:
     assert post(verb, 7, incarnation="a").status_code == 404
     nameless = post(verb, incarnation="")
     assert nameless.status_code == 400
     assert nameless.json()["errors"][0]["field"] == "incarnation"
     assert post("uncordon", 7).status_code == 404
+    assert restarts(run) == []
 
 
 def test_the_newest_log_line_is_stored_without_control_characters(run: Run) -> None:
