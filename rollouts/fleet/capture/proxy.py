@@ -5,36 +5,27 @@ A response is sent only after the platform has stored the call, so an agent neve
 that training does not have. In a stream, the end of an answer or of a tool call waits for that.
 """
 
-import argparse
 import asyncio
 import json
 import logging
-import os
 import re
 import secrets
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from rolldeck import tracing
 from rolldeck.captures import SESSION_PATTERN, CallPush
-from rolldeck.cli import DEFAULT_URL
-from rolldeck.errors import RolldeckError
-from rolldeck.http import Call, Connection
 from rollouts.fleet.capture.calls import (
     CallNotStored,
     CallSpan,
     CallStore,
-    PlatformCallStore,
     call_span,
 )
 from rollouts.fleet.capture.drift import DriftRepair
@@ -312,58 +303,3 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 registered for this class
     text = f"{request.method} {request.url.path}: {error.detail}"
     return JSONResponse(openai_error(Refusal(text, status=error.status_code)), error.status_code)
-
-
-def main(argv: Sequence[str]) -> int:
-    """Serve until a signal arrives; return 1 if the platform refuses."""
-    args = _parser().parse_args(argv)
-    token = args.token or os.environ.get("ROLLDECK_TOKEN")
-    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
-    connection = Connection(url, token, retry_for_seconds=args.retry_for)
-    try:
-        connection.json(Call(method="GET", path=f"/api/v1/runs/{args.run}"))
-    except RolldeckError as refusal:
-        sys.stderr.write(f"rolldeck proxy: {refusal}\n")
-        connection.close()
-        return 1
-    tracing.begin("rolldeck-proxy")
-    proxy = CaptureProxy(
-        upstream=args.upstream,
-        store=PlatformCallStore(connection, args.run),
-        api_key=args.api_key,
-        upstream_seconds=args.upstream_timeout,
-    )
-    base = f"http://{args.host}:{args.port}/capture/<session>"
-    sys.stdout.write(f"agents of {args.run}: OPENAI_BASE_URL={base}/v1 ANTHROPIC_BASE_URL={base}\n")
-    sys.stdout.flush()
-    uvicorn.run(proxy.app, host=args.host, port=args.port, log_level="warning")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rolldeck proxy",
-        description="Capture the generations of agent programs for a run.",
-    )
-    parser.add_argument("--run", required=True, help="name of the run")
-    parser.add_argument(
-        "--upstream", required=True, help="inference server, such as http://127.0.0.1:8001/v1"
-    )
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8002)
-    parser.add_argument("--api-key", default="", help="API key for agents (default: none)")
-    parser.add_argument(
-        "--upstream-timeout",
-        type=float,
-        default=UPSTREAM_SECONDS,
-        help="seconds without any byte of a response after which a call fails (default 600)",
-    )
-    parser.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
-    parser.add_argument("--token", help="token with the scope env for the run (ROLLDECK_TOKEN)")
-    parser.add_argument(
-        "--retry-for",
-        type=float,
-        default=30.0,
-        help="seconds to retry during an outage (default 30)",
-    )
-    return parser
