@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.paced import serve
 from rollouts.fleet.environments import loader as environments
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from runs.config.rules.sections import PolicyConfig
 
 ENVIRONMENT = "CartPole-v1"

@@ -145,7 +145,7 @@ def fleet_on(rolldeck: RolldeckServer, shape: Shape) -> Iterator[BenchmarkFleet]
 
 def _publish(url: str) -> None:
     """Publish version 0 with the weights of a new policy."""
-    from rollouts.fleet.policies.mlp import MlpPolicy
+    from rollouts.fleet.policies.networks import MlpPolicy
 
     with Trainer(url, RUN, TOKEN) as trainer:
         trainer.register()

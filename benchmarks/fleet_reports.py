@@ -34,7 +34,7 @@ BECOME_MANAGER: Final = """
 import json
 from django.db import transaction
 from django.utils import timezone
-from rollouts.control.services.launches import begin_launch, record_manager_placed
+from rollouts.control.services.reconciliation import begin_launch, record_manager_placed
 from runs.lifecycle.services.lifecycle import create_and_start
 now = timezone.now()
 with transaction.atomic():

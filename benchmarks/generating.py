@@ -47,8 +47,7 @@ class Rolldeck:
         self.vocabulary = self._model.config.vocab_size
 
     def generate(self, work: Work, prompts: list[list[int]]) -> int:
-        from rollouts.fleet.engine.engine import Engine, Prompt, generate
-        from rollouts.fleet.engine.sampling import SamplingParams
+        from rollouts.fleet.engine.engine import Engine, Prompt, SamplingParams, generate
 
         engine = Engine(self._model, rows=work["prompts"] * work["answers"])
         requests = [

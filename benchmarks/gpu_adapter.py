@@ -18,9 +18,14 @@ from benchmarks.gpu_engine import (
 from benchmarks.gpu_measures import Figures, Wrong
 from rolldeck import safetensors
 from rolldeck.safetensors import array_of
-from rollouts.fleet.engine.checkpoints import named_tensors
+from rollouts.fleet.engine.checkpoints import (
+    AdaptedModel,
+    named_tensors,
+    published_tensors,
+    restore,
+    whole,
+)
 from rollouts.fleet.engine.engine import Engine, generate
-from rollouts.fleet.engine.lora import AdaptedModel, published_tensors, restore, whole
 from rollouts.fleet.policies.base import tensor_of
 from runs.config.rules.language_config import AdapterConfig
 

@@ -8,8 +8,7 @@ from typing import Final
 import torch
 
 from benchmarks.gpu_measures import Figures, Wrong, copies_per_call
-from rollouts.fleet.engine.engine import Answer, Engine, Prompt, generate
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, SamplingParams, generate
 from rollouts.fleet.engine.transformer import Transformer, TransformerConfig
 
 ROWS: Final = 64

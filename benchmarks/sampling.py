@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rolldeck.wire import FragmentReceipt
-from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.networks import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import Decision, State
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings

@@ -36,13 +36,12 @@ from torch import Tensor, nn
 from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
-from rollouts.fleet.datasets.lesson_tasks import lesson_task
+from rollouts.fleet.datasets.dataset_task import lesson_task
 from rollouts.fleet.engine import checkpoints
-from rollouts.fleet.engine.behavior_cloning import clone_behavior
-from rollouts.fleet.engine.building import Built, build
-from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
-from rollouts.fleet.engine.lora import (
+from rollouts.fleet.engine.building import Built, build, clone_behavior
+from rollouts.fleet.engine.checkpoints import (
     AdaptedModel,
+    CheckpointUnreadable,
     PolicyModel,
     published_tensors,
     restore,
@@ -58,8 +57,7 @@ from rollouts.fleet.engine.tokenizers import (
 )
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.policies.base import tensor_of
-from rollouts.tasks.rules.task import Task
-from rollouts.tasks.rules.task_specs import InvalidTask
+from rollouts.tasks.rules.task import InvalidTask, Task
 from runs.config.rules.language_config import LanguageConfig
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -16,7 +16,7 @@ class RolloutsConfig(AppConfig):
 
 def _register_conditions() -> None:
     from rollouts.diagnosis.queries import conditions as seen
-    from rollouts.diagnosis.queries.rule_conditions import rule_breaches
+    from rollouts.diagnosis.queries.conditions import rule_breaches
     from runs.alerts.rules import AlertKind
     from runs.alerts.services import alerts
 

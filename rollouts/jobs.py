@@ -9,8 +9,8 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from rollouts.control.queries.fleets import has_launched, runs_to_reconcile
-from rollouts.control.services import machine_samples, orphans, recordings
-from rollouts.control.services.cluster_status import record_cluster_nodes
+from rollouts.control.services import machines, reconciliation, recordings
+from rollouts.control.services.machines import record_cluster_nodes
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcomes
@@ -73,7 +73,7 @@ def delete_old_outcomes() -> int:
 @shared_task(name="rollouts.jobs.delete_old_machine_samples", ignore_result=True)
 def delete_old_machine_samples() -> int:
     """Delete old samples of machines; return their number."""
-    return machine_samples.delete_old_machine_samples(now=timezone.now())
+    return machines.delete_old_machine_samples(now=timezone.now())
 
 
 @shared_task(name="rollouts.jobs.reconcile_fleet", ignore_result=True)
@@ -93,7 +93,7 @@ def end_orphans() -> list[str]:
     if not has_launched():
         return []  # do not call a cluster that may not exist
     try:
-        return orphans.end_orphans(
+        return reconciliation.end_orphans(
             cluster=_cluster(), platform_url=settings.ROLLDECK_PUBLIC_URL, now=timezone.now()
         )
     except ClusterUnreachable as error:

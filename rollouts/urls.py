@@ -2,8 +2,16 @@
 
 from django.urls import path
 
-from rollouts.control.api import attempts, logs, machines, recordings, views, workers
-from rollouts.control.api import weight_syncs as deliveries
+from rollouts.control.api import recordings, workers
+from rollouts.control.api.fleets import (
+    FleetControlView,
+    FleetReportView,
+    FleetView,
+    MachineCordonView,
+    MachineHistoryView,
+    WeightSyncsView,
+)
+from rollouts.control.api.workers import AttemptsView, FleetLogAnswerView, FleetLogsView
 from rollouts.curriculum import api as lessons
 from rollouts.diagnosis import api as diagnosis
 from rollouts.diagnosis.api import PipelineView
@@ -19,18 +27,18 @@ urlpatterns = [
     path("environments/probes", environments.EnvironmentProbeView.as_view()),
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),
     path("environments/detail", environments.KnownEnvironmentView.as_view()),
-    path("cluster/nodes/<slug:node>/cordon", machines.MachineCordonView.as_view()),
-    path("cluster/nodes/<slug:node>/usage", machines.MachineHistoryView.as_view()),
+    path("cluster/nodes/<slug:node>/cordon", MachineCordonView.as_view()),
+    path("cluster/nodes/<slug:node>/usage", MachineHistoryView.as_view()),
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
     path("comparisons", charts.ComparisonsView.as_view()),
     path("comparisons/<large:comparison>", charts.ComparisonView.as_view()),
     path("run-checks", environments.RunChecksView.as_view()),
-    path("runs/<slug:run>/weights/syncs", deliveries.WeightSyncsView.as_view()),
-    path("runs/<slug:run>/fleet", views.FleetView.as_view()),
+    path("runs/<slug:run>/weights/syncs", WeightSyncsView.as_view()),
+    path("runs/<slug:run>/fleet", FleetView.as_view()),
     path("runs/<slug:run>/pipeline", PipelineView.as_view()),
-    path("runs/<slug:run>/fleet/control", views.FleetControlView.as_view()),
-    path("runs/<slug:run>/fleet/report", views.FleetReportView.as_view()),
-    path("runs/<slug:run>/fleet/attempts", attempts.AttemptsView.as_view()),
+    path("runs/<slug:run>/fleet/control", FleetControlView.as_view()),
+    path("runs/<slug:run>/fleet/report", FleetReportView.as_view()),
+    path("runs/<slug:run>/fleet/attempts", AttemptsView.as_view()),
     path(
         "runs/<slug:run>/fleet/workers/<small:worker>/restart", workers.WorkerRestartView.as_view()
     ),
@@ -40,8 +48,8 @@ urlpatterns = [
         workers.WorkerUncordonView.as_view(),
     ),
     path("runs/<slug:run>/fleet/workers/<small:worker>/stacks", workers.WorkerStacksView.as_view()),
-    path("runs/<slug:run>/fleet/logs", logs.FleetLogsView.as_view()),
-    path("runs/<slug:run>/fleet/logs/<uuid:log_request>", logs.FleetLogAnswerView.as_view()),
+    path("runs/<slug:run>/fleet/logs", FleetLogsView.as_view()),
+    path("runs/<slug:run>/fleet/logs/<uuid:log_request>", FleetLogAnswerView.as_view()),
     path("runs/<slug:run>/recordings", recordings.RecordingsView.as_view()),
     path("runs/<slug:run>/recordings/<uuid:recording>", recordings.RecordingView.as_view()),
     path(

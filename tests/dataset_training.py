@@ -7,9 +7,8 @@ import torch
 from benchmarks.lesson_lockstep import LockstepLesson, train
 from examples.grpo import Learner, Settings
 from rolldeck.batches import Batch
-from rollouts.fleet.datasets.lesson_tasks import lesson_task
-from rollouts.fleet.engine.behavior_cloning import clone_behavior
-from rollouts.fleet.engine.building import build
+from rollouts.fleet.datasets.dataset_task import lesson_task
+from rollouts.fleet.engine.building import build, clone_behavior
 from rollouts.fleet.engine.checkpoints import named_tensors
 from runs.config.rules import run_config
 

@@ -7,7 +7,7 @@ from rest_framework.test import APIClient
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
-from rollouts.tasks.rules.task_specs import alphabet_of, make_task
+from rollouts.tasks.rules.task import alphabet_of, make_task
 from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run
 

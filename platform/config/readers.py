@@ -15,12 +15,15 @@ from buffer.inspect.queries import group_contents
 from buffer.items.queries import ledger_part
 from config.cluster.status import cluster_admin_part, cluster_part
 from rollouts import jobs
-from rollouts.control.queries.fleets import fleet_heartbeats, fleet_state, running_fragments
-from rollouts.control.queries.weight_syncs import weights_part
-from rollouts.control.schemas.fleets import FleetState
-from rollouts.curriculum.queries.curricula import check_language
+from rollouts.control.queries.fleets import (
+    fleet_heartbeats,
+    fleet_state,
+    running_fragments,
+    weights_part,
+)
+from rollouts.control.schemas import FleetState
+from rollouts.curriculum.queries.curricula import check_language, token_pieces
 from rollouts.curriculum.queries.lessons import curriculum_part
-from rollouts.curriculum.queries.token_text import token_pieces
 from rollouts.diagnosis.queries import run_activity
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from rollouts.diagnosis.schemas import PipelineDiagnosis

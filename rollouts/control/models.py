@@ -424,7 +424,7 @@ class MachineCordon(models.Model):
     """A cordoned machine: no workers and no managers are placed on it.
 
     It outlives its node: a machine that rejoins the cluster has a new id, see
-    :func:`rollouts.control.services.machine_cordons.follow_machines`.
+    :func:`rollouts.control.services.machines.follow_machines`.
     """
 
     node = models.CharField(max_length=64, unique=True, help_text="As Ray calls it.")

@@ -17,18 +17,16 @@ from rolldeck.lessons import (
     TaskRequest,
 )
 from rollouts.curriculum.queries import lessons as queries_lessons
-from rollouts.curriculum.queries.lesson_progress import (
-    BUCKETS_AT_MOST,
-    lesson_progress,
-    micro_evaluations,
-)
 from rollouts.curriculum.queries.lessons import (
+    BUCKETS_AT_MOST,
     LESSON_ROWS_AT_MOST,
     MOST_WITH_SAMPLES,
     EvaluationPosition,
     evaluations,
     lesson_changes,
+    lesson_progress,
     lessons,
+    micro_evaluations,
 )
 from rollouts.curriculum.schemas import (
     EvaluationRequest,

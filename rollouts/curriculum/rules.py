@@ -14,9 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
+from rollouts.lessons.rules.lessons import (
+    Counts,
+    InvalidCurriculum,
+    Lesson,
+    Performance,
+    Requirement,
+    check_lessons,
+)
 from rollouts.lessons.rules.marin import MarinStrategy
-from rollouts.lessons.rules.performance import Counts, Performance
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy
 from rollouts.lessons.rules.strategy import Change, Lessons, ProgressByLesson, Strategy
 from runs.config.rules.language_config import LanguageConfig

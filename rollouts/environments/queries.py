@@ -25,10 +25,10 @@ from rollouts.environments.schemas import (
     KnownEnvironmentDetail,
     KnownEnvironments,
 )
-from rollouts.fleet.datasets.listing import listed
+from rollouts.fleet.datasets.rows import listed
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
-from rollouts.tasks.rules.task_specs import KIND as TASK
-from rollouts.tasks.rules.task_specs import TASKS
+from rollouts.tasks.rules.task import KIND as TASK
+from rollouts.tasks.rules.task import TASKS
 from runs.access.queries import shown_name, token_names
 from runs.config.rules import extensions
 from runs.config.rules.run_config import PRESETS, to_builtins

@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiParameter as Parameter
 from rest_framework.request import Request
 
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
-from rollouts.control.schemas.fleets import Episodes, EpisodeSummary
+from rollouts.control.schemas import Episodes, EpisodeSummary
 from rollouts.episodes.queries import (
     Measure,
     episode_detail,

@@ -12,7 +12,7 @@ from buffer.inspect.queries.group_statistics import id_ranges, sampled_groups
 from buffer.inspect.rules.fragment_views import StoredPart
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
-from rollouts.control.schemas.fleets import (
+from rollouts.control.schemas import (
     EpisodeMeans,
     EpisodeRow,
     Episodes,

@@ -8,9 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
-from rollouts.trajectories.queries.episodes import FoundEpisode, found_episodes
-from rollouts.trajectories.queries.groups import FoundGroup, found_groups
-from rollouts.trajectories.queries.runs import SearchedRun, searched_runs
+from rollouts.trajectories.queries import found_trajectories, searched_runs
 from rollouts.trajectories.rules import (
     LONGEST_TEXT,
     Position,
@@ -18,7 +16,7 @@ from rollouts.trajectories.rules import (
     TrajectorySort,
     parse_search,
 )
-from rollouts.trajectories.schemas import TrajectoryList, TrajectoryRow
+from rollouts.trajectories.schemas import TrajectoryList
 from runs.access.api.identity import caller_of
 from runs.access.api.permissions import ReadersOfAnyRun
 from runs.access.rules import READ
@@ -26,7 +24,6 @@ from web.http.bodies import InvalidBody, answer
 from web.http.openapi import problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
-from web.rules.amounts import finite_or_none
 from web.rules.errors import Forbidden
 
 PAGE_AT_MOST: Final = 200
@@ -109,62 +106,13 @@ class TrajectoriesView(ApiView):
             kind=search.kind,
             now=timezone.now(),
         )
-        ids = list(covered.runs)
-        rows: list[TrajectoryRow]
-        if search.kind is TrajectoryKind.GROUP:
-            groups = found_groups(ids, search, limit=page.limit, after=page.after)
-            found, is_partial = groups.next, groups.is_partial
-            rows = [_group(one, covered.runs[one.run_id]) for one in groups.rows]
-        else:
-            episodes = found_episodes(ids, search, limit=page.limit, after=page.after)
-            found, is_partial = episodes.next, episodes.is_partial
-            rows = [_episode(one, covered.runs[one.run_id]) for one in episodes.rows]
+        found = found_trajectories(covered.runs, search, limit=page.limit, after=page.after)
         return answer(
             TrajectoryList(
-                results=rows,
-                next=None if found is None else page.cursor(found),
-                is_partial=is_partial,
-                runs=len(ids),
+                results=found.rows,
+                next=None if found.next is None else page.cursor(found.next),
+                is_partial=found.is_partial,
+                runs=len(covered.runs),
                 runs_left_out=covered.left_out,
             )
         )
-
-
-def _group(found: FoundGroup, run: SearchedRun) -> TrajectoryRow:
-    return TrajectoryRow(
-        kind="group",
-        id=str(found.id),
-        run=run.address,
-        project=run.project,
-        environment=found.environment,
-        lesson=found.lesson,
-        score=finite_or_none(found.score_mean),
-        score_min=finite_or_none(found.score_min),
-        score_max=finite_or_none(found.score_max),
-        sequences=found.sequences,
-        length=found.longest_tokens,
-        worker=found.worker,
-        policy_step=found.policy_step,
-        at=found.received_at,
-        excerpt=found.excerpt,
-    )
-
-
-def _episode(found: FoundEpisode, run: SearchedRun) -> TrajectoryRow:
-    return TrajectoryRow(
-        kind="episode",
-        id=found.id,
-        run=run.address,
-        project=run.project,
-        environment=found.environment,
-        lesson="",
-        score=finite_or_none(found.total_return),
-        score_min=None,
-        score_max=None,
-        sequences=None,
-        length=found.length,
-        worker=f"w{found.worker}",
-        policy_step=found.policy_step,
-        at=found.at,
-        excerpt="",
-    )

@@ -47,7 +47,7 @@ def _said(text: str) -> bool:
 
 
 def test_one_field_of_the_api_has_the_diagnosis_of_a_run() -> None:
-    from rollouts.control.schemas.fleets import FleetState, WorkerState
+    from rollouts.control.schemas import FleetState, WorkerState
     from rollouts.diagnosis.schemas import DiagnosisList, Pipeline
     from runs.search.schemas import RunActivity
 

@@ -15,9 +15,8 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from rollouts.fleet.engine.checkpoints import assign, named_tensors
+from rollouts.fleet.engine.checkpoints import assign, merged, named_tensors
 from rollouts.fleet.engine.engine import Answer
-from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.adapters import ADAPTERS, PATHS, adapter_shapes
 from rollouts.fleet.inference.contract import InferenceFailed

@@ -16,7 +16,7 @@ from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from rolldeck.http import Connection
-from rollouts.fleet.capture.call_store import PlatformCallStore
+from rollouts.fleet.capture.calls import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 from rollouts.fleet.engine.checkpoints import named_tensors
-from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnknown
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, SamplingParams, TokenUnknown
 from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer

@@ -17,7 +17,7 @@ import pytest
 
 from buffer.capture.models import CaptureSession
 from buffer.capture.services import assembled
-from rollouts.fleet.engine.following import BOOTSTRAP
+from rollouts.fleet.engine.weights import BOOTSTRAP
 from runs.lifecycle.models import Run
 from tests import processes
 from tests.contract.capture_setup import TOKENIZER, Stand, group, small_engine, stand_with, trained
@@ -164,9 +164,7 @@ def test_the_session_is_in_the_path_or_in_a_header(stand: Stand) -> None:
 
 
 def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen[str]:
-    code = (
-        "import sys; from rollouts.fleet.capture.command import main; sys.exit(main(sys.argv[1:]))"
-    )
+    code = "import sys; from rollouts.fleet.capture.proxy import main; sys.exit(main(sys.argv[1:]))"
     return processes.start(
         [sys.executable, "-c", code, "--url", stand.platform, "--retry-for", "0", *arguments],
         env=os.environ | {"ROLLDECK_TOKEN": token, "PYTHONPATH": ".:platform:client"},

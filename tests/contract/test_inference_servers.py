@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.following import BOOTSTRAP, WeightsSwap
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.weights_api import WeightsApi
+from rollouts.fleet.engine.weights import BOOTSTRAP, WeightsApi, WeightsSwap
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.inference.contract import InferenceServer
 from runs.config.rules.servers import InferenceServerSettings

@@ -15,10 +15,9 @@ import pytest
 import torch
 from playwright.sync_api import Locator, Page, expect
 
-from rollouts.fleet.datasets.lesson_tasks import lesson_task
+from rollouts.fleet.datasets.dataset_task import lesson_task
 from rollouts.fleet.engine import checkpoints as checkpoint_files
-from rollouts.fleet.engine.behavior_cloning import clone_behavior
-from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.building import build, clone_behavior
 from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from runs.config.rules import run_config
 from tests import processes

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
-from rollouts.control.services.machine_cordons import cordon_machine
+from rollouts.control.services.machines import cordon_machine
 from runs.access.schemas import RecentAudit
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import clear_notice, record_heartbeat, set_notice

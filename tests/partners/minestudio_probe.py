@@ -77,14 +77,14 @@ def replace_engine(client: Any) -> None:
 
 def episode() -> dict[str, Any]:
     """Run an episode of the real simulator through our adapter."""
-    from rollouts.fleet.environments.kinds.minestudio_simulators import make
+    from rollouts.fleet.environments.kinds import make_minestudio
 
     given = {
         "obs_size": list(SIZE),
         "num_empty_frames": 0,
         "callbacks": {"biomes": ["plains"], "random_tp_range": 10, "commands": ["/time set 0"]},
     }
-    environment: Any = make("MinecraftSim", given)
+    environment: Any = make_minestudio("MinecraftSim", given)
     simulator = environment._simulator
     callbacks = [type(one).__name__ for one in simulator.callbacks]
     simulator.callbacks = []  # they send commands to the engine
@@ -109,10 +109,10 @@ def episode() -> dict[str, Any]:
 
 def unread_callbacks() -> str:
     """Return the error of a configuration that no callback reads."""
-    from rollouts.fleet.environments.kinds.minestudio_simulators import make
+    from rollouts.fleet.environments.kinds import make_minestudio
 
     try:
-        make("MinecraftSim", {"callbacks": {"fast_reset": {"biomes": ["plains"]}}})
+        make_minestudio("MinecraftSim", {"callbacks": {"fast_reset": {"biomes": ["plains"]}}})
     except ValueError as error:
         return str(error)
     return ""

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.datasets.columns import column_problem
 from rollouts.fleet.datasets.dataset_task import DatasetTask
-from rollouts.fleet.datasets.rows import DatasetUnusable
-from rollouts.fleet.rewards.answers import Answered
+from rollouts.fleet.datasets.rows import DatasetUnusable, column_problem
+from rollouts.fleet.rewards.functions import Answered
 from rollouts.fleet.rewards.pool import RewardPool
 from rollouts.tasks.rules.dataset_config import parse
 from rollouts.tasks.rules.task import examples

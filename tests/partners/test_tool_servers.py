@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from rollouts.fleet.datasets.tool_task import ToolTask
-from rollouts.fleet.engine.behavior_cloning import UNTRAINED, Demonstration, demonstrate
-from rollouts.fleet.engine.building import Built, build
+from rollouts.fleet.datasets.dataset_task import ToolTask
+from rollouts.fleet.engine.building import UNTRAINED, Built, Demonstration, build, demonstrate
 from rollouts.fleet.groups.errors import LessonFailed
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
 from rollouts.fleet.tools.server import ToolFailed, ToolServer, ToolsUnusable

@@ -13,8 +13,7 @@ from rollouts.fleet.engine.tokenizers import save_tokenizer
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import CompletionsDialect, Dialect, Expected, VllmDialect
 from rollouts.fleet.inference.http_client import HttpInferenceServer
-from rollouts.fleet.inference.shared_folder import WEIGHTS
-from rollouts.fleet.inference.sleeping import ASLEEP
+from rollouts.fleet.inference.shared_folder import ASLEEP, WEIGHTS
 from tests.contract.adapter_contract import ADAPTER, adapter_of
 from tests.contract.inference_contract import (
     FIRST,

@@ -20,7 +20,7 @@ from rolldeck.trainer import Trainer
 from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import Evaluation
 from rollouts.fleet.engine import checkpoints
-from rollouts.fleet.engine.lora import merged
+from rollouts.fleet.engine.checkpoints import merged
 from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules.servers import OfferedServer

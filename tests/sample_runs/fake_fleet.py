@@ -20,11 +20,11 @@ from rolldeck.wire import (
     WorkerReport,
 )
 from rollouts.control.queries.fleets import control_of
-from rollouts.control.schemas.fleets import RecordingRequest
-from rollouts.control.services.launches import begin_launch, record_manager_placed
-from rollouts.control.services.logs import answer_log, request_log
+from rollouts.control.schemas import RecordingRequest
+from rollouts.control.services.reconciliation import begin_launch, record_manager_placed
 from rollouts.control.services.recordings import request_recordings, update_recording
 from rollouts.control.services.reports import accept_report
+from rollouts.control.services.worker_requests import answer_log, request_log
 from rollouts.fleet.process.spans import time_use
 from rollouts.metrics.services.measuring import measure_resources
 from runs.lifecycle.models import Run

@@ -15,7 +15,7 @@ from buffer.items.models import Batch
 from buffer.items.rules.states import DropReason
 from rolldeck import safetensors
 from rolldeck.wire import FleetEvent, WeightsManifest, WorkerEnding
-from rollouts.control.services.launches import record_manager_ended
+from rollouts.control.services.reconciliation import record_manager_ended
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.measuring import measure_run
 from rollouts.metrics.services.metrics import record_metrics

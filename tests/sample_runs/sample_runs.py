@@ -10,7 +10,7 @@ import numpy as np
 from django.db import transaction
 
 from rollouts.control.rules import StaleIncarnation
-from rollouts.control.services.launches import record_manager_ended
+from rollouts.control.services.reconciliation import record_manager_ended
 from runs.access.models import TokenIssuer
 from runs.access.services import create_token, revoke_token
 from runs.lifecycle.models import Environment

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from rollouts.fleet.engine.checkpoints import assign, named_tensors
+from rollouts.fleet.engine.checkpoints import assign, merged, named_tensors
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.lora import merged
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import Tokenizer

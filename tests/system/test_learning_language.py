@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from benchmarks.lesson_lockstep import LockstepLesson, train
 from examples.grpo import Learner, Settings
 from rolldeck.batches import Batch
-from rollouts.fleet.engine.behavior_cloning import clone_behavior
-from rollouts.fleet.engine.building import build
+from rollouts.fleet.engine.building import build, clone_behavior
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.tokenizers import Tokenizer
-from rollouts.tasks.rules.calculator import Calculator
+from rollouts.tasks.rules.task import Calculator
 from runs.config.rules import run_config
 
 pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills servers for minutes")]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rollouts.control.schemas.machines import MachineCordonRow
+from rollouts.control.schemas import MachineCordonRow
 
 PartState = Literal["up", "down", "unknown", "absent"]
 

@@ -43,8 +43,7 @@ from config.cluster.messages import (
 )
 from config.versions import versions
 from rollouts import jobs
-from rollouts.control.queries.machines import machine_cordons
-from rollouts.control.queries.page_cursor import workers_by_node
+from rollouts.control.queries.machines import machine_cordons, workers_by_node
 from runs.deployment import queries as deployment
 from runs.deployment.models import ProcessHeartbeat
 

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rolldeck.operator_requests import RECORDING_TYPE, RecordingUpdate
 from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.recordings import open_recording, recording_row, recordings
-from rollouts.control.schemas.fleets import RecordingRequest, RecordingRow, Recordings
+from rollouts.control.schemas import RecordingRequest, RecordingRow, Recordings
 from rollouts.control.services.recordings import request_recordings, update_recording
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers, scoped

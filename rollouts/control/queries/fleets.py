@@ -1,33 +1,55 @@
-"""Queries about fleets for pages, fleets and the reconciler."""
+"""Queries for fleets: their state, pending requests, incarnations of workers, weight syncs."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import Sum
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models.functions import Now
 
 from buffer.batches.queries.queues import is_drained
 from buffer.items.queries import admission_remaining
+from rolldeck import operator_requests
 from rolldeck.wire import FleetControl
 from rollouts.control import rules
-from rollouts.control.models import EnvSlot, Fleet, FleetWorker, LogRequest
-from rollouts.control.queries import machines, pending_commands
+from rollouts.control.models import (
+    EnvSlot,
+    Fleet,
+    FleetWorker,
+    LogRequest,
+    Recording,
+    WeightsDelivery,
+    WorkerAttempt,
+)
+from rollouts.control.queries import machines
 from rollouts.control.rules import UNKNOWN_AFTER, Action, FleetView, LastReports, decide, desired_of
-from rollouts.control.schemas.fleets import (
+from rollouts.control.schemas import (
+    AttemptRow,
     FleetLog,
     FleetState,
     RunHeartbeat,
     SlotState,
+    WeightsProgress,
+    WeightSyncRow,
+    WorkerStacks,
     WorkerState,
 )
 from runs.lifecycle.models import Run
-from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.queries import RunNotFound, policy_versions
 from runs.lifecycle.rules import ACTIVE, RunStatus
 from runs.weights import queries as weights_commands
+from runs.weights.queries import acting_step, newest_command
 
 HEARTBEATS_AT_MOST: Final = 200
 """Newest active runs with a fleet whose heartbeats are listed, as many as in the live list."""
 _REPORTS: Final = ("run", "observed", "incarnation", "observed_at", "heard_at", "launched_at")
+LOG_REQUEST_LIFETIME: Final = timedelta(seconds=15)
+"""Age at which a request for a log or stacks is abandoned."""
+LOGS_AT_ONCE: Final = 64
+_LIVE = ("node", "pid", "env_steps", "fragments_sent")
+SYNCS_AT_MOST: Final = 5000
+_LOOKED_BACK: Final = 3
+"""Number of newest versions that may still be in transit to workers."""
 
 
 def control_of(run_id: int) -> FleetControl:
@@ -37,14 +59,14 @@ def control_of(run_id: int) -> FleetControl:
         RunNotFound: If the run was deleted.
     """
     logs, recordings = (
-        pending_commands.pending_logs(run_id),
-        pending_commands.pending_recordings(run_id),
+        pending_logs(run_id),
+        pending_recordings(run_id),
     )
     restarts, cordons = (
-        pending_commands.pending_restarts(run_id),
-        pending_commands.pending_cordons(run_id),
+        pending_restarts(run_id),
+        pending_cordons(run_id),
     )
-    stacks, closed = pending_commands.pending_stacks(run_id), machines.pending_machine_cordons()
+    stacks, closed = pending_stacks(run_id), machines.pending_machine_cordons()
     fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*fields).filter(pk=run_id).first()
     if run is None:
@@ -248,3 +270,162 @@ def _worker_state(worker: FleetWorker, slots: list[SlotState], *, now: datetime)
         slots=slots,
         **fields,
     )
+
+
+def pending_logs(run_id: int) -> list[operator_requests.LogRequest]:
+    """Return the unanswered log requests of the last seconds."""
+    found = _unanswered(run_id, "log").values_list("request", "worker", "slot", "lines")
+    return [
+        operator_requests.LogRequest(id=str(request), worker=worker, slot=slot, lines=lines)
+        for request, worker, slot, lines in found[:LOGS_AT_ONCE]
+    ]
+
+
+def pending_stacks(run_id: int) -> list[operator_requests.StacksRequest]:
+    """Return the unanswered requests for stacks of the last seconds."""
+    found = _unanswered(run_id, "stacks").values_list("request", "worker", "incarnation")
+    return [
+        operator_requests.StacksRequest(id=str(request), worker=worker, incarnation=incarnation)
+        for request, worker, incarnation in found[:LOGS_AT_ONCE]
+        if worker is not None
+    ]
+
+
+def _unanswered(run_id: int, kind: str) -> QuerySet[LogRequest]:
+    pending = LogRequest.objects.filter(
+        Q(answered_at=None) | Q(answered_at__lt=F("asked_at")),
+        run_id=run_id,
+        kind=kind,
+        asked_at__gt=Now() - LOG_REQUEST_LIFETIME,
+    )
+    return pending.order_by("pk")
+
+
+def pending_restarts(run_id: int) -> list[operator_requests.RestartCommand]:
+    """Return the workers to replace, without those already replaced."""
+    pending = FleetWorker.objects.filter(fleet__run_id=run_id, restart_of=F("incarnation"))
+    rows = pending.order_by("index").values_list("index", "incarnation", "restart_reason")
+    return [
+        operator_requests.RestartCommand(worker=index, incarnation=incarnation, reason=reason)
+        for index, incarnation, reason in rows
+    ]
+
+
+def pending_cordons(run_id: int) -> list[operator_requests.CordonCommand]:
+    """Return the cordoned workers."""
+    cordoned = FleetWorker.objects.filter(fleet__run_id=run_id).exclude(cordoned_at=None)
+    rows = cordoned.order_by("index").values_list("index", "cordon_reason")
+    return [operator_requests.CordonCommand(worker=index, reason=reason) for index, reason in rows]
+
+
+def pending_recordings(run_id: int) -> list[operator_requests.RecordingCommand]:
+    """Return the requested recordings, including those in progress."""
+    found = Recording.objects.filter(run_id=run_id, state__in=["requested", "recording"])
+    rows = found.order_by("requested_at", "pk").values_list("pk", "wanted_worker", "wanted_slot")
+    return [
+        operator_requests.RecordingCommand(id=str(pk), worker=worker, slot=slot)
+        for pk, worker, slot in rows
+    ]
+
+
+def attempts(
+    run_id: int, *, worker: int | None, before: int | None, limit: int
+) -> list[AttemptRow]:
+    """Return incarnations of a run's workers, newest first.
+
+    Args:
+        run_id: Id of the run.
+        worker: Index of a single worker; None for all.
+        before: Only incarnations with a smaller id.
+        limit: Maximum number of rows.
+    """
+    found = WorkerAttempt.objects.filter(fleet__run_id=run_id)
+    if worker is not None:
+        found = found.filter(worker=worker)
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    rows = list(found.order_by("-pk").values(*AttemptRow.__struct_fields__)[:limit])
+    alive = [row["incarnation"] for row in rows if row["ended_at"] is None]
+    reported = FleetWorker.objects.filter(fleet__run_id=run_id, incarnation__in=alive)
+    known = {row.pop("incarnation"): row for row in reported.values("incarnation", *_LIVE)}
+    return [AttemptRow(**{**row, **known.get(row["incarnation"], {})}) for row in rows]
+
+
+def worker_stacks(run_id: int, index: int, *, now: datetime) -> WorkerStacks:
+    """Return the newest request for a worker's stacks, and its answer."""
+    log_request = LogRequest.objects.filter(run_id=run_id, kind="stacks", worker=index).first()
+    if log_request is None:
+        return WorkerStacks(state="never", worker=index)
+    is_answered = (
+        log_request.answered_at is not None and log_request.answered_at >= log_request.asked_at
+    )
+    is_over = now - log_request.asked_at > LOG_REQUEST_LIFETIME
+    return WorkerStacks(
+        state="answered" if is_answered else "timeout" if is_over else "requested",
+        worker=index,
+        incarnation=log_request.incarnation,
+        asked_at=log_request.asked_at,
+        answered_at=log_request.answered_at if is_answered else None,
+        lines=log_request.content if is_answered else [],
+        node=log_request.node if is_answered else "",
+        process=log_request.path if is_answered else "",
+        note=log_request.note if is_answered else "",
+    )
+
+
+def weights_part(run_id: int) -> WeightsProgress | None:
+    """Return the sync progress of the newest weights; None if the run was deleted."""
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        return None
+    versions = policy_versions(run_id=run_id, limit=_LOOKED_BACK)
+    newest = versions[0] if versions else None
+    rows = WeightsDelivery.objects.filter(
+        fleet__run_id=run_id, epoch=run.epoch, step__in=[one.step for one in versions]
+    )
+    stages = ("announced", "staged", "active")
+    of_newest = Q(step=newest.step if newest else None)
+    found = rows.aggregate(
+        **{name: Count(f"{name}_at", filter=of_newest) for name in stages},
+        **{f"{name}_last": Max(f"{name}_at") for name in stages},
+    )
+    command = newest_command(run_id)
+    reported = [at for name in stages if (at := found[f"{name}_last"]) is not None]
+    return WeightsProgress(
+        newest=newest,
+        acting_step=acting_step(run, command),
+        order=command.number if command else 0,
+        **{name: found[name] for name in stages},
+        reported_at=max(reported, default=None),
+    )
+
+
+def deliveries(
+    run_id: int, *, versions: int, after: tuple[int, int, int] | None, limit: int
+) -> list[WeightSyncRow]:
+    """Return the syncs of the newest `versions` to a run's workers, newest first.
+
+    Args:
+        run_id: Id of the run.
+        versions: Number of newest versions.
+        after: Epoch, step and worker of the last row of the previous page.
+        limit: Maximum number of rows.
+    """
+    of_run = WeightsDelivery.objects.filter(fleet__run_id=run_id)
+    newest = list(
+        of_run.order_by("-epoch", "-step").values_list("epoch", "step").distinct()[:versions]
+    )
+    if not newest:
+        return []
+    epoch, step = newest[-1]
+    rows = of_run.filter(epoch__gte=epoch).exclude(epoch=epoch, step__lt=step)
+    if after is not None:
+        epoch, step, worker = after
+        rows = rows.filter(
+            Q(epoch__lt=epoch)
+            | Q(epoch=epoch, step__lt=step)
+            | Q(epoch=epoch, step=step, worker__gt=worker)
+        )
+    names = WeightSyncRow.__struct_fields__
+    ordered = rows.order_by("-epoch", "-step", "worker")[:limit]
+    return [WeightSyncRow(**{name: getattr(row, name) for name in names}) for row in ordered]

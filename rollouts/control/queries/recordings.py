@@ -9,7 +9,7 @@ from django.core.files.storage import default_storage
 from django.db.models import Q
 
 from rollouts.control.models import Recording
-from rollouts.control.schemas.fleets import RecordingRow
+from rollouts.control.schemas import RecordingRow
 from web.rules.errors import NotFound
 
 PREVIEW_BYTES: Final = 8192

@@ -5,28 +5,28 @@ call connects, asks and disconnects (0.02 to 0.3 s): Ray would end a process tha
 one minute after the head's death.
 """
 
+import gc
 import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 from rollouts.control.rules import MANAGER_PREFIX, ActorState, LaunchRequest
-from rollouts.control.services.gc_pause import no_collection
 from rollouts.fleet.process import child_environment
 
+MAX_PAUSE_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 0.005
 logger = logging.getLogger(__name__)
-
 REACH_SECONDS: Final = 1.0
 """Time limit for a connection to the cluster."""
 CONNECTED_SECONDS: Final = 25.0
 """Time limit for one call to the cluster."""
 ANSWER_SECONDS: Final = 5.0
 """Time limit for a manager's answer to a call."""
-
-
 _NONE: Final[Mapping[str, Any]] = {}
 # Resources of a node, reported as total and reserved amounts, by Ray's names.
 _SHOWN: Final = {
@@ -35,6 +35,41 @@ _SHOWN: Final = {
     ("memory_bytes", "memory_used_bytes"): "memory",
     ("object_store_bytes", "object_store_used_bytes"): "object_store_memory",
 }
+_visiting = threading.Lock()
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Suspend automatic garbage collection in all threads; not reentrant.
+
+    A collection running in another thread is waited for, at most 5 s: objects that it frees may run
+    code, so that this thread could continue before it has ended.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        deadline = time.monotonic() + MAX_PAUSE_SECONDS
+        while not _collected_here() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _collected_here() -> bool:
+    """Collect the youngest objects; return False if another thread's collection prevents it."""
+    begun: list[str] = []
+
+    def note(phase: str, _: dict[str, Any]) -> None:
+        begun.append(phase)
+
+    gc.callbacks.append(note)
+    try:
+        gc.collect(0)
+    finally:
+        gc.callbacks.remove(note)
+    return bool(begun)
 
 
 class ClusterUnreachable(Exception):
@@ -112,15 +147,12 @@ class RayCluster:
             raise ClusterUnreachable(f"no Ray cluster at {where}: {error}") from error
 
     def launch(self, order: LaunchRequest) -> None:
-        """Start a detached, named manager."""
         self._run_connected(lambda: self._launch(order), runtime_env=self._runtime_env)
 
     def actor_state(self, name: str) -> ActorState:
-        """Return the state of the manager's actor."""
         return ActorState(self._run_connected(lambda: _actor_state(name, self._namespace)))
 
     def kill(self, name: str) -> None:
-        """End a manager at once."""
         self._run_connected(lambda: _kill(name, self._namespace))
 
     def managers(self, *, platform_url: str) -> list[str]:
@@ -132,7 +164,6 @@ class RayCluster:
         return [name for name, reports_to in found.items() if reports_to == platform_url]
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Return total and reserved resources of each node."""
         found: list[dict[str, Any]] = self._run_connected(_nodes)
         return found
 
@@ -164,14 +195,12 @@ class RayCluster:
     def _run_connected(
         self, operation: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE
     ) -> Any:
-        self.reach()
-        return _within(
-            CONNECTED_SECONDS, lambda: self._connected(operation, runtime_env), self.address
-        )
+        def connected() -> Any:
+            with _connection(self.address, self._namespace, runtime_env):
+                return operation()
 
-    def _connected(self, operation: Callable[[], Any], runtime_env: Mapping[str, Any]) -> Any:
-        with _connection(self.address, self._namespace, runtime_env):
-            return operation()
+        self.reach()
+        return _within(CONNECTED_SECONDS, connected, self.address)
 
 
 @contextmanager
@@ -211,9 +240,6 @@ def disconnect_from_ray() -> None:
 
     with no_collection():
         ray.shutdown()
-
-
-_visiting = threading.Lock()
 
 
 def _within(seconds: float, operation: Callable[[], Any], address: str) -> Any:

@@ -6,24 +6,39 @@ manager: the next pass continues a pass that was interrupted at any line.
 """
 
 import logging
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection, transaction
 
 from buffer.batches.services.expiry import drop_open
 from buffer.items.rules.states import DropReason
-from rollouts.control.models import Fleet
+from rollouts.control import rules as control_rules
+from rollouts.control.models import EnvSlot, Fleet, FleetWorker
 from rollouts.control.queries.fleets import fleet_view
-from rollouts.control.queries.machines import why_no_machine
-from rollouts.control.rules import Action, Decision, after_check, decide
-from rollouts.control.services import launches
+from rollouts.control.queries.machines import closed_nodes, why_no_machine
+from rollouts.control.rules import (
+    BUDGET_WINDOW,
+    Action,
+    Decision,
+    LaunchRequest,
+    after_check,
+    decide,
+    run_of,
+)
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, LaunchRefused
+from rollouts.control.services.reports import end_all_attempts
+from runs.access.models import ApiToken, TokenIssuer
+from runs.access.services import create_token
+from runs.events.services import record_event
 from runs.lifecycle.models import Run
+from runs.lifecycle.queries import weights_directory
 from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import move
+from web.live.announcements import announce
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +48,8 @@ ENDS_DRAIN: Final = {
 }
 """Reason for dropping items that are still open at the end of a drain."""
 _FORCED: Final = (RunStatus.STOPPED, RunStatus.FAILED)
+ACTOR = "fleet reconciler"
+_LAUNCHABLE = (RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
 
 
 def reconcile(
@@ -53,7 +70,7 @@ def reconcile(
                 decision = after_check(view, actor, now=now)
             _act(run_id, decision, cluster=cluster, platform_url=platform_url, now=now)
         except (ClusterUnreachable, LaunchRefused) as error:
-            launches.record_start_failure(run_id=run_id, reason=str(error), now=now)
+            record_start_failure(run_id=run_id, reason=str(error), now=now)
         if decision.action is not Action.WAIT:
             logger.info("run %d: %s (%s)", run_id, decision.action, decision.reason)
         return decision
@@ -97,7 +114,7 @@ def _act(
         move(
             run_id=run_id,
             target=RunStatus.FAILED,
-            actor=launches.ACTOR,
+            actor=ACTOR,
             reason=reason,
             now=now,
         )
@@ -122,11 +139,11 @@ def _launch(
         raise LaunchRefused(reason_to_wait)
     if earlier.actor_name:
         cluster.kill(earlier.actor_name)
-    order = launches.begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
+    order = begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
     if order is None:
         return
     cluster.launch(order)
-    launches.record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
+    record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
 
 
 def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -> None:
@@ -134,9 +151,7 @@ def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -
     if not fleet.incarnation:
         return
     cluster.kill(fleet.actor_name)
-    launches.record_manager_ended(
-        run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now
-    )
+    record_manager_ended(run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now)
 
 
 @transaction.atomic
@@ -150,7 +165,7 @@ def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
     move(
         run_id=run_id,
         target=RunStatus(run.drain_target),
-        actor=launches.ACTOR,
+        actor=ACTOR,
         reason=decision.reason,
         now=now,
     )
@@ -163,3 +178,184 @@ def _drop_leftovers(run_id: int, *, now: datetime) -> None:
     """
     if Run.objects.filter(pk=run_id, status__in=_FORCED).exists():
         drop_open(run_id=run_id, reason=DropReason.KILLED, now=now)
+
+
+@transaction.atomic
+def begin_launch(
+    *, run_id: int, reason: str, platform_url: str, now: datetime
+) -> LaunchRequest | None:
+    """Register a new manager as the run's only one, before the cluster launches it.
+
+    A crash between this call and the cluster's answer leaves a manager that never started. The next
+    reconciler pass finds it missing and launches another.
+
+    Returns:
+        The settings of the new manager, or None if the run does not want one.
+    """
+    Fleet.objects.get_or_create(run_id=run_id)
+    fleet = Fleet.objects.select_for_update().get(run_id=run_id)
+    run = Run.objects.select_for_update().get(pk=run_id)
+    if run.status not in _LAUNCHABLE:
+        return None
+    if run.status == RunStatus.QUEUED:
+        # An operator requested this start, so earlier failures do not count against it.
+        fleet.recent_launches_at = []
+        fleet.heard_at = None
+        move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
+    end_all_attempts(fleet, reason=f"a new manager was launched: {reason}", now=now)
+    _assign_manager(fleet, run.name, now=now)
+    token = _replace_manager_token(run, now=now)
+    record_event(
+        run_id=run_id,
+        kind="fleet_launched",
+        message=f"Launching fleet manager {fleet.actor_name}",
+        reason=reason,
+        actor=ACTOR,
+        level="info" if fleet.attempt == 1 else "warning",
+        now=now,
+    )
+    announce(run_id, "fleet")
+    return LaunchRequest(
+        actor_name=fleet.actor_name,
+        incarnation=fleet.incarnation,
+        run=run.name,
+        config=_config_now(run),
+        platform_url=platform_url,
+        token=token,
+        run_key=control_rules.run_key(run=run.name, created_at=run.created_at),
+        weights_directory=weights_directory(run),
+        closed_nodes=closed_nodes(),
+    )
+
+
+def record_manager_placed(*, run_id: int, incarnation: str, now: datetime) -> bool:
+    """Record that the cluster has accepted the manager; False if it was replaced since."""
+    placed = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
+        placed_at=now, reason=""
+    )
+    announce(run_id, "fleet")
+    return bool(placed)
+
+
+@transaction.atomic
+def record_start_failure(*, run_id: int, reason: str, now: datetime) -> bool:
+    """Record why the fleet cannot start; return False if the reason is already recorded."""
+    fleet, _ = Fleet.objects.get_or_create(run_id=run_id)
+    if not Fleet.objects.filter(pk=fleet.pk).exclude(reason=reason).update(reason=reason):
+        return False
+    run = Run.objects.get(pk=run_id)
+    if run.status in {RunStatus.QUEUED, RunStatus.STARTING}:
+        Run.objects.filter(pk=run_id, status=run.status).update(status_reason=reason)
+    record_event(
+        run_id=run_id,
+        kind="fleet_waits",
+        message="The fleet cannot start yet",
+        reason=reason,
+        actor=ACTOR,
+        level="warning",
+        now=now,
+    )
+    announce(run_id, "run", "fleet")
+    return True
+
+
+@transaction.atomic
+def record_manager_ended(*, run_id: int, incarnation: str, reason: str, now: datetime) -> bool:
+    """Record that the manager has ended for good; False if it was replaced since."""
+    ended = Fleet.objects.filter(run_id=run_id, incarnation=incarnation).update(
+        incarnation="", observed="stopped", reason=reason
+    )
+    if not ended:
+        return False
+    end_all_attempts(Fleet.objects.get(run_id=run_id), reason=reason, now=now)
+    workers = FleetWorker.objects.filter(fleet__run_id=run_id)
+    workers.update(state="stopped", env_steps_per_second=0.0, to_send=0)
+    EnvSlot.objects.filter(worker__in=workers).update(state="stopped", pid=None)
+    _revoke_tokens(run_id=run_id, now=now)
+    record_event(
+        run_id=run_id,
+        kind="fleet_ended",
+        message="Ended the fleet manager",
+        reason=reason,
+        actor=ACTOR,
+        now=now,
+    )
+    announce(run_id, "fleet")
+    return True
+
+
+def _config_now(run: Run) -> dict[str, Any]:
+    """Return the run's configuration with the presently desired number of workers."""
+    config: dict[str, Any] = run.config
+    if not run.num_workers:
+        return config
+    return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
+
+
+def _assign_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:
+    fleet.attempt += 1
+    fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
+    fleet.actor_name = control_rules.actor_name(run=run_name, attempt=fleet.attempt)
+    fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
+    recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
+    fleet.recent_launches_at = [*recent, now]
+    fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
+    fleet.is_final, fleet.node_id = False, ""
+    fleet.save()
+    FleetWorker.objects.filter(fleet=fleet).update(
+        state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0
+    )
+
+
+def _replace_manager_token(run: Run, *, now: datetime) -> str:
+    """Return a token for the new manager, and revoke those of earlier ones."""
+    _revoke_tokens(run_id=run.pk, now=now)
+    _, text = create_token(
+        name=f"fleet {run.name}",
+        scopes=["worker"],
+        run_id=run.pk,
+        issuer=TokenIssuer.MANAGER,
+        now=now,
+    )
+    return text
+
+
+def _revoke_tokens(*, run_id: int, now: datetime) -> None:
+    managers = ApiToken.objects.filter(run_id=run_id, issuer=TokenIssuer.MANAGER)
+    managers.filter(revoked_at=None).update(revoked_at=now)
+
+
+def end_orphans(*, cluster: Cluster, platform_url: str, now: datetime) -> list[str]:
+    """End every manager that reports to this platform but belongs to no run; return their names.
+
+    Raises:
+        ClusterUnreachable: If the cluster does not answer.
+    """
+    ended = []
+    for name in cluster.managers(platform_url=platform_url):
+        # Looked up after the cluster: a launch is recorded before the cluster is called, and
+        # manager names are unique.
+        if Fleet.objects.filter(actor_name=name).exclude(incarnation="").exists():
+            continue
+        cluster.kill(name)
+        _note(name, now=now)
+        ended.append(name)
+    return ended
+
+
+@transaction.atomic
+def _note(name: str, *, now: datetime) -> None:
+    logger.warning("manager %s ended: no run owns it", name)
+    run_id = Run.objects.filter(name=run_of(name)).values_list("pk", flat=True).first()
+    if run_id is None:
+        return
+    record_event(
+        run_id=run_id,
+        kind="orphan_ended",
+        message=f"Ended orphaned manager {name} on the cluster",
+        reason="the run has no manager of this name",
+        actor=ACTOR,
+        level="warning",
+        now=now,
+    )
+    announce(run_id, "fleet")

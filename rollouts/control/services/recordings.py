@@ -12,7 +12,7 @@ from django.db import transaction
 
 from rolldeck.operator_requests import RecordingUpdate
 from rollouts.control.models import Recording
-from rollouts.control.schemas.fleets import RecordingRequest
+from rollouts.control.schemas import RecordingRequest
 from rollouts.fleet.process import logs
 from runs.events.services import record_event
 from runs.lifecycle.models import Run

@@ -1,19 +1,29 @@
-"""Storage of fleet reports."""
+"""Storage of fleet reports, with incarnations of workers and weight syncs."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
-from django.db import transaction
+from django.db import connection, models, transaction
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+from psycopg import sql
 
 from rolldeck import wire
+from rolldeck.wire import WorkerEnding, WorkerReport
 from rollouts.control import rules as control_rules
-from rollouts.control.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker
-from rollouts.control.rules import Steps, mean, recent_returns_of, valid_usage
-from rollouts.control.services import attempts
-from rollouts.control.services.many_rows import store_rows
-from rollouts.control.services.weight_syncs import record_weight_syncs
+from rollouts.control.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker, WorkerAttempt
+from rollouts.control.rules import (
+    NONE_STEP,
+    Stage,
+    Steps,
+    advances,
+    mean,
+    recent_returns_of,
+    valid_usage,
+)
 from rollouts.fleet.process import logs
 from rollouts.fleet.spool.sender import FRAGMENT_REFUSED
 from rollouts.fleet.worker.messages import NEVER_SPAWNED
@@ -23,6 +33,159 @@ from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import move
 from runs.lifecycle.services.refused_pushes import RefusedPush, count_for_runs
 from web.live.announcements import announce
+
+ATTEMPTS_KEPT: Final = 1000
+"""Number of ended attempts kept per fleet, newest first."""
+KEPT_STEPS: Final = 200
+"""Number of versions per epoch for which weight syncs are kept."""
+_STORE: Final = """
+    INSERT INTO rollouts_weightsdelivery
+        (fleet_id, epoch, step, worker, announced_at, staged_at, active_at)
+    SELECT fleet_id, epoch, step, worker, announced_at, staged_at, active_at
+    FROM json_populate_recordset(NULL::rollouts_weightsdelivery, %s::json)
+    ON CONFLICT (fleet_id, epoch, step, worker) DO UPDATE SET
+        announced_at = COALESCE(rollouts_weightsdelivery.announced_at, EXCLUDED.announced_at),
+        staged_at = COALESCE(rollouts_weightsdelivery.staged_at, EXCLUDED.staged_at),
+        active_at = COALESCE(rollouts_weightsdelivery.active_at, EXCLUDED.active_at)"""
+_FORGET: Final = """
+    DELETE FROM rollouts_weightsdelivery
+    WHERE fleet_id = %s AND (epoch < %s - 1 OR (epoch = %s AND step < %s))"""
+
+
+def start_attempts(fleet: Fleet, workers: Iterable[WorkerReport], *, now: datetime) -> None:
+    """Start an attempt for each of `workers`; existing attempts stay unchanged."""
+    begun = [
+        WorkerAttempt(
+            fleet=fleet, worker=worker.index, incarnation=worker.incarnation, started_at=now
+        )
+        for worker in workers
+    ]
+    if begun:
+        WorkerAttempt.objects.bulk_create(begun, ignore_conflicts=True)
+
+
+def end_attempts(fleet: Fleet, endings: Iterable[WorkerEnding], *, now: datetime) -> None:
+    """End attempts with the reported data; some were never reported while they were alive."""
+    endings = list(endings)
+    for ending in endings:
+        known = msgspec.structs.asdict(ending)
+        known["worker"] = known.pop("index")
+        WorkerAttempt.objects.update_or_create(
+            fleet=fleet,
+            incarnation=known.pop("incarnation"),
+            defaults={**known, "ended_at": now},
+            create_defaults={**known, "ended_at": now, "started_at": now},
+        )
+    if endings:
+        _delete_old(fleet)
+
+
+def end_all_attempts(fleet: Fleet, *, reason: str, now: datetime) -> None:
+    """End every attempt of a fleet whose manager is gone, with its last reported data."""
+    last = FleetWorker.objects.filter(fleet=fleet, incarnation=OuterRef("incarnation"))
+    figures = ("node", "pid", "env_steps", "fragments_sent")
+    WorkerAttempt.objects.filter(fleet=fleet, ended_at=None).update(
+        ended_at=now,
+        reason=reason,
+        **{name: Coalesce(Subquery(last.values(name)[:1]), F(name)) for name in figures},
+    )
+    _delete_old(fleet)
+
+
+def _delete_old(fleet: Fleet) -> None:
+    ended = WorkerAttempt.objects.filter(fleet=fleet).exclude(ended_at=None)
+    newest = ended.order_by("-pk").values_list("pk", flat=True)
+    oldest_kept = newest[ATTEMPTS_KEPT - 1 : ATTEMPTS_KEPT].first()
+    if oldest_kept is not None:
+        ended.filter(pk__lt=oldest_kept).delete()
+
+
+def store_rows(
+    model: type[models.Model], rows: Sequence[Mapping[str, Any]], *, key: Sequence[str] = ()
+) -> None:
+    """Insert rows, or update existing rows that differ.
+
+    Args:
+        model: Model of the table.
+        rows: Values by column, the same columns in each; JSON columns as plain values.
+        key: Columns of a unique constraint; empty if every row is new.
+    """
+    if not rows:
+        return
+    names = list(rows[0])
+    table = sql.Identifier(model._meta.db_table)  # noqa: SLF001 Django documents it
+    statement = sql.SQL(
+        "INSERT INTO {table} ({names}) SELECT {names}"
+        " FROM json_populate_recordset(NULL::{table}, %s::json)"
+    ).format(table=table, names=_listed(names))
+    if key:
+        statement += _on_conflict(table, names, key)
+    with connection.cursor() as cursor:
+        content = msgspec.json.encode(rows).decode()
+        cursor.execute(statement.as_string(cursor.connection), [content])
+
+
+def _on_conflict(table: sql.Identifier, names: Sequence[str], key: Sequence[str]) -> sql.Composed:
+    """Return the clause that skips unchanged rows."""
+    changing = [name for name in names if name not in key]
+    changes = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in changing]
+    new = [sql.SQL("EXCLUDED.{}").format(sql.Identifier(name)) for name in changing]
+    old = [sql.SQL("{}.{}").format(table, sql.Identifier(name)) for name in changing]
+    return sql.SQL(
+        " ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE ({old}) IS DISTINCT FROM ({new})"
+    ).format(
+        key=_listed(key),
+        changes=sql.SQL(", ").join(changes),
+        old=sql.SQL(", ").join(old),
+        new=sql.SQL(", ").join(new),
+    )
+
+
+def _listed(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def record_weight_syncs(
+    fleet: Fleet,
+    workers: Iterable[wire.WorkerReport],
+    before: Mapping[int, tuple[str, Steps]],
+    *,
+    now: datetime,
+) -> None:
+    """Store the stages that versions have reached since the last report.
+
+    Args:
+        fleet: Fleet of the workers.
+        workers: Their present state.
+        before: Incarnation and steps of each worker in the last report, by index.
+        now: Time of the report.
+    """
+    reached: dict[tuple[int, int], set[Stage]] = defaultdict(set)
+    for worker in workers:
+        incarnation, steps = before.get(worker.index, ("", None))
+        if incarnation != worker.incarnation or steps is None:
+            # Versions that a new process has from its start were not synced now.
+            steps = Steps(NONE_STEP, NONE_STEP, NONE_STEP)
+        after = Steps(worker.announced_step, worker.staged_step, worker.active_step)
+        for step, stage in advances(steps, after):
+            reached[worker.index, step].add(stage)
+    if reached:
+        _store(fleet, reached, now=now)
+
+
+def _store(fleet: Fleet, reached: Mapping[tuple[int, int], set[Stage]], *, now: datetime) -> None:
+    epoch = Run.objects.values_list("epoch", flat=True).get(pk=fleet.run_id)
+    stages: tuple[Stage, ...] = ("announced", "staged", "active")
+    rows: list[dict[str, Any]] = [
+        {"fleet_id": fleet.pk, "epoch": epoch, "step": step, "worker": worker}
+        | {f"{stage}_at": now if stage in at else None for stage in stages}
+        for (worker, step), at in reached.items()
+    ]
+    announce(fleet.run_id, "weights")
+    newest = max(row["step"] for row in rows)
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE, [msgspec.json.encode(rows).decode()])
+        cursor.execute(_FORGET, [fleet.pk, epoch, epoch, newest - KEPT_STEPS])
 
 
 @transaction.atomic
@@ -54,7 +217,7 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     fleet.save()
     _store_events(run_id, report.events, now=now)
     endings = [event.ending for event in report.events if event.ending]
-    attempts.end_attempts(fleet, endings, now=now)
+    end_attempts(fleet, endings, now=now)
     _start_run_with_steps(run_id, report.workers, now=now)
     announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
     return True
@@ -73,7 +236,7 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
     workers = list(workers)
     record_weight_syncs(fleet, workers, _steps_of(stored), now=now)
-    attempts.start_attempts(fleet, _new_ones(workers, before), now=now)
+    start_attempts(fleet, _new_ones(workers, before), now=now)
     steps = 0
     rows: list[dict[str, Any]] = []
     slots: list[dict[str, Any]] = []

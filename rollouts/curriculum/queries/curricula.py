@@ -1,34 +1,190 @@
-"""Curriculum of a run's configuration, and its validation."""
+"""Curriculum of a run's configuration: its validation, data sets, packages and tokens."""
 
+import shutil
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.conf import settings
 
+from rollouts.control.rules import Pieces, byte_pieces, character_pieces
 from rollouts.curriculum.models import Lesson
-from rollouts.curriculum.queries.lesson_checks import check_dataset, check_partner
 from rollouts.curriculum.rules import (
     STRATEGIES,
     check_curriculum,
     lessons_of,
     make_strategy,
 )
-from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, in_order
+from rollouts.fleet.datasets.rows import column_problem
+from rollouts.fleet.groups import environment_settings
+from rollouts.fleet.groups.errors import LessonFailed
+from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, Progress, in_order
 from rollouts.lessons.rules.lessons import Lesson as LessonRules
-from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import Strategy, initial_progress
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
-from rollouts.tasks.rules.stop_tokens import built_in_vocabulary, unknown_stop_token
-from rollouts.tasks.rules.task_specs import KIND as TASK
-from rollouts.tasks.rules.task_specs import TASKS, InvalidTask, make_task
+from rollouts.tasks.rules.dataset_config import (
+    OWN,
+    DatasetConfig,
+    RewardConfig,
+    dataset_name,
+    options_of,
+    parse,
+)
+from rollouts.tasks.rules.task import KIND as TASK
+from rollouts.tasks.rules.task import (
+    TASKS,
+    InvalidTask,
+    alphabet_of,
+    built_in_vocabulary,
+    make_task,
+    unknown_stop_token,
+)
+from runs.config.rules import extensions
 from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, errors_of
-from runs.lifecycle.models import Run
+from runs.config.services import registered_extensions
+from runs.lifecycle.models import Run, RunKind
 from web.rules.errors import Conflict
+
+LOOPBACK: Final = ("127.", "localhost:", "[::1]:")
+
+
+def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:
+    """Check a lesson, and its data set if this machine has it.
+
+    Args:
+        field: Path of the lesson.
+        spec: ``dataset:<path>``.
+        kwargs: Arguments of the lesson.
+
+    Raises:
+        InvalidRunConfig: With the path of the first invalid field.
+    """
+    try:
+        name, config = dataset_name(spec), parse(kwargs)
+    except InvalidTask as error:
+        place, _, message = str(error).partition(": ")
+        raise InvalidRunConfig(f"{field}.{place}", message) from error
+    for position, reward in enumerate(config.rewards):
+        _check_reward(reward, f"{field}.kwargs.rewards[{position}]")
+    if config.tools is not None and config.tools.server not in settings.ROLLDECK_TOOL_SERVERS:
+        known = ", ".join(sorted(settings.ROLLDECK_TOOL_SERVERS)) or "none"
+        raise InvalidRunConfig(
+            f"{field}.kwargs.tools.server",
+            f"{config.tools.server!r} is not in ROLLDECK_TOOL_SERVERS; known: {known}",
+        )
+    _check_data(name, config, field)
+
+
+def _check_reward(reward: RewardConfig, path: str) -> None:
+    if reward.kind.startswith(OWN):
+        known = registered_extensions(extensions.REWARDS)
+        if reward.kind not in known:
+            raise extensions.not_registered(extensions.REWARDS, f"{path}.kind", reward.kind, known)
+    if reward.kind == "judge":
+        server = options_of(reward).server
+        if server not in settings.ROLLDECK_INFERENCE_SERVERS:
+            known = sorted(settings.ROLLDECK_INFERENCE_SERVERS)
+            raise InvalidRunConfig(
+                f"{path}.options.server",
+                f"{server!r} is not in ROLLDECK_INFERENCE_SERVERS; "
+                f"known: {', '.join(known) or 'none'}",
+            )
+
+
+def _check_data(name: str, config: DatasetConfig, field: str) -> None:
+    problem = column_problem(name, config, root=settings.ROLLDECK_DATASETS)
+    if problem is not None:
+        argument, message = problem
+        path = f"{field}.kwargs.{argument}" if argument else f"{field}.spec"
+        raise InvalidRunConfig(path, message)
+
+
+class _Partner(NamedTuple):
+    setting: str
+    settings_of: Callable[[str, dict[str, str]], Any]
+    arguments_of: Callable[[str, dict[str, Any]], Any]
+
+
+PARTNERS: Final = {
+    "verifiers": _Partner(
+        environment_settings.VERIFIERS_SETTING,
+        environment_settings.verifiers_settings,
+        environment_settings.selection_of,
+    ),
+    "openenv": _Partner(
+        environment_settings.OPENENV_SETTING,
+        environment_settings.openenv_settings,
+        environment_settings.arguments_of,
+    ),
+}
+
+
+def check_partner(field: str, spec: str, kwargs: dict[str, Any]) -> None:
+    """Check a lesson's arguments, and the setting of its environment if this machine has it.
+
+    Lessons of other kinds are accepted.
+
+    Args:
+        field: Path of the lesson.
+        spec: ``verifiers:<name>`` or ``openenv:<name>``.
+        kwargs: Arguments of the lesson.
+
+    Raises:
+        InvalidRunConfig: With the path of the first invalid field.
+    """
+    kind, _, name = spec.partition(":")
+    partner = PARTNERS.get(kind)
+    if partner is None:
+        return
+    try:
+        partner.arguments_of(name, kwargs)
+    except LessonFailed as error:
+        raise InvalidRunConfig(f"{field}.kwargs", str(error)) from error
+    text = getattr(settings, partner.setting)
+    if not text:
+        return
+    try:
+        found = partner.settings_of(name, {partner.setting: text})
+    except LessonFailed as error:
+        raise InvalidRunConfig(f"{field}.spec", str(error)) from error
+    interpreter = getattr(found, "python", "")
+    if interpreter and _fleets_run_here() and shutil.which(interpreter) is None:
+        raise InvalidRunConfig(
+            f"{field}.spec",
+            f"{spec}: {partner.setting}: python: {interpreter} is not an executable file of this "
+            "machine. Install the environment there, or correct the setting",
+        )
+
+
+def _fleets_run_here() -> bool:
+    """Return whether the Ray cluster is on this machine; other machines have their own paths."""
+    return str(settings.RAY_ADDRESS).startswith(LOOPBACK)
+
+
+def token_pieces(run: Run) -> Pieces | None:
+    """Return a function that maps a run's tokens to text; None if only workers can decode them."""
+    if run.kind != RunKind.LANGUAGE:
+        return None
+    try:
+        language = curriculum_of(run.pk).language
+    except (NoCurriculum, InvalidCurriculum):
+        return None
+    if language.model.tokenizer == "bytes":
+        return byte_pieces
+    return _characters(language) if language.model.tokenizer == "alphabet" else None
+
+
+def _characters(language: LanguageConfig) -> Pieces | None:
+    try:
+        tasks = [make_task(lesson.spec, lesson.kwargs) for lesson in language.lessons.values()]
+    except InvalidTask:
+        return None
+    return character_pieces(alphabet_of(tasks))
 
 
 class NoCurriculum(Conflict):

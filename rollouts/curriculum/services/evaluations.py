@@ -15,8 +15,7 @@ from rollouts.curriculum.models import STOPPED, Curriculum, Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.services.lessons import ACTOR, LessonNotFound, begin
 from rollouts.lessons.rules.evaluation import figures_of, is_due, is_in_round
-from rollouts.lessons.rules.lesson_draws import evaluation_seed
-from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.lessons import LessonStatus, evaluation_seed
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import NO_POLICY_STEP, RunStatus

@@ -10,8 +10,7 @@ from django.db.models import Q
 from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
 from rollouts.curriculum.rules import decide, pack, unpack
-from rollouts.lessons.rules.lessons import LessonStatus
-from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.lessons import LessonStatus, Progress
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models import Run

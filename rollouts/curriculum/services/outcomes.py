@@ -28,8 +28,7 @@ from rollouts.curriculum.services.lessons import (
     store_changes,
 )
 from rollouts.lessons.rules import evaluation as evaluation_rules
-from rollouts.lessons.rules.lessons import LessonStatus
-from rollouts.lessons.rules.performance import Counts, Outcome, Progress
+from rollouts.lessons.rules.lessons import Counts, LessonStatus, Outcome, Progress
 from rollouts.lessons.rules.strategy import Change
 from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figures
 from runs.events.services import record_event
@@ -104,7 +103,9 @@ def count_outcome(
         if settled:
             _watch_regression(row, all_progress[lesson], now=now)
     for name in {lesson, *(change.lesson for change in made)}:
-        rows[name].save(update_fields=_written(outcome.mode))
+        rows[name].save(
+            update_fields=_WRITTEN | {"training" if outcome.mode == "train" else "evaluation"}
+        )
     announce(run_id, "curriculum")
     # After the commit: a transaction that holds lessons must not wait for series of metrics.
     store = partial(store_outcome_metrics, run_id, lesson, outcome, now=now)
@@ -132,10 +133,6 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
         return UUID(outcome.evaluation)
     except ValueError:
         raise InvalidOutcome("evaluation", "must be the id of a leased evaluation") from None
-
-
-def _written(mode: str) -> set[str]:
-    return _WRITTEN | {"training" if mode == "train" else "evaluation"}
 
 
 def _store(

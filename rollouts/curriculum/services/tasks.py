@@ -13,8 +13,7 @@ from rollouts.curriculum.rules import reweighted
 from rollouts.curriculum.services.evaluations import lease_evaluation, open_round
 from rollouts.curriculum.services.lessons import ACTOR, begin
 from rollouts.curriculum.services.steering import record_task_request
-from rollouts.lessons.rules.lesson_draws import draw_point, training_seed
-from rollouts.lessons.rules.lessons import LessonStatus
+from rollouts.lessons.rules.lessons import LessonStatus, draw_point, training_seed
 from rollouts.lessons.rules.strategy import concentration, draw, draw_probabilities
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.services import record_event

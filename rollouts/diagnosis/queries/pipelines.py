@@ -398,19 +398,13 @@ def _equal_rewards(run: Run) -> dict[str, Any]:
     most_first = lessons.filter(zero_variance_groups__gt=0).order_by("-zero_variance_groups")
     return totals | {
         "equal_lessons": [
-            _success_of(name, equal=equal, groups=groups, success=success)
+            f"lesson {name}: {equal:,} of {groups:,} groups with equal rewards, "
+            f"success {percent(success)}"
             for name, equal, groups, success in most_first.values_list(*columns)[
                 :ENVIRONMENTS_AT_MOST
             ]
         ]
     }
-
-
-def _success_of(name: str, *, equal: int, groups: int, success: float) -> str:
-    return (
-        f"lesson {name}: {equal:,} of {groups:,} groups with equal rewards, "
-        f"success {percent(success)}"
-    )
 
 
 def _messages(run: Run, kinds: Sequence[str], *, since: datetime) -> list[str]:

@@ -14,9 +14,18 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
-from rollouts.diagnosis.rules import missing, pace, problems, states
+from rollouts.diagnosis.rules import pace, problems, states
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
 from rollouts.diagnosis.rules.flow import Facts
+from rollouts.diagnosis.rules.states import (
+    idle_environments,
+    measuring,
+    no_activity,
+    no_environments,
+    trainer_stuck,
+    untaken,
+    weights_unpublished,
+)
 
 Rule = Callable[[Facts], Diagnosis | None]
 
@@ -52,13 +61,13 @@ _EXPLAINS_PACE: Final = frozenset(
 )
 """Kinds beside which a slow part is only a consequence."""
 _PACE: Final[tuple[Rule, ...]] = (
-    missing.measuring,
-    missing.idle_environments,
-    missing.no_environments,
-    missing.no_activity,
-    missing.weights_unpublished,
-    missing.untaken,
-    missing.trainer_stuck,
+    measuring,
+    idle_environments,
+    no_environments,
+    no_activity,
+    weights_unpublished,
+    untaken,
+    trainer_stuck,
     pace.slow_weights,
     pace.staleness_limit,
     pace.trainer,

@@ -16,7 +16,7 @@ from rollouts.environments.schemas import (
 from rollouts.environments.services import probes as trials
 from rollouts.fleet.probe.messages import ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
-from rollouts.tasks.rules.task_specs import KIND as TASK
+from rollouts.tasks.rules.task import KIND as TASK
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, to_builtins
 from runs.config.rules.sections import specs_in
 from runs.events.services import ACTOR_LENGTH, record_event

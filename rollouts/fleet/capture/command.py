@@ -11,7 +11,7 @@ from rolldeck import tracing
 from rolldeck.cli import DEFAULT_URL
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
-from rollouts.fleet.capture.call_store import PlatformCallStore
+from rollouts.fleet.capture.calls import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
 from rollouts.fleet.capture.upstream import UPSTREAM_SECONDS
 

@@ -22,19 +22,22 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rolldeck.captures import SESSION_PATTERN, CallPush
-from rollouts.fleet.capture.call_spans import CallSpan, call_span
-from rollouts.fleet.capture.call_store import CallNotStored, CallStore
+from rollouts.fleet.capture.calls import (
+    CallNotStored,
+    CallSpan,
+    CallStore,
+    call_span,
+)
 from rollouts.fleet.capture.drift import DriftRepair
 from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages, counted_chat
 from rollouts.fleet.capture.formats.base import WireFormat, openai_error
-from rollouts.fleet.capture.formats.openai_chat import OpenAiChat, OpenAiCompletions
-from rollouts.fleet.capture.formats.openai_responses import OpenAiResponses
-from rollouts.fleet.capture.reading import Reading
+from rollouts.fleet.capture.formats.openai import OpenAiChat, OpenAiCompletions, OpenAiResponses
 from rollouts.fleet.capture.upstream import (
     UPSTREAM_SECONDS,
     Completion,
     InferenceServer,
     Json,
+    Reading,
     Refusal,
     completion,
 )

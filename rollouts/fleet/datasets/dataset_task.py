@@ -1,5 +1,7 @@
-"""Task whose problems are the rows of a data set."""
+"""Tasks of lessons whose problems are the rows of a data set, alone or with tools of a server."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,13 +22,46 @@ from rollouts.fleet.datasets.rows import (
     rows_in,
 )
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.tasks.rules.dataset_config import DatasetConfig
-from rollouts.tasks.rules.task import Example, Mode, Reply, Turn
+from rollouts.fleet.tools.server import Tool, ToolFailed, ToolServer
+from rollouts.tasks.rules.dataset_config import (
+    KIND,
+    DatasetConfig,
+    ToolsConfig,
+    dataset_name,
+    parse,
+)
+from rollouts.tasks.rules.task import (
+    EpisodeFailed,
+    Example,
+    InvalidTask,
+    Mode,
+    Reply,
+    Task,
+    Turn,
+    make_task,
+)
+from runs.config.rules.language_config import LessonConfig
 
 Numbers = NDArray[np.int64]
 Messages = tuple[Mapping[str, str], ...]
 MOST_SHOWN: Final = 300
 """Characters of a problem's description in a message."""
+CALL: Final = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+"""A call; a stop string may have cut off its end."""
+MOST_RESULT: Final = 100_000
+"""Characters of a tool's result; the rest is cut off."""
+INSTRUCTIONS: Final = """# Tools
+
+You may call functions. Their signatures are within <tools></tools> tags:
+<tools>
+{}
+</tools>
+
+For a call, write a JSON object with the name and the arguments within <tool_call></tool_call> tags:
+<tool_call>
+{"name": <function-name>, "arguments": <arguments>}
+</tool_call>"""
+"""System message with the tools; the form is that of Hermes and Qwen models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +116,9 @@ class DatasetTask:
         self._order = lru_cache(maxsize=8)(_order)
 
     def rows(self, mode: Mode) -> int:
-        """Return the number of problems for training or evaluation."""
         return len(self._splits[mode][1])
 
     def problem(self, number: int, *, mode: Mode, seed: int) -> RowExample:
-        """Return problem `number`; see :class:`rollouts.tasks.rules.task.StoredTask`."""
         rows, numbers = self._splits[mode]
         turn, place = divmod(number, len(numbers))
         at = int(numbers[self._order(seed, mode, turn, len(numbers))[place]])
@@ -103,7 +136,6 @@ class DatasetTask:
         return Reply("", is_over=True, reward=0.0)
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return the expected answer."""
         return (example.answer,)
 
     def _example(self, row: Row, key: str) -> RowExample:
@@ -208,3 +240,94 @@ def _tokens_problem(tokens: Sequence[Any], config: DatasetConfig) -> str:
 def _text(value: Any) -> str:
     """Return an answer as text; values other than texts in JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call as the policy writes it."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class ToolTask(DatasetTask):
+    """Conversations in which the policy calls tools before it answers.
+
+    A turn without a call is the answer. Errors of a tool are its result.
+    """
+
+    replies_at_a_time = 16
+
+    def __init__(
+        self, name: str, config: DatasetConfig, tools: ToolsConfig, server: ToolServer
+    ) -> None:
+        """Read the data set; see :class:`DatasetTask`.
+
+        Args:
+            name: Path below the administrator's folder.
+            config: Columns and splits.
+            tools: Limits of the calls.
+            server: A running server.
+        """
+        super().__init__(name, config)
+        self.most_turns = tools.calls + 1
+        self._tools, self._server = tools, server
+        if config.chat:
+            described = INSTRUCTIONS.replace("{}", _described(server.tools), 1)
+            self.system = f"{config.system}\n\n{described}".lstrip()
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Call the tools named in the last turn, or end the conversation.
+
+        Raises:
+            EpisodeFailed: ``tool_failed`` if the server ends or does not answer in time.
+        """
+        calls = CALL.findall(turns[-1].text)
+        if not calls or len(turns) >= self.most_turns or turns[-1].is_truncated:
+            return super().reply(example, turns)
+        results = [f"<tool_response>\n{self._result(call)}\n</tool_response>" for call in calls]
+        return Reply("\n".join(results), is_over=False, reward=0.0)
+
+    def _result(self, text: str) -> str:
+        try:
+            call = msgspec.json.decode(text.strip(), type=ToolCall)
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            return f"error: not a call: {error}"
+        try:
+            result, is_error = self._server.call(
+                call.name, call.arguments, seconds=self._tools.seconds
+            )
+        except ToolFailed as error:
+            raise EpisodeFailed("tool_failed", str(error)) from error
+        return (f"error: {result}" if is_error else result)[:MOST_RESULT]
+
+
+def _described(tools: list[Tool]) -> str:
+    """Return a line of JSON per tool."""
+    return "\n".join(
+        json.dumps(
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            },
+            ensure_ascii=False,
+        )
+        for tool in tools
+    )
+
+
+def lesson_task(lesson: LessonConfig) -> Task:
+    """Return the task of a lesson; a data set is read from this machine's folder.
+
+    Raises:
+        InvalidTask: If it does not exist or does not accept the arguments.
+    """
+    if not lesson.spec.startswith(KIND):
+        return make_task(lesson.spec, lesson.kwargs)
+    try:
+        return DatasetTask(dataset_name(lesson.spec), parse(lesson.kwargs))
+    except DatasetUnusable as error:
+        raise InvalidTask(f"{lesson.spec}: {error}") from error

@@ -14,12 +14,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from rollouts.tasks.rules.dataset_config import NAME, DatasetConfig
+
 Row = Mapping[str, Any]
 VARIABLE: Final = "ROLLDECK_DATASETS"
 SUFFIXES: Final = (".jsonl", ".parquet")
 MOST_ROW_BYTES: Final = 1 << 20
 EXTRA: Final = "pip install 'rolldeck[prompts]'"
 _LINE: Final = msgspec.json.Decoder(dict[str, Any])
+MOST_LISTED: Final = 200
 
 
 class DatasetUnusable(ValueError):
@@ -71,7 +74,6 @@ class JsonLines:
         self._size = at
 
     def __len__(self) -> int:
-        """Return the number of lines that are not blank."""
         return len(self._starts)
 
     def place(self, number: int) -> str:
@@ -79,13 +81,10 @@ class JsonLines:
         return f"{self.label}, line {self._lines[number]}"
 
     def row(self, number: int) -> Row:
-        """Return the row of a line that is not blank; see :class:`Rows`."""
-        where = self.place(number)
-        content = os.pread(self._file, MOST_ROW_BYTES + 1, self._starts[number])
-        line = content.partition(b"\n")[0]
+        where, start = self.place(number), self._starts[number]
+        size = (self._starts[number + 1] if number + 1 < len(self) else self._size) - start
+        line = os.pread(self._file, min(size, MOST_ROW_BYTES + 1), start).partition(b"\n")[0]
         if len(line) > MOST_ROW_BYTES:
-            end = self._starts[number + 1] if number + 1 < len(self) else self._size
-            size = end - self._starts[number]
             raise DatasetUnusable(f"{where}: {size:,} bytes, at most {MOST_ROW_BYTES:,} allowed")
         try:
             return _LINE.decode(line)
@@ -100,7 +99,6 @@ class ArrowRows:
         self.label, self._table = label, table
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._table)
 
     def place(self, number: int) -> str:
@@ -108,7 +106,6 @@ class ArrowRows:
         return f"{self.label}, row {number}"
 
     def row(self, number: int) -> Row:
-        """Return a row as plain values; see :class:`Rows`."""
         if hasattr(self._table, "to_pylist"):
             [row] = self._table.slice(number, 1).to_pylist()
         else:
@@ -270,3 +267,99 @@ def _saved(path: Path, split: str) -> Rows:
 
 def _missing(text: str) -> DatasetUnusable:
     return DatasetUnusable(f"{text}: {EXTRA}", kind="dependency_missing")
+
+
+def column_problem(name: str, config: DatasetConfig, *, root: str) -> tuple[str, str] | None:
+    """Return the argument that does not match a data set of this machine, and the reason.
+
+    The check takes milliseconds: workers check each row. The argument is empty if the data set
+    itself is at fault.
+
+    Args:
+        name: Path below the folder.
+        config: Arguments of the lesson.
+        root: Folder of this machine's data sets; empty if there is none.
+
+    Returns:
+        None without a problem, or if this machine does not have the data set.
+    """
+    try:
+        path = dataset_path(name, root)
+    except DatasetUnusable:
+        return None
+    if config.eval_split and not has_splits(path):
+        return "eval_split", f"{name} is a single file, which has no splits"
+    for argument in ("train_split", "eval_split"):
+        problem = _split_problem(path, config, argument)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _split_problem(path: Path, config: DatasetConfig, argument: str) -> tuple[str, str] | None:
+    split = getattr(config, argument)
+    if not split:
+        return None
+    try:
+        columns = _columns(path, split)
+    except DatasetUnusable as error:
+        if error.kind == "dependency_missing":
+            return None
+        return argument if has_splits(path) else "", str(error)
+    for field in ("prompt", "answer"):
+        column = getattr(config, field)
+        if column and columns is not None and column not in columns:
+            return field, f"{path.name} has no column {column!r}; columns: {', '.join(columns)}"
+    return None
+
+
+def _columns(path: Path, split: str) -> list[str] | None:
+    """Return the columns of a split; None if this machine cannot read them.
+
+    Raises:
+        DatasetUnusable: If there is no such split, or it has no rows.
+    """
+    if is_saved(path):
+        return _saved_columns(path, split)
+    file = file_of(path, split)
+    if file.suffix == ".parquet":
+        return parquet_columns(file)
+    try:
+        with file.open("rb") as opened:
+            line = b"\n"
+            while line and not line.strip():
+                line = opened.readline(MOST_ROW_BYTES + 1)
+    except OSError as error:
+        raise DatasetUnusable(f"{file.name}: {error.strerror or error}") from error
+    if not line:
+        raise DatasetUnusable(f"{file.name}: contains no rows")
+    try:
+        return list(msgspec.json.decode(line, type=dict[str, Any]))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None  # workers leave invalid rows out, or stop: a setting of the lesson
+
+
+def _saved_columns(path: Path, split: str) -> list[str] | None:
+    """Return the columns of a folder of `save_to_disk`, from its description."""
+    folder = path / split if (path / "dataset_dict.json").exists() else path
+    if not folder.is_dir():
+        raise DatasetUnusable(f"{path.name}: no split {split!r}")
+    try:
+        described = msgspec.json.decode((folder / "dataset_info.json").read_bytes())
+        return list(described["features"])
+    except (OSError, msgspec.DecodeError, KeyError, TypeError):
+        return None
+
+
+def listed(root: str) -> list[str]:
+    """Return the first files and folders of the folder of data sets, by name.
+
+    Args:
+        root: The folder; empty if there is none.
+    """
+    try:
+        entries = sorted(Path(root).iterdir()) if root else []
+    except OSError:
+        return []
+    usable = (one.name for one in entries if one.suffix in SUFFIXES or one.is_dir())
+    return [name for name in usable if NAME.fullmatch(name)][:MOST_LISTED]

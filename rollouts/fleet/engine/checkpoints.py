@@ -7,15 +7,17 @@ A folder contains ``config.json`` and ``model.safetensors``, or several files li
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from rollouts.fleet.engine.transformer import Transformer, TransformerConfig, rotations
+from runs.config.rules.language_config import AdapterConfig
 
 ARCHITECTURES: Final = {
     "LlamaForCausalLM": {},
@@ -38,6 +40,7 @@ _OUTSIDE: Final[dict[str, tuple[str, ...]]] = {
     "norm.weight": ("model.norm.weight",),
     "head.weight": ("lm_head.weight",),
 }
+PREFIX = "base_model.model."
 
 
 class CheckpointUnreadable(ValueError):
@@ -78,7 +81,9 @@ def named_tensors(model: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Return the weights under Hugging Face's names, as trainers publish them."""
     state = model.state_dict()
     for ours, theirs in _names(model):
-        for name, piece in zip(theirs, _split(model.config, ours, state[ours]), strict=True):
+        weight = state[ours]
+        pieces = weight.split(_sizes(model.config, ours, weight.shape[0]))
+        for name, piece in zip(theirs, pieces, strict=True):
             yield name, piece.contiguous()
 
 
@@ -186,10 +191,6 @@ def _sizes(config: TransformerConfig, ours: str, rows: int) -> list[int]:
     return [rows // 2] * 2 if ".gate_up." in ours else [rows]
 
 
-def _split(config: TransformerConfig, ours: str, weight: Tensor) -> tuple[Tensor, ...]:
-    return weight.split(_sizes(config, ours, weight.shape[0]))
-
-
 def _check_shapes(
     config: TransformerConfig,
     ours: str,
@@ -217,4 +218,109 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
             found |= load_file(folder / Path(name).name)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise CheckpointUnreadable(f"{folder.name}: {error}") from error
+    return found
+
+
+class AdaptedModel(nn.Module):
+    """A frozen model whose adapted layers have the weights W + alpha / rank · B · A."""
+
+    def __init__(self, base: Transformer, adapter: AdapterConfig) -> None:
+        """Add an adapter without effect: B is 0.
+
+        Args:
+            base: Model to adapt; its own weights are trained no more.
+            adapter: Rank, alpha and adapted layers.
+        """
+        super().__init__()
+        self.base, self.config, self.embed = base.requires_grad_(False), base.config, base.embed
+        self._scale = adapter.alpha / adapter.rank
+        tensors = dict(named_tensors(base))
+        modules = [name.removesuffix(".weight") for name in tensors]
+        self._modules_adapted = [
+            module for module in modules if module.rpartition(".")[2] in adapter.target_modules
+        ]
+        shapes = [tensors[f"{module}.weight"].shape for module in self._modules_adapted]
+        kind = {"dtype": base.embed.weight.dtype, "device": base.embed.weight.device}
+        self.lora_a = nn.ParameterList(
+            torch.randn(adapter.rank, columns, **kind) / columns**0.5 for _, columns in shapes
+        )
+        self.lora_b = nn.ParameterList(
+            torch.zeros(rows, adapter.rank, **kind) for rows, _ in shapes
+        )
+
+    @classmethod
+    def around(cls, base: Transformer, adapter: AdapterConfig) -> "Self | Transformer":
+        """Return the model with an adapter; unchanged for rank 0."""
+        return cls(base, adapter) if adapter.rank else base
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return logits ``[B, T, vocab]`` for ``tokens [B, T]``."""
+        state = joined(self.base, self.merged())
+        logits: Tensor = functional_call(self.base, state, (tokens,))
+        return logits
+
+    def adapter(self) -> dict[str, Tensor]:
+        """Return the adapter's tensors by PEFT's names."""
+        return {
+            f"{PREFIX}{module}.lora_{part}.weight": weight
+            for part, weights in (("A", self.lora_a), ("B", self.lora_b))
+            for module, weight in zip(self._modules_adapted, weights, strict=True)
+        }
+
+    def merged(self) -> dict[str, Tensor]:
+        """Return all weights by Hugging Face's names, with the adapter."""
+        return merged(dict(named_tensors(self.base)), self.adapter(), self._scale)
+
+
+PolicyModel = Transformer | AdaptedModel
+
+
+def merged(
+    base: Mapping[str, Tensor], adapter: Mapping[str, Tensor], scale: float
+) -> dict[str, Tensor]:
+    """Return the weights of a model with an adapter.
+
+    Args:
+        base: The model's tensors by Hugging Face's names.
+        adapter: The adapter's tensors by PEFT's names.
+        scale: alpha / rank.
+    """
+    found = dict(base)
+    for name, first in adapter.items():
+        if name.endswith(".lora_A.weight"):
+            module = name.removeprefix(PREFIX).removesuffix(".lora_A.weight")
+            second = adapter[f"{PREFIX}{module}.lora_B.weight"]
+            found[f"{module}.weight"] = base[f"{module}.weight"] + scale * second @ first
+    return found
+
+
+def published_tensors(model: PolicyModel) -> dict[str, Tensor]:
+    """Return what a trainer publishes: the adapter, or all weights."""
+    if isinstance(model, AdaptedModel):
+        return {name: tensor.detach() for name, tensor in model.adapter().items()}
+    return dict(named_tensors(model))
+
+
+def restore(model: PolicyModel, tensors: Mapping[str, Tensor]) -> None:
+    """Assign published tensors to a model.
+
+    Raises:
+        CheckpointUnreadable: If a tensor is missing or a shape differs.
+    """
+    if isinstance(model, Transformer):
+        assign(model, tensors)
+        return
+    for name, parameter in model.adapter().items():
+        if name not in tensors or tensors[name].shape != parameter.shape:
+            raise CheckpointUnreadable(f"{name}: missing, or of another shape")
+        with torch.no_grad():
+            parameter.copy_(tensors[name])
+
+
+def whole(model: PolicyModel) -> Transformer:
+    """Return a model with the adapter merged into its weights; unchanged without one."""
+    if isinstance(model, Transformer):
+        return model
+    found = Transformer(model.config).eval()
+    assign(found, {name: tensor.detach() for name, tensor in model.merged().items()})
     return found

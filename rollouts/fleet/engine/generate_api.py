@@ -22,7 +22,13 @@ from starlette.routing import Route
 
 from rollouts.fleet.engine.answers import Choice, Shape
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.engine.openai_api import DEFAULT_TOKENS, OpenAiApi
+from rollouts.fleet.engine.openai_api import (
+    DEFAULT_TOKENS,
+    OpenAiApi,
+    decoded,
+    read_body,
+    read_json,
+)
 from rollouts.fleet.engine.openai_messages import (
     BaseRequest,
     CompletionRequest,
@@ -34,7 +40,6 @@ from rollouts.fleet.engine.openai_messages import (
     Temperature,
     TokenIds,
 )
-from rollouts.fleet.engine.request_bodies import decoded, read_body, read_json
 from rollouts.fleet.engine.tokenizers import Tokenizer
 
 ROUTE: Final = "/inference/v1/generate"

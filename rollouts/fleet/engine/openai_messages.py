@@ -1,7 +1,7 @@
 """Schemas of the OpenAI-compatible API, with a few extensions.
 
 Other fields are refused by name, unless they have no effect; see
-:mod:`rollouts.fleet.engine.request_bodies`. Extensions, as in vLLM: `return_token_ids`,
+:mod:`rollouts.fleet.engine.openai_api`. Extensions, as in vLLM: `return_token_ids`,
 `return_tokens_as_token_ids`, `top_k`, `ignore_eos`, `stop_token_ids`,
 `include_stop_str_in_output`; in each choice `token_ids`, `token_logprobs`, `prompt_token_ids`, and
 `policy_versions`, ``[[epoch, step, tokens], …]`` in order.

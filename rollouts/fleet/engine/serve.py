@@ -80,11 +80,10 @@ def _run(
     args: argparse.Namespace, model: Any, tokenizer: Any, listener: socket.socket, parts: ExitStack
 ) -> None:
     from rollouts.fleet.engine.engine import Engine
-    from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
     from rollouts.fleet.engine.generate_api import GenerateApi, VllmApi
     from rollouts.fleet.engine.openai_api import OpenAiApi
     from rollouts.fleet.engine.serving import EngineThread
-    from rollouts.fleet.engine.weights_api import WeightsApi
+    from rollouts.fleet.engine.weights import BOOTSTRAP, WeightsApi, WeightsFollower, WeightsSwap
 
     context = model.config.max_position_embeddings
     weight = model.embed.weight

@@ -166,7 +166,8 @@ class EngineThread:
             self.error = self.error or reason
             waiting = [*self._waiters.values(), *self._inbox.begun]
             for score in self._inbox.scores:
-                _fail(score, self.error)
+                if score.result.set_running_or_notify_cancel():
+                    score.result.set_exception(EngineFailed(self.error))
             self._waiters, self._inbox = {}, _Inbox()
             self._changed.notify_all()
             for pending in waiting:
@@ -225,8 +226,3 @@ class EngineThread:
                 pending.ended += bool(answer.finish)
                 if pending.ended == pending.prompt.answers:
                     del self._waiters[answer.request]
-
-
-def _fail(pending: PendingScore, reason: str) -> None:
-    if pending.result.set_running_or_notify_cancel():
-        pending.result.set_exception(EngineFailed(reason))

@@ -60,7 +60,6 @@ class ChatFormat(Struct, frozen=True, forbid_unknown_fields=True):
     """Text before the assistant's next turn."""
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as text."""
         patterns = {"system": self.system, "user": self.user, "assistant": self.assistant}
         turns = []
         for place, message in enumerate(messages):
@@ -89,7 +88,6 @@ class ByteTokenizer:
         self.chat = chat or ChatFormat()
 
     def encode(self, text: str) -> list[int]:
-        """Return the bytes of `text`."""
         return list(text.encode())
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -97,12 +95,10 @@ class ByteTokenizer:
         return bytes(token for token in tokens if token < self.end).decode(errors="replace")
 
     def decode_with_special(self, tokens: Sequence[int]) -> str:
-        """Return the text of some bytes, with the end token."""
         pieces = (END_TEXT if token == self.end else bytes([token]) for token in tokens)
         return b"".join(pieces).decode(errors="replace")
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as text."""
         return self.chat.render(messages)
 
 
@@ -123,25 +119,21 @@ class CharTokenizer:
         self._places = {character: place for place, character in enumerate(alphabet)}
 
     def encode(self, text: str) -> list[int]:
-        """Return the indices of the characters in the alphabet."""
         strange = sorted(set(text) - self._places.keys())
         if strange:
             raise TokenizerUnusable(f"{''.join(strange)!r} is not in the alphabet")
         return [self._places[character] for character in text]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the characters of some tokens."""
         return "".join(self.alphabet[token] for token in tokens if token < self.end)
 
     def decode_with_special(self, tokens: Sequence[int]) -> str:
-        """Return the characters of some tokens, with the end token."""
         pieces = (
             END_TEXT.decode() if token == self.end else self.alphabet[token] for token in tokens
         )
         return "".join(pieces)
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation as text."""
         return self.chat.render(messages)
 
 
@@ -181,15 +173,12 @@ class HuggingFaceTokenizer:
         return list(self._inner.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of some tokens, without special tokens."""
         return str(self._inner.decode(list(tokens), skip_special_tokens=True))
 
     def decode_with_special(self, tokens: Sequence[int]) -> str:
-        """Return the text of some tokens, with special tokens."""
         return str(self._inner.decode(list(tokens), skip_special_tokens=False))
 
     def render(self, messages: Sequence[Message]) -> str:
-        """Return a conversation rendered by the chat template."""
         if not self._template:
             return ChatFormat().render(messages)
         # A template is code from a checkpoint, so it runs in a sandbox.

@@ -13,16 +13,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from rollouts.fleet.environments.callbacks import EnvironmentWithCallbacks
-from rollouts.fleet.environments.contract import Environment, UnknownEnvironment, VectorEnvironment
-from rollouts.fleet.environments.interface import begun, single, stepped, supported
-from rollouts.fleet.environments.wrappers import wrap
-from rollouts.fleet.policies.space_values import MOST, number, require_finite
+from rollouts.fleet.environments.contract import (
+    Environment,
+    UnknownEnvironment,
+    VectorEnvironment,
+    begun,
+    single,
+    stepped,
+    supported,
+)
+from rollouts.fleet.environments.extensions import EnvironmentWithCallbacks, wrap
 from rollouts.fleet.policies.spaces import (
+    MOST,
     Space,
     UnsupportedSpace,
     actions,
+    number,
     observations,
+    require_finite,
 )
 from runs.config.rules.sections import ExtensionConfig
 
@@ -54,11 +62,9 @@ class RowOfVector:
         self.action_space = vector.action_space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and extras."""
         return self._encode(self._vector.reset(self._row, seed=seed)), {}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return observation, reward, terminated, truncated and extras."""
         obs, reward, terminated, truncated, *_ = self._vector.step(
             np.array([self._row]), np.asarray(action)[None]
         )
@@ -87,12 +93,10 @@ class Adapted:
         self.action_space, self._decode = actions(environment.action_space)
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and extras."""
         obs, extras = begun(self.environment.reset(seed=seed))
         return self._encode(obs), extras
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Return observation, reward, terminated, truncated and extras."""
         # Usual answers are recognized without a call: this runs for every env step.
         answer = self.environment.step(action if self._decode is None else self._decode(action))
         if type(answer) is not tuple or len(answer) != 5:
@@ -110,7 +114,6 @@ class Adapted:
         return self._encode(obs), reward, terminated, truncated, extras
 
     def close(self) -> None:
-        """Release all resources."""
         self.environment.close()
 
     def __getattr__(self, name: str) -> Any:
@@ -203,12 +206,13 @@ def describe(environment: Environment) -> tuple[Space, Space]:
     return observations(environment.observation_space)[0], actions(environment.action_space)[0]
 
 
-def _kind(module: str) -> Factory:
-    """Return a factory that imports its module on first use."""
+def _kind(factory: str) -> Factory:
+    """Return a factory that imports Gymnasium on first use."""
 
     def make_one(name: str, kwargs: Mapping[str, Any]) -> Environment:
-        kind = importlib.import_module(f"rollouts.fleet.environments.kinds.{module}")
-        environment: Environment = kind.make(name, kwargs)
+        from rollouts.fleet.environments import kinds
+
+        environment: Environment = getattr(kinds, factory)(name, kwargs)
         return environment
 
     return make_one
@@ -217,13 +221,13 @@ def _kind(module: str) -> Factory:
 def _cartpoles(kwargs: Mapping[str, Any], rows: int) -> VectorEnvironment | None:
     if kwargs:
         return None
-    from rollouts.fleet.environments.kinds.cartpoles import CartPoles
+    from rollouts.fleet.environments.kinds import CartPoles
 
     return CartPoles(rows)
 
 
 register_vector("gymnasium:CartPole-v1", _cartpoles)
-register("gymnasium", _kind("gymnasium_ids"))
-register("rolldeck", _kind("rolldeck_ids"))
-register("module", _kind("registered_classes"))
-register("minestudio", _kind("minestudio_simulators"))
+register("gymnasium", _kind("make_gymnasium"))
+register("rolldeck", _kind("make_rolldeck"))
+register("module", _kind("make_registered"))
+register("minestudio", _kind("make_minestudio"))

@@ -13,8 +13,7 @@ from rollouts.fleet.environments.contract import UnknownEnvironment, require_reg
 from rollouts.fleet.groups.environments import GroupEnvironment
 from rollouts.fleet.groups.errors import LessonFailed
 from rollouts.fleet.groups.task_environment import DatasetEnvironment, TaskEnvironment
-from rollouts.tasks.rules.task import Task
-from rollouts.tasks.rules.task_specs import InvalidTask, make_task
+from rollouts.tasks.rules.task import InvalidTask, Task, make_task
 
 
 def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:

@@ -18,7 +18,7 @@ from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.steps import evaluate_policy
 from rollouts.lessons.rules.evaluation import EvaluationFigures
-from rollouts.lessons.rules.lesson_draws import evaluation_seed
+from rollouts.lessons.rules.lessons import evaluation_seed
 from runs.config.rules.language_config import (
     EvaluationConfig,
     LanguageConfig,

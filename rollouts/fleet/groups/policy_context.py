@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rollouts.fleet.engine.engine import Answer, Prompt, Version
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Answer, Prompt, SamplingParams, Version
 from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer, TokenizerUnusable
 from rollouts.fleet.groups.errors import SamplingStopped
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
-from rollouts.tasks.rules.stop_tokens import unknown_stop_token
+from rollouts.tasks.rules.task import unknown_stop_token
 from runs.config.rules.language_config import LanguageConfig, SamplingConfig
 
 GENERATE_SECONDS: Final = 600.0

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample
+from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample, ToolTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
-from rollouts.fleet.datasets.tool_task import ToolTask
 from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable, check_tokens
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
@@ -16,12 +15,19 @@ from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.fleet.rewards.answers import Answered, RewardFailed, RewardUnusable
+from rollouts.fleet.rewards.functions import Answered, RewardFailed, RewardUnusable
 from rollouts.fleet.rewards.pool import RewardPool, Scores
 from rollouts.fleet.tools.server import ToolServer, ToolsUnusable
 from rollouts.tasks.rules.dataset_config import DatasetConfig, RewardConfig, dataset_name, parse
-from rollouts.tasks.rules.task import EpisodeFailed, Example, Reply, Task, Turn, examples
-from rollouts.tasks.rules.task_specs import InvalidTask
+from rollouts.tasks.rules.task import (
+    EpisodeFailed,
+    Example,
+    InvalidTask,
+    Reply,
+    Task,
+    Turn,
+    examples,
+)
 
 OPEN = Reply("", is_over=False, reward=0.0)
 CORRECT_FROM: Final = 0.5

@@ -23,7 +23,7 @@ from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
 from rollouts.fleet.worker.messages import IDLE, WorkerCommand
-from rollouts.lessons.rules.lesson_draws import evaluation_seed
+from rollouts.lessons.rules.lessons import evaluation_seed
 from runs.config.rules.run_config import RunConfig
 
 MOST_KEPT: Final = 4

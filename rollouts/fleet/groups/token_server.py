@@ -22,9 +22,8 @@ from starlette.routing import Route
 
 from rollouts.fleet.engine.engine import Answer, PromptTooLong
 from rollouts.fleet.engine.generate_api import ROUTE, TokenRequest, choice_of, response_of
-from rollouts.fleet.engine.openai_api import refuse
+from rollouts.fleet.engine.openai_api import read_body, refuse
 from rollouts.fleet.engine.openai_messages import Refused
-from rollouts.fleet.engine.request_bodies import read_body
 from rollouts.fleet.groups.errors import SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.inference.contract import InferenceFailed

@@ -21,11 +21,10 @@ import msgspec
 
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.contract import NOTHING, InferenceFailed, encoded, label_of
 from rollouts.fleet.inference.reloading import check_model, post
 from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
 from rollouts.fleet.inference.shared_folder import CheckpointFiles, locked, write_whole
-from rollouts.fleet.inference.weights import NOTHING, encoded, label_of
 from rollouts.fleet.policies.policy_protocol import Shape, WeightsDoNotFit
 from runs.config.rules.language_config import AdapterConfig
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnknown, Version
-from rollouts.fleet.inference.weights import version_in
+from rollouts.fleet.inference.contract import version_in
 
 MOST_LOGPROB: Final = 1e-3
 """Rounding may give a certain token slightly more than 0."""

@@ -20,7 +20,7 @@ from rolldeck import tracing
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Answer, Prompt, Version
 from rollouts.fleet.inference.adapters import Adapter, Adapters, AdapterServer
-from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.contract import NOTHING, FixedWeights, InferenceFailed, WeightsRoute
 from rollouts.fleet.inference.dialects import (
     DIALECTS,
     Dialect,
@@ -30,11 +30,9 @@ from rollouts.fleet.inference.dialects import (
     prompt_error,
 )
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
-from rollouts.fleet.inference.shared_folder import SharedFolder
-from rollouts.fleet.inference.sleeping import SharedSleep
+from rollouts.fleet.inference.replicas import UploadedWeights
+from rollouts.fleet.inference.shared_folder import SharedFolder, SharedSleep
 from rollouts.fleet.inference.transfers import TransferredWeights, VllmTransfer
-from rollouts.fleet.inference.uploads import UploadedWeights
-from rollouts.fleet.inference.weights import NOTHING, FixedWeights, WeightsRoute
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from runs.config.rules.language_config import AdapterConfig
 from runs.config.rules.servers import InferenceServerSettings

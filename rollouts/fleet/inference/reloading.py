@@ -8,8 +8,7 @@ from typing import Any, Final, Protocol
 
 import httpx
 
-from rollouts.fleet.inference.contract import InferenceFailed
-from rollouts.fleet.inference.weights import UPDATE_TIMEOUT, Unreachable
+from rollouts.fleet.inference.contract import UPDATE_TIMEOUT, InferenceFailed, Unreachable
 
 OUTPUT_LAYER: Final = "lm_head.weight"
 """Weights of the output layer; models with tied embeddings do not store them."""

@@ -20,7 +20,15 @@ import httpx
 
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
-from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.contract import (
+    NOTHING,
+    InferenceFailed,
+    Unreachable,
+    encoded,
+    label_of,
+    owner_of,
+    version_in,
+)
 from rollouts.fleet.inference.reloading import (
     VllmReload,
     check_model,
@@ -29,14 +37,6 @@ from rollouts.fleet.inference.reloading import (
     post_json,
 )
 from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
-from rollouts.fleet.inference.weights import (
-    NOTHING,
-    Unreachable,
-    encoded,
-    label_of,
-    owner_of,
-    version_in,
-)
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
 OPTION: Final = """--weight-transfer-config '{"backend": "rolldeck"}'"""

@@ -1,16 +1,17 @@
 """Base class of torch policies in rollout workers."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
-from rollouts.fleet.policies.heads import LOG_STD, head_for
 from rollouts.fleet.policies.policy_protocol import (
     Decision,
     NoWeights,
@@ -18,15 +19,219 @@ from rollouts.fleet.policies.policy_protocol import (
     State,
     WeightsDoNotFit,
 )
-from rollouts.fleet.policies.precision import computing_in, dtype_of, widened
 from rollouts.fleet.policies.spaces import Space
-from rollouts.fleet.policies.transfer import arrays_of
 
+HALF: Final = (torch.bfloat16, torch.float16)
+LOG_2_PI: Final = math.log(2 * math.pi)
+LOG_STD: Final = "log_std"
+"""Name of the log standard deviations among the weights."""
 BIT_DTYPES: Final = {
     "BF16": torch.bfloat16,
     "F8_E4M3": torch.float8_e4m3fn,
     "F8_E5M2": torch.float8_e5m2,
 }
+
+
+def dtype_of(precision: str, device: torch.device) -> torch.dtype:
+    """Return the type of a `policy.precision`.
+
+    Raises:
+        PolicyDoesNotFit: If the device does not support it.
+    """
+    if precision == "float16" and device.type == "cpu":
+        raise PolicyDoesNotFit(
+            "policy.precision", "float16 needs a GPU; this worker computes on a CPU"
+        )
+    if (
+        precision == "bfloat16"
+        and device.type == "cuda"
+        and not torch.cuda.is_bf16_supported(including_emulation=False)
+    ):
+        raise PolicyDoesNotFit(
+            "policy.precision",
+            f"{torch.cuda.get_device_name(device)} does not support bfloat16; use float16",
+        )
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
+
+
+def computing_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context in which layers compute in `dtype`, by torch's rules of autocast."""
+    return torch.autocast(device.type, dtype=dtype) if dtype in HALF else nullcontext()
+
+
+def widened(found: Any) -> Any:
+    """Return a tensor of half precision as float32, and anything else unchanged."""
+    return found.float() if isinstance(found, Tensor) and found.dtype in HALF else found
+
+
+def arrays_of(tensors: Sequence[Tensor]) -> list[NDArray[Any]]:
+    """Return tensors ``[B, …]`` of one device as arrays; those of a GPU in one copy.
+
+    Each copy from a GPU waits for it, so one copy per tensor would cost several waits per step.
+    """
+    if tensors[0].device.type == "cpu":
+        return [tensor.numpy() for tensor in tensors]
+    return unpacked(packed(tensors).cpu().numpy(), tensors)
+
+
+def packed(tensors: Sequence[Tensor]) -> Tensor:
+    """Return the bytes of tensors ``[B, …]``, side by side, as uint8 ``[B, bytes]``."""
+    rows = len(tensors[0])
+    return torch.cat(
+        [tensor.reshape(rows, -1).contiguous().view(torch.uint8) for tensor in tensors], dim=1
+    )
+
+
+def unpacked(packed_bytes: NDArray[np.uint8], like: Sequence[Tensor]) -> list[NDArray[Any]]:
+    """Return the arrays of `packed` bytes, with the shapes and types of `like`."""
+    arrays, begin = [], 0
+    for tensor in like:
+        dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        end = begin + dtype.itemsize * (tensor.numel() // max(len(tensor), 1))
+        column = np.ascontiguousarray(packed_bytes[:, begin:end])
+        arrays.append(column.view(dtype).reshape(tuple(tensor.shape)))
+        begin = end
+    return arrays
+
+
+class Head(Protocol):
+    """Distribution of actions, given the outputs of a network."""
+
+    outputs: int
+    """Number of network outputs per observation."""
+    is_continuous: bool
+    """Whether the network has a `log_std [outputs]` in addition to its outputs."""
+
+    def draw(
+        self, outputs: Tensor, log_std: Tensor | None, random: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return actions ``[B, …]`` and their logprobs ``[B]`` for ``outputs [B, outputs]``."""
+
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        """Return the most likely actions ``[B, …]`` for ``outputs [B, outputs]``."""
+
+    def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
+        """Return the logprobs ``[…]`` of given actions, for ``outputs […, outputs]``."""
+
+
+class ChoiceHead:
+    """Categorical distribution; the outputs are logits."""
+
+    is_continuous = False
+
+    def __init__(self, choices: int) -> None:
+        self.outputs = choices
+
+    def draw(
+        self,
+        outputs: Tensor,
+        log_std: Tensor | None,  # noqa: ARG002 protocol
+        random: Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``[B]`` int64 choices and their logprobs."""
+        logprobs = torch.log_softmax(outputs, dim=-1)
+        # The argmax of logprob + Gumbel noise is distributed as the softmax.
+        noise = torch.empty_like(logprobs).exponential_(generator=random).log_()
+        chosen = (logprobs - noise).argmax(dim=-1)
+        return chosen, logprobs.gather(-1, chosen[..., None]).squeeze(-1)
+
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        return outputs.argmax(dim=-1)
+
+    def logprob(
+        self,
+        outputs: Tensor,
+        log_std: Tensor | None,  # noqa: ARG002 protocol
+        actions: Tensor,
+    ) -> Tensor:
+        logprobs = torch.log_softmax(outputs, dim=-1)
+        return logprobs.gather(-1, actions[..., None].long()).squeeze(-1)
+
+
+class GaussianHead:
+    """Gaussian distribution with a standard deviation independent of the observation.
+
+    A logprob is that of the unclipped action. Fragments store the unclipped action; only the
+    environment gets an action clipped to its bounds.
+    """
+
+    is_continuous = True
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.outputs = math.prod(shape)
+        self._shape = tuple(shape)
+
+    def draw(
+        self, outputs: Tensor, log_std: Tensor | None, random: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``[B, *shape]`` float32 actions and their logprobs."""
+        spread = _given(log_std)
+        noise = torch.empty_like(outputs).normal_(generator=random)
+        flat = outputs + noise * spread.exp()
+        return flat.reshape(-1, *self._shape), _gaussian(noise, spread)
+
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        return outputs.reshape(-1, *self._shape)
+
+    def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
+        spread = _given(log_std)
+        noise = (actions.reshape(outputs.shape) - outputs) * torch.exp(-spread)
+        return _gaussian(noise, spread)
+
+
+class ChoicesHead:
+    """Several independent categorical distributions; the outputs are their logits."""
+
+    is_continuous = False
+
+    def __init__(self, each_choices: Sequence[int]) -> None:
+        self.outputs = sum(each_choices)
+        self._each = list(each_choices)
+        self._heads = [ChoiceHead(choices) for choices in each_choices]
+
+    def draw(
+        self, outputs: Tensor, log_std: Tensor | None, random: Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``[B, n]`` int64 choices and their joint logprobs."""
+        logits = outputs.split(self._each, dim=-1)
+        drawn = [
+            head.draw(one, log_std, random) for head, one in zip(self._heads, logits, strict=True)
+        ]
+        actions, logprobs = zip(*drawn, strict=True)
+        return torch.stack(actions, dim=-1), torch.stack(logprobs).sum(0)
+
+    def most_likely(self, outputs: Tensor) -> Tensor:
+        return torch.stack(
+            [one.argmax(dim=-1) for one in outputs.split(self._each, dim=-1)], dim=-1
+        )
+
+    def logprob(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Tensor:
+        logits = outputs.split(self._each, dim=-1)
+        each = zip(self._heads, logits, actions.unbind(-1), strict=True)
+        return torch.stack([head.logprob(one, log_std, chosen) for head, one, chosen in each]).sum(
+            0
+        )
+
+
+def head_for(action: Space) -> Head:
+    """Return the distribution for an action space."""
+    if action.kind == "box":
+        return GaussianHead(action.shape)
+    if action.kind == "multi_discrete":
+        return ChoicesHead(action.each_choices)
+    return ChoiceHead(action.choices)
+
+
+def _gaussian(noise: Tensor, log_std: Tensor) -> Tensor:
+    """Return the log density of ``noise`` standard deviations, summed over the last axis."""
+    return (-0.5 * (noise.square() + LOG_2_PI) - log_std).sum(-1)
+
+
+def _given(log_std: Tensor | None) -> Tensor:
+    if log_std is None:
+        raise ValueError("continuous actions need a log_std")
+    return log_std
 
 
 class TorchPolicy(ABC):

@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.policies.image_layout import channels_last
-from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.policies.spaces import Space, channels_last
 
 
 def vectors(space: Space, obs: NDArray[Any]) -> Tensor:

@@ -20,26 +20,68 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from rollouts.fleet.policies.image_layout import Layout, layout_of
-
+Layout = Literal["HWC", "CHW", "HW", "ambiguous"]
+MOST_CHANNELS: Final = 32
+LEAST_SIDE: Final = 16
+"""Minimum side of an image without channels; a smaller array is a table of numbers."""
 # Types that messages cannot contain, with a wider type for each.
 WIDER: Final = {"uint16": "int32", "uint32": "int64"}
 CARRIED: Final = frozenset(
     {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 )
-
 UINT8_HIGH: Final = 255
 OBS: Final = "obs"
 ACTION: Final = "action"
 INT64: Final = np.dtype(np.int64)
 INT8: Final = np.dtype(np.int8)
-
 Path = tuple[Any, ...]
 """Keys of a part; those of a Dict may be numbers."""
 Encode = Callable[[Any], NDArray[Any]]
 Decode = Callable[[NDArray[Any]], Any]
+MOST: Final = float(np.finfo(np.float32).max)
+"""Largest number that rewards and observations may have: policies and fragments use float32."""
+_MOST_SQUARES: Final = 1e37
+_FLOAT: Final = np.dtype(np.float64)
+_NUMBERS: Final = (float, int, np.floating, np.integer, np.bool_)
+Shape = tuple[int, ...]
+Bounds = list[tuple[str, NDArray[Any], NDArray[Any]]]
+
+
+def layout_of(shape: tuple[int, ...]) -> Layout | None:
+    """Return the layout of an image of that shape; None if it is no image."""
+    if len(shape) == 2:
+        return "HW" if min(shape) >= LEAST_SIDE else None
+    if len(shape) != 3:
+        return None
+    first, middle, last = shape
+    if first >= min(middle, last):
+        return "HWC"
+    if first <= MOST_CHANNELS and (middle == last or last > MOST_CHANNELS):
+        return "CHW"
+    return "ambiguous"
+
+
+def channels_last(image: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Return a view of images ``[…, *shape]`` as ``[…, H, W, C]``."""
+    if layout == "HW":
+        return image[..., None]
+    return np.moveaxis(image, -3, -1) if layout == "CHW" else image
+
+
+def picture(frame: Any) -> NDArray[Any] | None:
+    """Return a rendered frame as ``[H, W, 3]``; None if it is none of the layouts."""
+    if not isinstance(frame, np.ndarray):
+        return None
+    layout = "HW" if frame.ndim == 2 else layout_of(frame.shape)
+    if layout not in ("HW", "HWC", "CHW"):
+        return None
+    found = channels_last(frame, layout)
+    if found.shape[-1] == 1:
+        return np.repeat(found, 3, axis=-1)
+    return found[..., :3] if found.shape[-1] in (3, 4) else None
 
 
 class UnsupportedSpace(TypeError):
@@ -186,8 +228,13 @@ def actions(space: Any) -> tuple[Space, Decode | None]:
     if len({form.kind == "box" for form in forms}) > 1:
         names = ", ".join(f"{_name(path)}: {form}" for path, _, form in leaves)
         raise UnsupportedSpace(f"an action cannot combine Box and discrete parts: {names}")
-    described = _row_of_boxes(forms) if forms[0].kind == "box" else _row_of_choices(forms)
-    ends = np.cumsum([_width(form) for form in forms]).tolist()
+    if forms[0].kind == "box":
+        described = _row_of_boxes(forms)
+    else:
+        choices = [n for form in forms for n in form.each_choices or [form.choices]]
+        described = _choices(choices, "int64")
+    widths = [form.size if form.kind == "box" else len(form.each_choices) or 1 for form in forms]
+    ends = np.cumsum(widths).tolist()
 
     def decode(row: NDArray[Any]) -> Any:
         begin, value = 0, {}
@@ -285,14 +332,6 @@ def _row_of_boxes(forms: list[Space]) -> Space:
     return Space(kind="box", shape=(size,), dtype="float32", low=low, high=high)
 
 
-def _row_of_choices(forms: list[Space]) -> Space:
-    return _choices([n for form in forms for n in form.each_choices or [form.choices]], "int64")
-
-
-def _width(form: Space) -> int:
-    return form.size if form.kind == "box" else len(form.each_choices) or 1
-
-
 def _is_composed(space: Any) -> bool:
     return type(space).__name__ in {"Dict", "Tuple"}
 
@@ -359,3 +398,143 @@ def _nested(space: Any, value: Mapping[Path, Any], above: Path = ()) -> Any:
     if isinstance(children, Mapping):
         return {k: _nested(child, value, (*above, k)) for k, child in children.items()}
     return tuple(_nested(child, value, (*above, n)) for n, child in enumerate(children))
+
+
+def number(value: Any, name: str) -> float:
+    """Return a number, which may be an array with one element.
+
+    Raises:
+        InvalidValue: If it is something else.
+    """
+    if isinstance(value, _NUMBERS):
+        return float(value)
+    if value is None or isinstance(value, str | bytes | Mapping):
+        raise InvalidValue(f"{name} is {type(value).__name__}; it must be a number")
+    shape = np.shape(value)
+    if shape not in ((), (1,)):
+        raise InvalidValue(f"{name} has shape {list(shape)}; it must be a number")
+    return float(fitted(np.asarray(value).reshape(()), (), _FLOAT, name))
+
+
+def require_finite(found: float, name: str) -> None:
+    """Check that float32 has the number.
+
+    Raises:
+        InvalidValue: If it is NaN, infinite or too large.
+    """
+    if not -MOST <= found <= MOST:
+        raise InvalidValue(f"{name} is {found}; it must be finite in float32")
+
+
+def validity(space: Space) -> Callable[[NDArray[Any]], bool] | None:
+    """Return a fast check of contiguous rows: whether `invalid_rows` is surely empty.
+
+    None if it always is.
+    """
+    checks = [
+        (part, _validity(form))
+        for part, form in _parts(space)
+        if form.kind != "box" or "float" in form.dtype
+    ]
+    if not checks:
+        return None
+    if not space.parts:
+        return checks[0][1]
+    return lambda rows: all(is_valid(rows[part]) for part, is_valid in checks)
+
+
+def _validity(form: Space) -> Callable[[NDArray[Any]], bool]:
+    if form.kind != "box":
+        low: Any = form.start
+        count = np.asarray(form.each_choices or form.choices, dtype=np.uint64)
+        # Numbers below 0 become huge.
+        if not low:
+            return lambda rows: not np.count_nonzero(rows.astype(np.uint64) >= count)
+        return lambda rows: not np.count_nonzero((rows - low).astype(np.uint64) >= count)
+    if form.dtype == "float16":
+        return lambda rows: bool(np.isfinite(rows).all())
+
+    # The sum of squares takes a single pass; a NaN fails the comparison.
+    return lambda rows: float(np.vdot(rows, rows)) <= _MOST_SQUARES
+
+
+def invalid_rows(space: Space, rows: NDArray[Any], name: str) -> dict[int, str]:
+    """Return row → problem of each of `rows [N, …]` with a number that cannot be used.
+
+    Numbers must be finite in float32, and choices must be in their range. Bounds of a box are not
+    compared: see `outside`.
+    """
+    found: dict[int, str] = {}
+    for part, form in _parts(space):
+        numbers, limit = rows[part] if part else rows, ""
+        if form.kind == "box":
+            if numbers.dtype.kind != "f":
+                continue
+            wide = numbers.dtype.itemsize > np.dtype(np.float32).itemsize
+            is_valid = np.abs(numbers) <= MOST if wide else np.isfinite(numbers)
+            limit = "it must be finite in float32"
+        else:
+            low: Any = form.start
+            count: Any = form.each_choices or form.choices
+            is_valid = (numbers >= low) & (numbers < np.add(count, low))
+        if np.count_nonzero(is_valid) == is_valid.size:
+            continue
+        label = f"{name}.{part}" if part else name
+        for row, place in _first_places(~is_valid):
+            most = np.add(form.each_choices or form.choices, form.start - 1)
+            choices = f"its choices are {form.start} to {most[place] if most.ndim else most}"
+            text = f"{_element(label, place)} is {numbers[(row, *place)]}; {limit or choices}"
+            found.setdefault(row, text)
+    return found
+
+
+def action_validity(space: Space) -> Callable[[NDArray[Any]], bool]:
+    """Return a fast check of a policy's actions: whether `invalid_actions` is surely empty."""
+    # Policies choose float32 for a box of any type.
+    kind = {"dtype": "float32"} if space.kind == "box" else {"start": 0}
+    return validity(replace(space, **kind)) or (lambda _: True)
+
+
+def invalid_actions(space: Space, actions: NDArray[Any]) -> dict[int, str]:
+    """Return row → problem of a policy's actions ``[N, …]``, whose choices count from 0."""
+    return invalid_rows(replace(space, start=0), actions, "action")
+
+
+def bounds_of(space: Space) -> Bounds:
+    """Return name, lower and upper bounds of each box whose bounds are all finite."""
+    return [
+        (part, np.reshape(form.low, form.shape), np.reshape(form.high, form.shape))
+        for part, form in _parts(space)
+        if form.kind == "box" and form.low
+    ]
+
+
+def outside(bounds: Bounds, rows: NDArray[Any], name: str) -> tuple[int, str] | None:
+    """Return the first of `rows [N, …]` outside the bounds of a box, and where."""
+    for part, low, high in bounds:
+        numbers = rows[part] if part else rows
+        is_outside = (numbers < low) | (numbers > high)
+        for row, place in _first_places(is_outside):
+            label = _element(f"{name}.{part}" if part else name, place)
+            limits = f"{low[place]:g} to {high[place]:g}"
+            return row, f"{label} is {numbers[(row, *place)]}; its bounds are {limits}"
+    return None
+
+
+def _parts(space: Space) -> Iterator[tuple[str, Space]]:
+    """Yield name and space of each part; the empty name is the whole value."""
+    if not space.parts:
+        yield "", space
+    yield from space.parts.items()
+
+
+def _first_places(is_chosen: NDArray[np.bool_]) -> Iterator[tuple[int, Shape]]:
+    """Yield each row with a chosen element, and the first such element in it."""
+    flat = is_chosen.reshape(len(is_chosen), -1)
+    for row in np.flatnonzero(flat.any(axis=1)).tolist():
+        place = np.unravel_index(int(flat[row].argmax()), is_chosen.shape[1:] or (1,))
+        yield row, tuple(map(int, place)) if is_chosen.ndim > 1 else ()
+
+
+def _element(name: str, place: Shape) -> str:
+    return f"{name}[{', '.join(map(str, place))}]" if place else name

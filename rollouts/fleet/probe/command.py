@@ -137,7 +137,7 @@ def _extension_trouble(error: Exception, field: str) -> Outcome:
 
 def _made(request: ProbeRequest, made: Any, report: Report) -> Outcome:
     from rollouts.fleet.environments import loader as environments
-    from rollouts.fleet.environments.interface import begun
+    from rollouts.fleet.environments.contract import begun
     from rollouts.fleet.probe import first_episode
 
     shown, taken = environments.describe(made)

@@ -7,11 +7,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rollouts.fleet.environments.contract import Environment
-from rollouts.fleet.environments.interface import WrongInterface
-from rollouts.fleet.policies.space_values import Bounds, bounds_of, invalid_rows
-from rollouts.fleet.policies.space_values import outside as outside_bounds
-from rollouts.fleet.policies.spaces import InvalidValue, Space, observations
+from rollouts.fleet.environments.contract import Environment, WrongInterface
+from rollouts.fleet.policies.spaces import (
+    Bounds,
+    InvalidValue,
+    Space,
+    bounds_of,
+    invalid_rows,
+    observations,
+)
+from rollouts.fleet.policies.spaces import outside as outside_bounds
 from rollouts.fleet.probe.messages import Episode
 
 SHOWN_REWARDS = 100

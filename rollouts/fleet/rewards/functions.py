@@ -1,16 +1,26 @@
-"""Reward functions by name, which run in a separate process."""
+"""Reward functions by name, and the process that computes them on request of its parent.
+
+:class:`rollouts.fleet.rewards.pool.RewardWorker` starts the process. The arguments are the
+descriptor of the socket and the process id of the parent.
+"""
 
 import json
 import math
 import re
+import signal
+import socket
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from rollouts.fleet.process.extensions import ExtensionFailed, load
-from rollouts.fleet.rewards.answers import Answered, RewardUnusable
+from rollouts.fleet.steps.env_messages import Channel
+from rollouts.fleet.steps.env_process import die_with_parent
 from rollouts.tasks.rules.dataset_config import (
     OWN,
     ExactOptions,
@@ -21,9 +31,39 @@ from rollouts.tasks.rules.dataset_config import (
 )
 from runs.config.rules.extensions import REWARDS
 
-RewardFunction = Callable[[Answered], Any]
+FailureKind = Literal["reward_failed", "reward_timeout", "reward_invalid"]
 EXTRA: Final = "pip install 'rolldeck[prompts]'"
 _FENCE: Final = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+
+
+class Answered(Struct, frozen=True, array_like=True):
+    """An answer of the policy, with its problem."""
+
+    prompt: str
+    response: str
+    """Last turn of the policy."""
+    answer: str
+    """Expected answer; empty for none."""
+    row: Mapping[str, Any]
+
+
+class RewardFailed(Exception):
+    """A reward function returned no reward; `kind` is the kind of the event."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class RewardUnusable(Exception):
+    """A reward function cannot be built; `kind` is the kind of the event."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+RewardFunction = Callable[[Answered], Any]
 
 
 def make_reward(config: RewardConfig, *, place: int) -> RewardFunction:
@@ -157,3 +197,69 @@ _BUILT: Final[dict[str, Callable[[Any], RewardFunction]]] = {
     "math": _math,
     "json_schema": _json_schema,
 }
+
+
+class Build(Struct, frozen=True, array_like=True, tag=True):
+    """Reward functions to build by their positions; the first message."""
+
+    rewards: dict[int, RewardConfig]
+
+
+class Call(Struct, frozen=True, array_like=True, tag=True):
+    """Request of one reward of one answer."""
+
+    reward: int
+    answered: Answered
+
+
+class Built(Struct, frozen=True, array_like=True, tag=True):
+    """Response to :class:`Build`; `kind` and `message` are empty on success."""
+
+    kind: str = ""
+    message: str = ""
+
+
+class Scored(Struct, frozen=True, array_like=True, tag=True):
+    """Response to :class:`Call`; `error` is empty on success."""
+
+    reward: float
+    error: str = ""
+    is_invalid: bool = False
+    """Whether the function returned a value that is not a finite number."""
+
+
+ToProcess = Build | Call
+FromProcess = Built | Scored
+
+
+def serve(channel: Channel) -> None:
+    """Serve the parent's requests until it closes the connection."""
+    functions: dict[int, RewardFunction] = {}
+    while True:
+        for message in channel.receive():
+            match message:
+                case Build(rewards):
+                    built, functions = _build(rewards)
+                    channel.send(built)
+                case Call(place, answered):
+                    reward, error = reward_of(functions[place], answered)
+                    channel.send(Scored(reward, error, error.startswith("returned")))
+
+
+def _build(rewards: Mapping[int, RewardConfig]) -> tuple[Built, dict[int, RewardFunction]]:
+    try:
+        functions = {place: make_reward(one, place=place) for place, one in rewards.items()}
+    except RewardUnusable as error:
+        return Built(error.kind, str(error)), {}
+    return Built(), functions
+
+
+def main() -> None:
+    """Serve the socket whose descriptor is the first argument."""
+    end, parent = map(int, sys.argv[1:3])
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        serve(Channel(socket.socket(fileno=end), receives=ToProcess))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        raise SystemExit(0) from None

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment, VectorEnvironment
 from rollouts.fleet.environments.loader import RowOfVector, describe, make, make_vector
-from rollouts.fleet.policies.space_values import (
+from rollouts.fleet.policies.spaces import (
     MOST,
     Bounds,
+    InvalidValue,
+    Space,
     bounds_of,
+    fitted,
     invalid_rows,
     outside,
     require_finite,
     validity,
 )
-from rollouts.fleet.policies.spaces import InvalidValue, Space, fitted
 from rollouts.fleet.steps.env_messages import (
     Began,
     EnvBlock,

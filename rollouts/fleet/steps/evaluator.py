@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from rolldeck.wire import EpisodeWindow, InfoWindow
 from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, for_environment
-from rollouts.fleet.policies.space_values import invalid_actions
-from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.policies.spaces import Space, invalid_actions
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
 from rollouts.fleet.steps.env_messages import (

@@ -30,7 +30,7 @@ from rolldeck.operator_requests import (
     RecordingCommand,
     RecordingUpdate,
 )
-from rollouts.fleet.policies.image_layout import picture
+from rollouts.fleet.policies.spaces import picture
 from rollouts.fleet.process import environment_user, logs
 from rollouts.fleet.process.private_folder import MODE, private_folder
 from rollouts.fleet.process.storable import cleaned, to_json

@@ -17,8 +17,7 @@ from rollouts.fleet.policies.policy_protocol import (
     PolicyDoesNotFit,
     for_environment,
 )
-from rollouts.fleet.policies.space_values import action_validity, invalid_actions
-from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.policies.spaces import Space, action_validity, invalid_actions
 from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog

@@ -24,7 +24,6 @@ class RefWeights:
 
     @property
     def version(self) -> Version:
-        """Epoch and step."""
         return self.rank[1:]
 
     @classmethod
@@ -33,7 +32,6 @@ class RefWeights:
         return cls(record.rank, ray.put(record))
 
     def receive(self, version: Version) -> WeightsRecord | None:
-        """Return the version if it is `version` or later; see :class:`WeightsSource`."""
         if self.version < version:
             return None
         try:

@@ -66,12 +66,10 @@ class WeightsRecord:
 
     @property
     def rank(self) -> Rank:
-        """Rank that decides between two versions."""
         return self.order, self.epoch, self.step
 
     @property
     def version(self) -> Version:
-        """Epoch and step."""
         return self.epoch, self.step
 
     @property

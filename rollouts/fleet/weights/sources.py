@@ -41,7 +41,6 @@ class PlatformWeights:
         self._api = api
 
     def receive(self, version: Version) -> WeightsRecord | None:
-        """Return the current version if it is `version` or later; see :class:`WeightsSource`."""
         manifest = announced(self._api, version)
         if manifest is None:
             return None
@@ -62,7 +61,6 @@ class DirectoryWeights:
         self._folder = folder
 
     def receive(self, version: Version) -> WeightsRecord | None:
-        """Return the current version if it is `version` or later; see :class:`WeightsSource`."""
         manifest = announced(self._api, version)
         if manifest is None:
             return None

@@ -1,10 +1,18 @@
-"""Lessons of a curriculum: their order, requirements and goals."""
+"""Lessons of a curriculum: their order, requirements, goals, history and draws."""
 
+import hashlib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final, NamedTuple
 
 from web.rules.errors import Conflict, FieldError
+
+REWARDS_KEPT: Final = 1000
+"""Same limit as Marin's."""
+BATCHES_KEPT: Final = 256
+_SEED_BITS: Final = 31
 
 
 class LessonStatus(StrEnum):
@@ -107,3 +115,115 @@ def _circle(lessons: Mapping[str, Lesson]) -> list[str]:
             ahead += [(depth + 1, one.lesson) for one in lessons[name].requires]
         done.update(path)
     return []
+
+
+class Counts(NamedTuple):
+    """Counts of one batch of a lesson."""
+
+    step: int
+    """Train step at which the policy of the batch was published."""
+    successes: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Outcome of the rollouts of one batch."""
+
+    step: int
+    rewards: tuple[float, ...]
+    """Finite reward of each episode, in the order of arrival."""
+    successes: int
+    """Number of successes, by the environment's own report or a threshold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performance:
+    """All outcomes of a lesson in one mode, the newest in detail."""
+
+    samples: int = 0
+    """Total number of episodes."""
+    last_step: int = -1
+    rewards: tuple[float, ...] = ()
+    """The newest rewards, oldest first."""
+    batches: tuple[Counts, ...] = ()
+    """The newest batches, oldest first."""
+
+    def add(self, outcome: Outcome) -> "Performance":
+        """Return the performance with one more batch."""
+        step = max(self.last_step, outcome.step)
+        counts = Counts(step, outcome.successes, len(outcome.rewards))
+        return Performance(
+            samples=self.samples + len(outcome.rewards),
+            last_step=step,
+            rewards=(self.rewards + outcome.rewards)[-REWARDS_KEPT:],
+            batches=(*self.batches, counts)[-BATCHES_KEPT:],
+        )
+
+    def newest(self, samples: int) -> tuple[Counts, ...]:
+        """Return the newest batches that hold at least `samples` samples, or all batches."""
+        held = 0
+        for place in range(len(self.batches) - 1, -1, -1):
+            held += self.batches[place].samples
+            if held >= samples:
+                return self.batches[place:]
+        return self.batches
+
+    def at_last_step(self) -> Counts:
+        """Return the sum of the batches of the newest step."""
+        same = [batch for batch in self.batches if batch.step == self.last_step]
+        return total(same, step=self.last_step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Status and history of one lesson."""
+
+    status: LessonStatus
+    training: Performance = field(default_factory=Performance)
+    evaluation: Performance = field(default_factory=Performance)
+
+    def moved(self, status: LessonStatus) -> "Progress":
+        """Return the progress with another status."""
+        return replace(self, status=status)
+
+
+def total(batches: list[Counts] | tuple[Counts, ...], *, step: int = -1) -> Counts:
+    """Return the sum of some batches."""
+    return Counts(
+        step, sum(batch.successes for batch in batches), sum(batch.samples for batch in batches)
+    )
+
+
+def gain(before: Counts, after: Counts) -> tuple[float, float]:
+    """Return the increase in success rate of the later samples, and its standard error.
+
+    The standard error is that of the difference of two proportions with one variance.
+
+    Args:
+        before: Of at least one sample.
+        after: Of at least one sample.
+    """
+    rate = (before.successes + after.successes) / (before.samples + after.samples)
+    spread = math.sqrt(rate * (1 - rate) * (1 / before.samples + 1 / after.samples))
+    return after.successes / after.samples - before.successes / before.samples, spread
+
+
+def draw_point(*, seed: int, task: int) -> float:
+    """Return a number in [0, 1) that selects the lesson of task number `task` of a run."""
+    # A double has 53 bits, so none of these quotients is rounded up to 1.
+    return (_number(f"lesson/{seed}/{task}") >> 11) / (1 << 53)
+
+
+def training_seed(*, seed: int, lesson: str, first_example: int) -> int:
+    """Return the seed of the answers to the problems from `first_example` on, in [0, 2³¹)."""
+    return _number(f"train/{seed}/{lesson}/{first_example}") >> (64 - _SEED_BITS)
+
+
+def evaluation_seed(*, seed: int, lesson: str) -> int:
+    """Return the constant seed of a lesson's evaluations, in [0, 2³¹)."""
+    return _number(f"eval/{seed}/{lesson}") >> (64 - _SEED_BITS)
+
+
+def _number(name: str) -> int:
+    return int.from_bytes(hashlib.blake2s(name.encode(), digest_size=8).digest(), "big")

@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from rollouts.lessons.rules.lessons import Lesson, LessonStatus
-from rollouts.lessons.rules.performance import Performance, Progress
+from rollouts.lessons.rules.evaluation import two_sided_p
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Performance, Progress
 from rollouts.lessons.rules.strategy import Change, Lessons, ProgressByLesson
-from rollouts.lessons.rules.student import two_sided_p
 
 ALPHA: Final = 0.1
 PRIOR: Final = 0.5

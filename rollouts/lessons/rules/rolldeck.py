@@ -16,10 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus
-from rollouts.lessons.rules.performance import Counts, Performance, Progress, gain, total
+from rollouts.lessons.rules.evaluation import Z_95, samples_to_show, wilson
+from rollouts.lessons.rules.lessons import (
+    Counts,
+    InvalidCurriculum,
+    Lesson,
+    LessonStatus,
+    Performance,
+    Progress,
+    gain,
+    total,
+)
 from rollouts.lessons.rules.strategy import Change, Lessons, ProgressByLesson
-from rollouts.lessons.rules.student import Z_95, samples_to_show, wilson
 
 EXPLORATION_SAMPLES: Final = 100.0
 """Samples after which the bonus for a new lesson has decayed to 1/e."""
@@ -81,7 +89,6 @@ class RolldeckStrategy:
         return with_floor(weights, floor=self.minimum_sample_probability)
 
     def decide(self, name: str, lessons: Lessons, all_progress: ProgressByLesson) -> Change | None:
-        """Return the lesson's status change, if any: unlock, graduation or reactivation."""
         match all_progress[name].status:
             case LessonStatus.LOCKED:
                 return self._unlock(name, lessons, all_progress)

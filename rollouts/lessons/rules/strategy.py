@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from rollouts.lessons.rules.lessons import Lesson, LessonStatus
-from rollouts.lessons.rules.performance import Progress
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Progress
 
 Lessons = Mapping[str, Lesson]
 ProgressByLesson = Mapping[str, Progress]

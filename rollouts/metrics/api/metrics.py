@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from buffer.ingest.services.idempotency import PushKey, run_idempotent
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
 from rollouts.metrics.queries import series
-from rollouts.metrics.queries.metric_context import metric_context_at
 from rollouts.metrics.queries.metrics import (
     KEYS_AT_MOST,
     SAMPLES_AT_ONCE,
@@ -20,7 +19,7 @@ from rollouts.metrics.queries.metrics import (
     metrics,
     samples_of,
 )
-from rollouts.metrics.queries.series import AXES, TIMES, SeriesRange
+from rollouts.metrics.queries.series import AXES, TIMES, SeriesRange, metric_context_at
 from rollouts.metrics.rules import X_AT_MOST
 from rollouts.metrics.schemas import (
     MetricContext,

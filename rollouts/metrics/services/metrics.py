@@ -136,16 +136,12 @@ def _pack(series_id: int, *, chunks: int) -> int:
     """Pack the oldest samples of a series, one transaction per chunk."""
     for made in range(chunks):
         with transaction.atomic():
-            # Another packer holds the lock.
-            if not (series := _locked(series_id)):
+            rows = MetricSeries.objects.select_for_update(skip_locked=True, no_key=True)
+            series = rows.filter(pk=series_id).first()
+            if series is None:  # another packer holds the lock
                 return made
             _pack_one(series)
     return chunks
-
-
-def _locked(series_id: int) -> MetricSeries | None:
-    rows = MetricSeries.objects.select_for_update(skip_locked=True, no_key=True)
-    return rows.filter(pk=series_id).first()
 
 
 def _pack_one(series: MetricSeries) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from rollouts.tasks.rules.task_specs import InvalidTask
+from rollouts.tasks.rules.task import InvalidTask
 from runs.config.rules.run_config import FieldProblem, problems_in
 
 KIND: Final = "dataset:"

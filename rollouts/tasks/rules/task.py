@@ -1,12 +1,26 @@
-"""Protocol of text tasks: examples by number, and scoring of answers."""
+"""Text tasks: their protocol, the built-in ones, and their construction from lesson specs."""
 
+import dataclasses
 import hashlib
 import random
+import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from difflib import SequenceMatcher
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, runtime_checkable
+
+from runs.config.rules.language_config import LanguageConfig
 
 Mode = Literal["train", "eval"]
+_CALL = re.compile(r"\?(\d{1,9})([+*])(\d{1,9})")
+_ANSWER = re.compile(r"!(\d{1,18})")
+KIND: Final = "task:"
+MOST: Final = 1000
+"""Maximum of every argument: larger values are mistakes that would exhaust memory."""
+BYTES_VOCABULARY: Final = 257
+"""One token per byte, and the end token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,3 +119,219 @@ def examples(task: Task, numbers: Iterable[int], *, mode: Mode, seed: int) -> li
         drawn = random.Random(hashlib.blake2s(name.encode()).digest())  # noqa: S311 no secret
         found.append(task.example(drawn, key=name))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reverse:
+    """Write a word backwards: the answer to ``abc>`` is ``cba``."""
+
+    length: int = 3
+    """Number of letters; the difficulty."""
+    letters: int = 26
+    """Number of different letters."""
+    most_turns: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        return f"reverse-{self.length}"
+
+    @property
+    def alphabet(self) -> str:
+        return string.ascii_lowercase[: self.letters] + ">"
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return a word of random letters."""
+        word = "".join(random.choices(string.ascii_lowercase[: self.letters], k=self.length))
+        return Example(key=key, prompt=f"{word}>", answer=word[::-1])
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Score the answer; letters in the right order earn partial credit."""
+        return judged(example.answer, turns[-1])
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        return (example.answer,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort:
+    """Write digits in order: the answer to ``3142:`` is ``1234``."""
+
+    length: int = 4
+    """Number of digits; the difficulty."""
+    most_turns: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        return f"sort-{self.length}"
+
+    @property
+    def alphabet(self) -> str:
+        return string.digits + ":"
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return random digits."""
+        drawn = random.choices(string.digits, k=self.length)
+        return Example(key=key, prompt=f"{''.join(drawn)}:", answer="".join(sorted(drawn)))
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Score the answer; digits in the right order earn partial credit."""
+        return judged(example.answer, turns[-1])
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        return (example.answer,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """Add two numbers: the answer to ``12+34=`` is ``46``."""
+
+    digits: int = 2
+    """Maximum digits of each number; the difficulty."""
+    most_turns: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        return f"addition-{self.digits}"
+
+    @property
+    def alphabet(self) -> str:
+        return string.digits + "+="
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return two random numbers."""
+        first, second = (random.randrange(10**self.digits) for _ in range(2))
+        return Example(key=key, prompt=f"{first}+{second}=", answer=str(first + second))
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Score the answer: right or wrong."""
+        is_correct = _answer_of(turns[-1]) == example.answer
+        return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        return (example.answer,)
+
+
+def judged(answer: str, turn: Turn) -> Reply:
+    """Return 1 for the exact answer, otherwise partial credit up to 0.5 for its similarity.
+
+    The similarity is twice the characters in matching blocks over all characters of both (Ratcliff
+    and Obershelp, Dr. Dobb's Journal 1988): near misses get a learning signal.
+    """
+    given_answer = _answer_of(turn)
+    is_correct = given_answer == answer
+    near = SequenceMatcher(None, given_answer, answer, autojunk=False).ratio()
+    return Reply("", is_over=True, reward=1.0 if is_correct else 0.5 * near, is_correct=is_correct)
+
+
+def _answer_of(turn: Turn) -> str:
+    """Return a turn without surrounding whitespace; a truncated turn counts as no answer."""
+    return "" if turn.is_truncated else turn.text.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calculator:
+    """Compute ``3*17+4;`` by asking ``?3*17``, reading ``=51;``, asking on, then answering ``!55``.
+
+    A turn that is neither a question nor an answer ends the episode with reward 0.
+    """
+
+    digits: int = 2
+    """Maximum digits of each number; the difficulty."""
+    calls: int = 2
+    """Maximum number of questions."""
+    alphabet: ClassVar[str] = string.digits + "+*=;?!"
+
+    @property
+    def name(self) -> str:
+        return f"calculator-{self.digits}"
+
+    @property
+    def most_turns(self) -> int:
+        """Questions and the answer."""
+        return self.calls + 1
+
+    def example(self, random: random.Random, *, key: str) -> Example:
+        """Return a product and a sum of random numbers."""
+        a, b, c = (random.randrange(1, 10**self.digits) for _ in range(3))
+        return Example(key=key, prompt=f"{a}*{b}+{c};", answer=str(a * b + c))
+
+    def reply(self, example: Example, turns: list[Turn]) -> Reply:
+        """Compute the question, or score the answer."""
+        turn = turns[-1]
+        text = "" if turn.is_truncated else turn.text.strip()
+        answer = _ANSWER.fullmatch(text)
+        if answer:
+            is_correct = answer[1] == example.answer
+            return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
+        call = _CALL.fullmatch(text)
+        if call is None or len(turns) > self.calls:
+            return Reply("", is_over=True, reward=0.0)
+        first, sign, second = int(call[1]), call[2], int(call[3])
+        result = first + second if sign == "+" else first * second
+        return Reply(f"={result};", is_over=False, reward=0.0)
+
+    def demonstrate(self, example: Example) -> tuple[str, ...]:
+        """Return both questions and the answer, or as many questions as are allowed."""
+        product, _, rest = example.prompt.removesuffix(";").partition("+")
+        first, _, second = product.partition("*")
+        questions = (f"?{product}", f"?{int(first) * int(second)}+{rest}")
+        return (*questions[: self.calls], f"!{example.answer}")
+
+
+TASKS: Final[Mapping[str, type[Reverse | Sort | Addition | Calculator]]] = MappingProxyType(
+    {"reverse": Reverse, "sort": Sort, "addition": Addition, "calculator": Calculator}
+)
+
+
+class InvalidTask(ValueError):
+    """The task does not exist or does not accept the argument; the text names it."""
+
+
+def make_task(spec: str, kwargs: Mapping[str, Any]) -> Task:
+    """Return the task of `spec`, with its difficulty in `kwargs`.
+
+    Raises:
+        InvalidTask: With the spec or the argument.
+    """
+    kind = TASKS.get(spec.removeprefix(KIND)) if spec.startswith(KIND) else None
+    if kind is None:
+        known = ", ".join(KIND + name for name in TASKS)
+        raise InvalidTask(f"spec: {spec} is unknown; choose from {known}")
+    names = [field.name for field in dataclasses.fields(kind)]
+    for name, value in kwargs.items():
+        if name not in names:
+            raise InvalidTask(f"kwargs.{name}: {spec} accepts only {', '.join(names)}")
+        if type(value) is not int or not 1 <= value <= MOST:
+            raise InvalidTask(f"kwargs.{name}: {value!r} is not an integer from 1 to {MOST}")
+    return kind(**kwargs)
+
+
+def alphabet_of(tasks: Iterable[Task]) -> str:
+    """Return every character of some tasks once, ordered by code point."""
+    return "".join(sorted({character for task in tasks for character in task.alphabet}))
+
+
+def unknown_stop_token(language: LanguageConfig, *, vocab_size: int) -> tuple[str, str] | None:
+    """Return the path below `language` of the first id outside the vocabulary, and the reason."""
+    for name, lesson in language.lessons.items():
+        for place, token in enumerate(lesson.sampling.stop_token_ids):
+            if token >= vocab_size:
+                return (
+                    f"lessons.{name}.sampling.stop_token_ids[{place}]",
+                    f"token {token} is outside the vocabulary, 0 to {vocab_size - 1}",
+                )
+    return None
+
+
+def built_in_vocabulary(language: LanguageConfig) -> int | None:
+    """Return the number of tokens of a built-in tokenizer; None for a checkpoint's."""
+    if language.model.tokenizer == "bytes":
+        return BYTES_VOCABULARY
+    if language.model.tokenizer == "checkpoint":
+        return None
+    try:
+        tasks = [make_task(lesson.spec, lesson.kwargs) for lesson in language.lessons.values()]
+    except InvalidTask:
+        # Workers refuse this tokenizer for lessons other than built-in tasks.
+        return None
+    return len(alphabet_of(tasks)) + 1

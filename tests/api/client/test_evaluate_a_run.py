@@ -8,7 +8,7 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.trainer import Trainer
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.steps.evaluate_policy import main
 from runs.lifecycle.models import Run, RunKind
 from tests.factories import make_run, make_token

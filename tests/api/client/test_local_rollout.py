@@ -10,7 +10,7 @@ from rolldeck.fragment_files import read_fragments
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import FRAGMENTS_TYPE, encode
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.steps.rollout import main
 from tests.factories import make_run, make_token
 

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from config import celery_app, heartbeats
 from config.cluster import status
 from config.cluster.status import StatusProbe
-from rollouts.control.services.cluster_status import record_cluster_nodes
+from rollouts.control.services.machines import record_cluster_nodes
 from runs.deployment.models import ProcessHeartbeat
 from runs.deployment.services import (
     delete_dead_processes,

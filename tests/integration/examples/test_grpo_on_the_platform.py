@@ -22,7 +22,7 @@ from rollouts.fleet.groups.outcomes import split_by_variance
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.task_environment import TaskEnvironment
 from rollouts.fleet.groups.torch_server import TorchInferenceServer
-from rollouts.tasks.rules.task_specs import make_task
+from rollouts.tasks.rules.task import make_task
 from runs.config.rules.run_config import parse
 from tests.factories import make_run, make_token
 

@@ -66,7 +66,7 @@ def local_fleet(platform: Platform, order: LaunchRequest, folder: Path) -> Local
 
 def publish(run: Run, *, step: int = 0) -> None:
     """Publish weights that fit CartPole and the run's policy, as a trainer does."""
-    from rollouts.fleet.policies.mlp import MlpPolicy
+    from rollouts.fleet.policies.networks import MlpPolicy
 
     hidden = run.config["policy"]["hidden_sizes"]
     state = MlpPolicy(4, 2, hidden).state_dict()

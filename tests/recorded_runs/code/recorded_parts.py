@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 
 
 class HangingPolicy(MlpPolicy):

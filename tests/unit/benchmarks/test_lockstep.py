@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, train
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from runs.config.rules.fleet_config import FleetConfig
 from runs.config.rules.run_config import RunConfig
 from runs.config.rules.sections import BufferConfig, PolicyConfig

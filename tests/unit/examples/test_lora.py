@@ -7,8 +7,13 @@ import torch
 
 from examples.grpo import CheckpointFolder, Learner, Settings
 from rollouts.fleet.engine import checkpoints
-from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
-from rollouts.fleet.engine.lora import AdaptedModel, published_tensors, restore, whole
+from rollouts.fleet.engine.checkpoints import (
+    AdaptedModel,
+    CheckpointUnreadable,
+    published_tensors,
+    restore,
+    whole,
+)
 from rollouts.fleet.engine.tokenizers import CharTokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.adapters import adapter_shapes

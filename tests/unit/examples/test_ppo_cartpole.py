@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings, main
 from rolldeck.batches import Batch
-from rollouts.fleet.policies import mlp
+from rollouts.fleet.policies import networks
 from runs.config.rules.run_config import RunConfig
 from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import serving
@@ -112,7 +112,7 @@ def test_the_same_seed_has_the_same_result() -> None:
 def test_the_fleet_loads_the_weights_of_the_trainer() -> None:
     torch.manual_seed(0)
     trained = MlpPolicy(4, 2, [64, 64])
-    fleet_policy = mlp.MlpPolicy(4, 2, [64, 64])
+    fleet_policy = networks.MlpPolicy(4, 2, [64, 64])
     obs = torch.randn(5, 4)
 
     fleet_policy.load_state_dict(trained.state_dict())

@@ -13,8 +13,8 @@ from examples.ppo_continuous import GaussianPolicy, Learner, PpoSettings, Scale,
 from rolldeck.batches import Batch
 from rolldeck.replay import pack_fragment
 from rolldeck.wire import Fragment
-from rollouts.fleet.policies.heads import GaussianHead
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.base import GaussianHead
+from rollouts.fleet.policies.networks import MlpPolicy
 from runs.config.rules.run_config import PRESETS
 from tests.unit.client.batch_factories import make_arrays, make_batch_body
 from tests.unit.client.failing_server import serving

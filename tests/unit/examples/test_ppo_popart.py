@@ -11,7 +11,7 @@ from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings
 from examples.ppo_popart import PopArtLearner, main
 from rolldeck.batches import Batch
 from rolldeck.returns import vtrace
-from rollouts.fleet.policies import mlp
+from rollouts.fleet.policies import networks
 from runs.config.rules.run_config import RunConfig
 from tests.unit.client.batch_factories import make_batch_body, make_fragment
 from tests.unit.client.failing_server import serving
@@ -85,7 +85,7 @@ def test_values_of_the_fleet_have_the_unit_of_the_rewards() -> None:
     learner = learner_of(1000.0)
     for step in range(1, 4):
         metrics = learner.learn(batch(step), step)
-    theirs = mlp.MlpPolicy(4, 2, [8])
+    theirs = networks.MlpPolicy(4, 2, [8])
     obs = batch()["obs"]
 
     theirs.load_state_dict(learner.weights())

@@ -19,7 +19,7 @@ from examples.ppo_recurrent import (
     read,
 )
 from rolldeck.wire import Fragment
-from rollouts.fleet.policies import recurrent
+from rollouts.fleet.policies import networks
 from runs.config.rules import run_config
 from runs.config.rules.run_config import RunConfig
 from tests.unit.client.failing_server import serving
@@ -79,7 +79,7 @@ def test_a_fragment_is_evaluated_as_it_was_sampled(kind: str) -> None:
 
 def test_the_fleet_loads_the_weights_of_the_recurrent_trainer() -> None:
     policy = fresh_policy("gru")
-    fleet_policy = recurrent.RecurrentPolicy(
+    fleet_policy = networks.RecurrentPolicy(
         INPUTS, ACTIONS, hidden_sizes=[8], recurrent_units=UNITS
     )
 

@@ -19,8 +19,7 @@ from rollouts.fleet.capture.formats.base import (
     refuse_fields,
     sse,
 )
-from rollouts.fleet.capture.reading import Generated, Kind
-from rollouts.fleet.capture.upstream import Completion, Json, Refusal
+from rollouts.fleet.capture.upstream import Completion, Generated, Json, Kind, Refusal
 
 ERROR_TYPES: Final = {
     400: "invalid_request_error",

@@ -12,8 +12,16 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from rollouts.fleet.capture.reading import Generated, Kind
-from rollouts.fleet.capture.upstream import Completion, Function, Json, Message, Refusal, ToolCall
+from rollouts.fleet.capture.upstream import (
+    Completion,
+    Function,
+    Generated,
+    Json,
+    Kind,
+    Message,
+    Refusal,
+    ToolCall,
+)
 
 A = TypeVar("A", bound=Struct)
 

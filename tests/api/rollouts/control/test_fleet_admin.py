@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from rolldeck.operator_requests import LogLines, RecordedEpisode, RecordingUpdate
 from rolldeck.wire import SlotReport
 from rollouts.control.models import EnvSlot, LogRequest, Recording
-from rollouts.control.schemas.fleets import RecordingRequest
-from rollouts.control.services import logs
-from rollouts.control.services.logs import request_log
+from rollouts.control.schemas import RecordingRequest
+from rollouts.control.services import worker_requests
 from rollouts.control.services.recordings import request_recordings, update_recording
+from rollouts.control.services.worker_requests import request_log
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
 from runs.lifecycle.models import Run
@@ -57,7 +57,9 @@ def fill(name: str, *, workers: int) -> Run:
 def answer_log(run: Run, index: int) -> None:
     log_request = request_log(run_id=run.pk, worker=index, slot=None, lines=9, now=NOON)
     answer = LogLines(lines=["the last words", HOSTILE], node="node-a")
-    logs.answer_log(run_id=run.pk, request=log_request.request, answer=answer, now=later(1))
+    worker_requests.answer_log(
+        run_id=run.pk, request=log_request.request, answer=answer, now=later(1)
+    )
 
 
 def recorded(run: Run) -> None:

@@ -7,10 +7,10 @@ from rest_framework.test import APIClient
 
 from rolldeck.wire import FleetEvent, WorkerEnding
 from rollouts.control.models import WorkerAttempt
-from rollouts.control.queries import attempts as queries_attempts
-from rollouts.control.schemas.attempts import AttemptRow
-from rollouts.control.services import attempts
-from rollouts.control.services.launches import begin_launch, record_manager_ended
+from rollouts.control.queries import fleets as fleet_queries
+from rollouts.control.schemas import AttemptRow
+from rollouts.control.services import reports
+from rollouts.control.services.reconciliation import begin_launch, record_manager_ended
 from runs.lifecycle.models import Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster
@@ -39,7 +39,7 @@ def lost(incarnation: str, **fields: Any) -> FleetEvent:
 
 
 def attempts_of(run: Run, worker: int | None = None) -> list[AttemptRow]:
-    return queries_attempts.attempts(run.pk, worker=worker, before=None, limit=100)
+    return fleet_queries.attempts(run.pk, worker=worker, before=None, limit=100)
 
 
 def test_a_live_worker_is_an_open_attempt_with_its_last_report(
@@ -110,7 +110,7 @@ def test_attempts_end_with_their_manager(run: Run) -> None:
 def test_only_the_newest_and_the_open_attempts_are_kept(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "ATTEMPTS_KEPT", 3)
+    monkeypatch.setattr(reports, "ATTEMPTS_KEPT", 3)
     accept(run, report(run, worker(1, incarnation="lives"), worker(0, incarnation="0")))
     for number in range(6):
         successor = worker(0, incarnation=str(number + 1))

@@ -15,8 +15,13 @@ import pytest
 from rolldeck.operator_requests import LogLines
 from rollouts.control.models import FleetWorker, LogRequest
 from rollouts.control.queries.fleets import fleet_log
-from rollouts.control.services.launches import record_manager_ended
-from rollouts.control.services.logs import LogNotRequested, NoSuchLog, answer_log, request_log
+from rollouts.control.services.reconciliation import record_manager_ended
+from rollouts.control.services.worker_requests import (
+    LogNotRequested,
+    NoSuchLog,
+    answer_log,
+    request_log,
+)
 from rollouts.fleet.manager.manager import LocalFleet
 from runs.lifecycle.models import Run
 from tests.factories import make_token

@@ -11,7 +11,7 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from benchmarks.fleet_reports import report_forever
-from rollouts.control.services.launches import begin_launch
+from rollouts.control.services.reconciliation import begin_launch
 from runs.lifecycle.services.lifecycle import create_and_start
 from tests.factories import bearer
 from tests.waiting import within

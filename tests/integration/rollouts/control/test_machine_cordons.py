@@ -11,8 +11,7 @@ from rest_framework.test import APIClient
 from rollouts.control.models import MachineCordon
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.machines import machine_cordons
-from rollouts.control.services.cluster_status import record_cluster_nodes
-from rollouts.control.services.machine_cordons import cordon_machine
+from rollouts.control.services.machines import cordon_machine, record_cluster_nodes
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb

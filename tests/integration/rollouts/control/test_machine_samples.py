@@ -9,16 +9,16 @@ from rest_framework.test import APIClient
 
 from rolldeck.wire import MachineUsage, WorkerReport
 from rollouts.control.models import MachineSample
-from rollouts.control.queries.machine_samples import (
+from rollouts.control.queries.machines import (
     HOURS_AT_MOST,
     POINTS_AT_MOST,
     machine_history,
     step_seconds,
 )
-from rollouts.control.services.cluster_status import record_cluster_nodes
-from rollouts.control.services.machine_samples import (
+from rollouts.control.services.machines import (
     KEPT_FOR,
     delete_old_machine_samples,
+    record_cluster_nodes,
     record_machine_samples,
 )
 from tests.factories import bearer

@@ -6,7 +6,7 @@ import pytest
 
 from rollouts import jobs
 from rollouts.control.rules import ActorState, actor_name, run_of
-from rollouts.control.services import orphans
+from rollouts.control.services import reconciliation
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunVerb
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def end_orphans(cluster: FakeCluster) -> list[str]:
-    return orphans.end_orphans(cluster=cluster, platform_url=URL, now=NOON)
+    return reconciliation.end_orphans(cluster=cluster, platform_url=URL, now=NOON)
 
 
 def test_the_manager_of_a_run_is_not_ended() -> None:

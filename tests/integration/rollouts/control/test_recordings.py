@@ -17,7 +17,7 @@ from rollouts.control.models import Recording
 from rollouts.control.queries import recordings as queries_recordings
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.recordings import recording, recordings
-from rollouts.control.schemas.fleets import RecordingRequest
+from rollouts.control.schemas import RecordingRequest
 from rollouts.control.services import recordings as recording_services
 from rollouts.control.services.recordings import (
     InvalidRecording,

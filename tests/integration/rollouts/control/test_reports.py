@@ -13,7 +13,7 @@ from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, We
 from rollouts.control.models import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
 from rollouts.control.rules import InvalidReport, StaleIncarnation
-from rollouts.control.services.launches import begin_launch
+from rollouts.control.services.reconciliation import begin_launch
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from rollouts.diagnosis.queries.run_activity import fleet_activity
 from rollouts.episodes.queries import episode_summary, episodes

@@ -6,8 +6,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from rollouts.control.models import WeightsDelivery
-from rollouts.control.queries.weight_syncs import weights_part
-from rollouts.control.services.weight_syncs import KEPT_STEPS
+from rollouts.control.queries.fleets import weights_part
+from rollouts.control.services.reports import KEPT_STEPS
 from runs.lifecycle.models import PolicyVersion, Run
 from tests.factories import bearer
 from tests.fake_cluster import FakeCluster

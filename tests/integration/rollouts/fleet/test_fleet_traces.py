@@ -14,8 +14,7 @@ from rolldeck import tracing
 from rolldeck.groups import MSGPACK, read
 from rolldeck.http import Call, Connection
 from rolldeck.wire import GroupPush, GroupsReceipt
-from rollouts.fleet.engine.engine import Prompt
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Prompt, SamplingParams
 from rollouts.fleet.groups.batches import Rollout, RolloutGroup
 from rollouts.fleet.groups.outbox import GroupSender, Outbox
 from rollouts.fleet.inference.http_client import HttpInferenceServer

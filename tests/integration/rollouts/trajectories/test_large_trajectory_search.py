@@ -11,9 +11,8 @@ from typing import Final
 import pytest
 from django.db import connection
 
-from rollouts.trajectories.queries.episodes import found_episodes
-from rollouts.trajectories.queries.groups import found_groups
-from rollouts.trajectories.rules import TrajectoryKind, parse_search
+from rollouts.trajectories.queries import SearchedRun, found_trajectories
+from rollouts.trajectories.rules import parse_search
 from runs.lifecycle.models import Run
 from tests.factories import NOON
 
@@ -83,6 +82,7 @@ def test_searches_over_many_rows_are_fast() -> None:
         for n in range(RUNS)
     ]
     runs = [run.pk for run in Run.objects.bulk_create(rows)]
+    searched = {run: SearchedRun(id=run, address=str(run), project=None) for run in runs}
     params = {"runs": runs, "count": RUNS, "groups": GROUPS}
     with connection.cursor() as cursor:
         for statement in (_GROUPS, _DIGESTS, _REPORTS):
@@ -91,11 +91,10 @@ def test_searches_over_many_rows_are_fast() -> None:
     slow = {}
     for name, query in QUESTIONS.items():
         search = parse_search(query)
-        ask = found_groups if search.kind is TrajectoryKind.GROUP else found_episodes
         taken = []
         for _ in range(REPEATS):
             begin = time.perf_counter()
-            found = ask(runs, search, limit=50, after=None)
+            found = found_trajectories(searched, search, limit=50, after=None)
             taken.append(time.perf_counter() - begin)
         taken.sort()
         p95 = taken[int(REPEATS * 0.95) - 1]

@@ -1,11 +1,10 @@
 """Pages of a search that reads a bounded number of rows of each run."""
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from rollouts.trajectories.queries.episodes import found_episodes
-from rollouts.trajectories.queries.groups import found_groups
+from rollouts.trajectories.queries import SearchedRun, TrajectoryPage, found_trajectories
 from rollouts.trajectories.rules import Position, TrajectoryFilter, TrajectoryKind, TrajectorySort
 from runs.lifecycle.models import Run
 from tests.api.rollouts.episodes.test_episode_distributions import report, write
@@ -26,13 +25,18 @@ def runs() -> list[int]:
     ]
 
 
+def found(runs: list[int], search: TrajectoryFilter, **page: Any) -> TrajectoryPage:
+    searched = {run: SearchedRun(id=run, address=str(run), project=None) for run in runs}
+    return found_trajectories(searched, search, **{"after": None, **page})
+
+
 def pages(runs: list[int], search: TrajectoryFilter) -> tuple[list[str], int]:
     """Return the prompts of all pages, and the number of partial ones."""
     texts: list[str] = []
     partial = 0
     after: Position | None = None
     while True:
-        page = found_groups(runs, search, limit=1, after=after, examined=EACH * len(runs))
+        page = found(runs, search, limit=1, after=after, examined=EACH * len(runs))
         texts += [row.excerpt for row in page.rows]
         partial += page.is_partial
         after = page.next
@@ -53,7 +57,7 @@ def test_partial_pages_lose_no_group_and_keep_the_order(
     runs: list[int], sort: TrajectorySort
 ) -> None:
     search = TrajectoryFilter(since=NOON.replace(year=2000), sort=sort)
-    whole = found_groups(runs, search, limit=50, after=None)
+    whole = found(runs, search, limit=50)
 
     assert not whole.is_partial
     assert len(whole.rows) == 9
@@ -67,17 +71,17 @@ def test_older_episodes_follow_partial_pages() -> None:
         ids = {"incarnation": "a", "slots": [0] * 4, "numbers": [number + 1] * 4}
         write(report(run, float(number), environment=environment, **ids))
     search = TrajectoryFilter(kind=TrajectoryKind.EPISODE, environment="maze")
-    first = found_episodes([run.pk], search, limit=1, after=None, examined=EACH)
+    first = found([run.pk], search, limit=1, examined=EACH)
     rows = list(first.rows)
     after = first.next
     while after is not None:
-        page = found_episodes([run.pk], search, limit=1, after=after, examined=EACH)
+        page = found([run.pk], search, limit=1, after=after, examined=EACH)
         rows += page.rows
         after = page.next
 
     assert first.is_partial
     assert first.rows == []
-    assert [row.total_return for row in rows] == [0.0]
+    assert [row.score for row in rows] == [0.0]
 
 
 def test_a_list_by_return_covers_the_newest_reports_and_is_marked_partial() -> None:
@@ -87,9 +91,9 @@ def test_a_list_by_return_covers_the_newest_reports_and_is_marked_partial() -> N
         write(report(run, float(number), **ids))
     search = TrajectoryFilter(kind=TrajectoryKind.EPISODE, sort=TrajectorySort.LOWEST)
 
-    page = found_episodes([run.pk], search, limit=1, after=None, examined=3)
-    assert [row.total_return for row in page.rows] == [3.0]
+    page = found([run.pk], search, limit=1, examined=3)
+    assert [row.score for row in page.rows] == [3.0]
     assert not page.is_partial
-    whole = found_episodes([run.pk], search, limit=50, after=None, examined=3)
-    assert [row.total_return for row in whole.rows] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    whole = found([run.pk], search, limit=50, examined=3)
+    assert [row.score for row in whole.rows] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert not whole.is_partial

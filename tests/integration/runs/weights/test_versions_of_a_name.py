@@ -8,10 +8,10 @@ from django.db import connection
 
 from buffer.items.models import TrajectoryGroup
 from rolldeck.trainer import Trainer
+from rollouts.fleet.engine.checkpoints import published_tensors
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
-from rollouts.fleet.engine.lora import published_tensors
 from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.weights import BOOTSTRAP, WeightsFollower, WeightsSwap
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.sources import source_for

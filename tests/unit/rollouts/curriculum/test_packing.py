@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.curriculum.rules import pack, unpack
-from rollouts.lessons.rules.performance import Outcome, Performance
+from rollouts.lessons.rules.lessons import Outcome, Performance
 
 REWARDS = st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=40)
 

@@ -8,7 +8,7 @@ import torch
 
 from rolldeck.wire import Fragment
 from rollouts.fleet.policies.factory import make_module
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings

@@ -32,7 +32,7 @@ from rolldeck.wire import (
     WorkerReport,
 )
 from rollouts.fleet.manager.manager import LocalFleet
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.process.settings import FleetSettings
 
 

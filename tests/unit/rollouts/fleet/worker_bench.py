@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rolldeck.wire import FleetEvent, Fragment, FragmentReceipt
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.steps.wrapper import RolloutWorkerWrapper
 from rollouts.fleet.weights.records import WeightsRecord

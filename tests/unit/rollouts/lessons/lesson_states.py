@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from rollouts.lessons.rules.lessons import Lesson, LessonStatus
-from rollouts.lessons.rules.performance import Outcome, Performance, Progress
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Outcome, Performance, Progress
 from rollouts.lessons.rules.strategy import Strategy, changes
 
 

@@ -1,11 +1,29 @@
+"""Lessons of a curriculum: their order, statuses and draws."""
+
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, Requirement, check_lessons
-from rollouts.lessons.rules.performance import BATCHES_KEPT, REWARDS_KEPT, Performance
+from rollouts.lessons.rules.lessons import (
+    BATCHES_KEPT,
+    REWARDS_KEPT,
+    InvalidCurriculum,
+    Lesson,
+    Performance,
+    Requirement,
+    check_lessons,
+    draw_point,
+    evaluation_seed,
+    in_order,
+    training_seed,
+)
 from rollouts.lessons.rules.strategy import concentration, draw, initial_progress, is_complete
 from tests.unit.rollouts.lessons.lesson_states import over_time, performance
+
+SEEDS = st.integers(0, 2**31 - 1)
+TASKS = st.integers(0, 2**62)
 
 
 def after(*names: str) -> Lesson:
@@ -100,3 +118,77 @@ def test_concentration_counts_lessons_of_equal_share() -> None:
 
     assert (even.effective_lessons, even.entropy) == pytest.approx((4.0, 1.3862943611198906))
     assert concentration({}).effective_lessons == 0
+
+
+@given(SEEDS, TASKS)
+def test_a_point_is_at_least_0_and_below_1(seed: int, task: int) -> None:
+    assert 0 <= draw_point(seed=seed, task=task) < 1
+
+
+def test_points_are_spread_evenly() -> None:
+    points = [draw_point(seed=7, task=task) for task in range(10_000)]
+
+    tenths = Counter(int(10 * point) for point in points)
+    assert min(tenths.values()) > 850
+    assert max(tenths.values()) < 1_150
+
+
+@given(SEEDS, st.text(max_size=8), TASKS)
+def test_seeds_fit_every_generator(seed: int, lesson: str, example: int) -> None:
+    assert 0 <= training_seed(seed=seed, lesson=lesson, first_example=example) < 2**31
+    assert 0 <= evaluation_seed(seed=seed, lesson=lesson) < 2**31
+
+
+def test_tasks_lessons_and_modes_have_separate_seeds() -> None:
+    seeds = {
+        *(training_seed(seed=1, lesson="a", first_example=first) for first in range(100)),
+        *(training_seed(seed=1, lesson="b", first_example=first) for first in range(100)),
+        *(training_seed(seed=2, lesson="a", first_example=first) for first in range(100)),
+        evaluation_seed(seed=1, lesson="a"),
+        evaluation_seed(seed=1, lesson="b"),
+    }
+
+    assert len(seeds) == 302
+
+
+def lesson(*names: str) -> Lesson:
+    return Lesson(requires=tuple(Requirement(lesson=name) for name in names))
+
+
+def test_lessons_without_requirements_keep_their_order() -> None:
+    assert in_order({"b": lesson(), "a": lesson(), "c": lesson()}) == ["b", "a", "c"]
+
+
+def test_a_lesson_follows_its_requirements() -> None:
+    lessons = {"last": lesson("middle", "first"), "middle": lesson("first"), "first": lesson()}
+
+    assert in_order(lessons) == ["first", "middle", "last"]
+
+
+def test_a_long_chain_does_not_exhaust_the_stack() -> None:
+    names = [str(place) for place in range(5_000)]
+    lessons = {name: lesson(names[place + 1]) for place, name in enumerate(names[:-1])}
+    lessons[names[-1]] = lesson()
+
+    assert in_order(lessons) == names[::-1]
+
+
+@given(st.lists(st.sets(st.integers(0, 30), max_size=4), min_size=1, max_size=30), st.randoms())
+def test_every_lesson_occurs_once_after_its_requirements(
+    required: list[set[int]], random: object
+) -> None:
+    names = list(range(len(required)))
+    random.shuffle(names)  # type: ignore[attr-defined]
+    # Only lower numbers are required, so there are no cycles.
+    lessons = {
+        str(name): lesson(
+            *(str(requirement) for requirement in required[name] if requirement < name)
+        )
+        for name in names
+    }
+
+    order = in_order(lessons)
+
+    assert sorted(order) == sorted(lessons)
+    for place, name in enumerate(order):
+        assert {requirement.lesson for requirement in lessons[name].requires} <= set(order[:place])

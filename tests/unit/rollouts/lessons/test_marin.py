@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Requirement
+from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Progress, Requirement
 from rollouts.lessons.rules.marin import (
     MarinStrategy,
     is_plateaued,
     regression,
     smoothed_success,
 )
-from rollouts.lessons.rules.performance import Progress
 from rollouts.lessons.rules.strategy import probabilities
 from tests.unit.rollouts.lessons.lesson_states import moves, performance, progress
 

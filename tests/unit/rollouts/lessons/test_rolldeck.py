@@ -1,4 +1,4 @@
-"""Differences of the default strategy from Marin's, and its invariants."""
+"""The default strategy: differences from Marin's, holds and rehearsal."""
 
 import random
 import time
@@ -9,16 +9,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.lessons.rules.lessons import InvalidCurriculum, Lesson, LessonStatus, Requirement
-from rollouts.lessons.rules.performance import Progress
+from rollouts.curriculum.rules import LEAST_FACTOR, MOST_FACTOR, decide, reweighted
+from rollouts.lessons.rules.lessons import (
+    InvalidCurriculum,
+    Lesson,
+    LessonStatus,
+    Progress,
+    Requirement,
+)
+from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
-from rollouts.lessons.rules.strategy import changes, draw, probabilities
+from rollouts.lessons.rules.strategy import changes, draw, draw_probabilities, probabilities
 from tests.unit.rollouts.lessons.lesson_states import moves, over_time, performance, progress
 
 DEFAULT = RolldeckStrategy()
 ONE = {"a": Lesson(stop_success=0.9)}
 CHAIN = {"a": Lesson(), "b": Lesson(requires=(Requirement(lesson="a"),))}
 LOCKED = progress(status=LessonStatus.LOCKED)
+NAMES = "abcdef"
+FACTORS = st.dictionaries(st.sampled_from(NAMES), st.floats(LEAST_FACTOR, MOST_FACTOR))
+WEIGHTS = st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1), min_size=1)
+GOAL_CHAIN = {"a": Lesson(stop_success=0.8), "b": Lesson(requires=(Requirement(lesson="a"),))}
+DRAWN = {"a": 0.25, "b": 0.25}
+LEARNT = ["c", "d"]
 
 
 def evaluated(successes: int, samples: int, **fields: object) -> Progress:
@@ -230,3 +243,157 @@ def test_among_a_thousand_lessons_a_batch_and_a_draw_take_milliseconds() -> None
 
     assert fastest(lambda: changes(strategy, lessons, all_progress, touched=["7"])) < 5
     assert fastest(lambda: draw(strategy.shares(weights), 0.5)) < 1
+
+
+def seen(status: LessonStatus, right: int, wrong: int) -> Progress:
+    """Return a lesson that was trained and evaluated with these successes and failures."""
+    batch = [1.0] * right + [0.0] * wrong
+    return progress(status=status, training=performance(batch), evaluation=performance(batch))
+
+
+STANDINGS = st.fixed_dictionaries(
+    {
+        name: st.builds(
+            seen, st.sampled_from(LessonStatus), st.integers(0, 300), st.integers(0, 300)
+        )
+        for name in GOAL_CHAIN
+    }
+)
+
+
+def test_a_doubled_factor_reduces_the_others_proportionally() -> None:
+    shares = reweighted({"a": 0.5, "b": 0.25, "c": 0.25}, {"b": 2.0})
+
+    assert shares == pytest.approx({"a": 0.4, "b": 0.4, "c": 0.2})
+
+
+@given(weights=WEIGHTS, factors=FACTORS, learnt=st.sets(st.sampled_from("uvw")))
+def test_probabilities_sum_to_one_for_all_factors(
+    weights: dict[str, float], factors: dict[str, float], learnt: set[str]
+) -> None:
+    ruled = draw_probabilities(RolldeckStrategy(rehearsal=0.1), weights, graduated=sorted(learnt))
+
+    shares = reweighted(ruled, factors)
+
+    assert shares.keys() == ruled.keys()
+    assert sum(shares.values()) == pytest.approx(1)
+    assert all(0 <= share <= 1 for share in shares.values())
+    whole = sum(ruled[name] * factors.get(name, 1.0) for name in ruled)
+    for name, share in shares.items():
+        assert share * whole == pytest.approx(ruled[name] * factors.get(name, 1.0))
+
+
+@given(weights=WEIGHTS)
+def test_without_factors_the_curriculum_draws_to_the_last_bit(weights: dict[str, float]) -> None:
+    ruled = draw_probabilities(RolldeckStrategy(), weights, graduated=[])
+
+    assert reweighted(ruled, {}) == ruled
+    assert reweighted(ruled, dict.fromkeys(ruled, 1.0)) == ruled
+
+
+@given(
+    all_progress=STANDINGS,
+    held=st.sets(st.sampled_from(sorted(GOAL_CHAIN))),
+    strategy=st.sampled_from([RolldeckStrategy(), MarinStrategy()]),
+)
+def test_a_hold_overrides_every_rule_of_its_lesson_only(
+    all_progress: dict[str, Progress],
+    held: set[str],
+    strategy: RolldeckStrategy | MarinStrategy,
+) -> None:
+    for name in GOAL_CHAIN:
+        verdicts = decide(strategy, name, GOAL_CHAIN, all_progress, held=held)
+        assert verdicts == (
+            None if name in held else strategy.decide(name, GOAL_CHAIN, all_progress)
+        )
+
+
+def test_a_locked_hold_prevents_the_unlock_rule() -> None:
+    all_progress = {
+        "a": seen(LessonStatus.GRADUATED, 300, 0),
+        "b": progress(status=LessonStatus.LOCKED),
+    }
+    freed = decide(RolldeckStrategy(), "b", GOAL_CHAIN, all_progress, held=())
+
+    assert freed is not None
+    assert freed.target is LessonStatus.ACTIVE
+    assert decide(RolldeckStrategy(), "b", GOAL_CHAIN, all_progress, held={"b"}) is None
+
+
+def test_an_unlock_rule_is_described_in_words() -> None:
+    rule = RolldeckStrategy(min_success=0.5).unlock_rule(
+        Lesson(requires=(Requirement(lesson="a", min_success=0.7), Requirement(lesson="b")))
+    )
+
+    assert rule == (
+        "Unlocks when a has graduated, or has a success rate of at least 0.7 and stops improving; "
+        "and b has graduated, or has a success rate of at least 0.5 and stops improving."
+    )
+
+
+def test_graduated_lessons_share_the_rehearsal_evenly() -> None:
+    shares = draw_probabilities(RolldeckStrategy(rehearsal=0.2), DRAWN, graduated=LEARNT)
+
+    assert shares == pytest.approx({"a": 0.4, "b": 0.4, "c": 0.1, "d": 0.1})
+
+
+def test_without_rehearsal_graduated_lessons_are_not_drawn() -> None:
+    assert draw_probabilities(RolldeckStrategy(), DRAWN, graduated=LEARNT) == {"a": 0.5, "b": 0.5}
+    assert draw_probabilities(MarinStrategy(), DRAWN, graduated=LEARNT) == pytest.approx(
+        {"a": 0.5, "b": 0.5}
+    )
+
+
+def test_before_the_first_graduation_there_is_no_rehearsal() -> None:
+    assert draw_probabilities(RolldeckStrategy(rehearsal=0.5), DRAWN, graduated=[]) == {
+        "a": 0.5,
+        "b": 0.5,
+    }
+
+
+@pytest.mark.parametrize("strategy", [RolldeckStrategy(rehearsal=0.3), MarinStrategy()])
+def test_after_all_graduations_lessons_are_drawn_equally(
+    strategy: RolldeckStrategy | MarinStrategy,
+) -> None:
+    assert draw_probabilities(strategy, {}, graduated=LEARNT) == {"c": 0.5, "d": 0.5}
+
+
+@given(
+    weights=st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1), min_size=1),
+    graduated=st.sets(st.sampled_from("uvwxyz")),
+    rehearsal=st.floats(0, 0.99),
+)
+def test_shares_sum_to_one_and_the_active_keep_their_proportions(
+    weights: dict[str, float], graduated: set[str], rehearsal: float
+) -> None:
+    strategy = RolldeckStrategy(rehearsal=rehearsal)
+    alone = strategy.shares(weights)
+
+    shares = draw_probabilities(strategy, weights, graduated=sorted(graduated))
+
+    assert sum(shares.values()) == pytest.approx(1)
+    active_share = 1 - rehearsal if graduated else 1.0
+    for name, share in alone.items():
+        assert shares[name] == pytest.approx(active_share * share)
+
+
+def test_probabilities_include_the_rehearsal() -> None:
+    all_progress = {
+        "locked": progress(status=LessonStatus.LOCKED),
+        "new": progress(training=performance([1.0, 0.0])),
+        "learnt": progress(status=LessonStatus.GRADUATED),
+    }
+
+    shares = probabilities(
+        RolldeckStrategy(rehearsal=0.25), dict.fromkeys(all_progress, Lesson()), all_progress
+    )
+
+    assert shares == pytest.approx({"new": 0.75, "learnt": 0.25})
+
+
+@pytest.mark.parametrize("rehearsal", [-0.1, 1.0, float("nan")])
+def test_a_rehearsal_share_of_one_is_refused(rehearsal: float) -> None:
+    with pytest.raises(InvalidCurriculum) as refusal:
+        RolldeckStrategy(rehearsal=rehearsal).check({"a": Lesson()})
+
+    assert refusal.value.field == "rehearsal"

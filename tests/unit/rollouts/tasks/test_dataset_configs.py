@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rollouts.tasks.rules.dataset_config import dataset_name, parse
-from rollouts.tasks.rules.task_specs import InvalidTask
+from rollouts.tasks.rules.task import InvalidTask
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "math/gsm8k", "a-b/c_d/e.parquet"])

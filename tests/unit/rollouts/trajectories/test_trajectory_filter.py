@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rollouts.trajectories.queries.examined import rows_of_each
+from rollouts.trajectories.queries import rows_of_each
 from rollouts.trajectories.rules import (
     InvalidSearch,
     TrajectoryFilter,

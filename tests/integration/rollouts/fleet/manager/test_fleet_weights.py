@@ -18,7 +18,7 @@ from rolldeck.trainer import Trainer
 from rolldeck.wire import WeightsManifest
 from rollouts.control.models import Fleet, FleetWorker
 from rollouts.fleet.manager.manager import LocalFleet
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from runs.events.models import RunEvent
 from runs.lifecycle import queries
 from runs.lifecycle.models import PolicyVersion, Run

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from rolldeck.captures import Drawn
-from rollouts.fleet.capture.reading import Reading
-from rollouts.fleet.capture.upstream import Refusal, completion
+from rollouts.fleet.capture.upstream import Reading, Refusal, completion
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 OURS: dict[str, Any] = {

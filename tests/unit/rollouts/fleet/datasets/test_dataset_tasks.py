@@ -1,15 +1,15 @@
-"""Data sets as tasks: formats, splits, order, and unusable data."""
+"""Data sets as tasks: formats, splits, order, unusable data and tool servers."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rollouts.fleet.datasets.columns import column_problem
 from rollouts.fleet.datasets.dataset_task import DatasetTask
-from rollouts.fleet.datasets.listing import listed
-from rollouts.fleet.datasets.rows import DatasetUnusable
+from rollouts.fleet.datasets.rows import DatasetUnusable, column_problem, listed
+from rollouts.fleet.tools.server import ToolServer, ToolsUnusable
 from rollouts.tasks.rules.dataset_config import parse
 from rollouts.tasks.rules.task import examples
 from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl, write_parquet
@@ -240,3 +240,24 @@ def test_usable_names_are_listed(folder: Path) -> None:
 
     assert listed(str(folder)) == ["parts", "sums.jsonl"]
     assert listed("") == listed(str(folder / "absent")) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind", "text"),
+    [
+        ("", "environment_unknown", "'calc' is not in this machine's ROLLDECK_TOOL_SERVERS"),
+        ('{"calc": {}}', "environment_failed", "missing required field `command`"),
+        ('{"calc": {"command": "x"}}', "dependency_missing", "pip install 'rolldeck[prompts]'"),
+    ],
+)
+def test_an_unusable_server_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, setting: str, kind: str, text: str
+) -> None:
+    monkeypatch.setenv("ROLLDECK_TOOL_SERVERS", setting)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    with pytest.raises(ToolsUnusable) as failure:
+        ToolServer("calc")
+
+    assert failure.value.kind == kind
+    assert text in str(failure.value)

@@ -9,8 +9,17 @@ import pytest
 import torch
 
 from rollouts.fleet.engine import engine
-from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong, generate
-from rollouts.fleet.engine.sampling import Rules, SamplingParams, draw, uniforms
+from rollouts.fleet.engine.engine import (
+    Answer,
+    Engine,
+    Prompt,
+    PromptTooLong,
+    Rules,
+    SamplingParams,
+    draw,
+    generate,
+    uniforms,
+)
 from rollouts.fleet.engine.serving import EngineFailed, EngineThread
 from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.device_copies import DeviceCopies

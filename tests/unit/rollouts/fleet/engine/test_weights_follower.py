@@ -7,8 +7,8 @@ import pytest
 from small_models import small_model
 
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.following import BOOTSTRAP, WeightsFollower, WeightsSwap
 from rollouts.fleet.engine.serving import EngineThread
+from rollouts.fleet.engine.weights import BOOTSTRAP, WeightsFollower, WeightsSwap
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.sources import source_for

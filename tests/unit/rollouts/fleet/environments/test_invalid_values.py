@@ -8,8 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from rollouts.fleet.environments import loader as environments
-from rollouts.fleet.policies.space_values import invalid_rows
-from rollouts.fleet.policies.spaces import UnsupportedSpace, observations
+from rollouts.fleet.policies.spaces import UnsupportedSpace, invalid_rows, observations
 from rollouts.fleet.steps.env_messages import (
     EnvCrashed,
     OutsideBounds,

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from rollouts.fleet.engine.building import PLAIN
-from rollouts.fleet.engine.engine import Answer, Engine, Prompt, StopTextsUnsupported
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import (
+    Answer,
+    Engine,
+    Prompt,
+    SamplingParams,
+    StopTextsUnsupported,
+)
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, TokenizerUnusable
 from rollouts.fleet.groups.batches import Rollout

@@ -20,6 +20,7 @@ from rollouts.fleet.groups.task_loop import Credits, TaskLoop, TaskSupply
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.messages import WorkerCommand, obstacle_without_credits
+from runs.config.rules.servers import INFERENCE_SERVERS
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 LESSONS = {"sort": {"spec": "task:sort"}}

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from rollouts.fleet.engine.checkpoints import named_tensors
-from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Answer, Engine, Prompt, PromptTooLong, SamplingParams
 from rollouts.fleet.engine.serving import EngineFailed, EngineThread
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.groups.torch_server import TorchInferenceServer

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.engine.engine import Prompt
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Prompt, SamplingParams
 from rollouts.fleet.inference.contract import InferenceFailed
 from rollouts.fleet.inference.dialects import (
     CompletionsDialect,

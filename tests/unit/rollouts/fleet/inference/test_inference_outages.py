@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from rollouts.fleet.engine.engine import Prompt
-from rollouts.fleet.engine.sampling import SamplingParams
+from rollouts.fleet.engine.engine import Prompt, SamplingParams
 from rollouts.fleet.inference import http_client
 from rollouts.fleet.inference.http_client import HttpInferenceServer
 from runs.config.rules.servers import InferenceServerSettings

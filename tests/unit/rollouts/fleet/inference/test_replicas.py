@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from rolldeck import safetensors
-from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.contract import InferenceFailed, Unreachable
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
-from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind
+from rollouts.fleet.inference.replicas import Replicas, ReplicasBehind, UploadedWeights
 from rollouts.fleet.inference.shared_folder import MARKER, WEIGHTS, SharedFolder
-from rollouts.fleet.inference.uploads import UploadedWeights
-from rollouts.fleet.inference.weights import Unreachable
 
 TENSORS = {"b": np.ones(3, np.float32)}
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from rolldeck import safetensors
-from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.inference.contract import InferenceFailed, label_of, version_in
 from rollouts.fleet.inference.reloading import SglangReload, VllmReload
 from rollouts.fleet.inference.shared_folder import MARKER, WEIGHTS, SharedFolder
-from rollouts.fleet.inference.weights import label_of, version_in
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 
 TENSORS = {"lm_head.weight": np.zeros((2, 3), np.float32), "b": np.ones(3, np.float32)}

@@ -15,7 +15,7 @@ from rolldeck.wire import FleetEvent
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_supervisor import WEIGHTS_SECONDS, WeightsDistributor
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
-from rollouts.fleet.policies.mlp import TorchMlp
+from rollouts.fleet.policies.networks import TorchMlp
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings

@@ -20,7 +20,7 @@ from worker_bench import bench
 
 from buffer.ingest.rules.fragments import check, real_steps
 from rollouts.fleet.manager.manager import LocalFleet
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
 from tests.waiting import eventually, stays
 

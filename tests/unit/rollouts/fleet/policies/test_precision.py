@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from rollouts.fleet.policies.base import dtype_of
 from rollouts.fleet.policies.factory import make_module, make_policy
 from rollouts.fleet.policies.policy_protocol import Decision, PolicyDoesNotFit
-from rollouts.fleet.policies.precision import dtype_of
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.probe.command import probe
 from rollouts.fleet.probe.messages import ProbeRequest

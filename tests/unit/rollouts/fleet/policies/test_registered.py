@@ -9,9 +9,8 @@ import torch
 from torch import nn
 from worker_bench import Bench
 
-from rollouts.fleet.policies.factory import make_module, make_policy
+from rollouts.fleet.policies.factory import RegisteredPolicy, build, make_module, make_policy
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit, WeightsDoNotFit
-from rollouts.fleet.policies.registered import RegisteredPolicy, build
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 from runs.config.rules.sections import PolicyConfig

@@ -11,12 +11,11 @@ from gymnasium import spaces
 from buffer.ingest.rules import fragments as fragment_rules
 from rolldeck.wire import unpack_array
 from rollouts.fleet.environments.loader import Adapted, describe
+from rollouts.fleet.policies.base import head_for
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.heads import head_for
-from rollouts.fleet.policies.image_layout import picture
 from rollouts.fleet.policies.inputs import NoImages, image_shape, images, others, vectors
 from rollouts.fleet.policies.policy_protocol import for_environment
-from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations
+from rollouts.fleet.policies.spaces import Space, UnsupportedSpace, actions, observations, picture
 from rollouts.fleet.steps.fragments import FragmentCutter
 from rollouts.fleet.steps.step_columns import Outcomes
 from runs.config.rules.sections import PolicyConfig

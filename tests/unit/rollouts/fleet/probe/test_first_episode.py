@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rollouts.fleet.policies import factory
 from rollouts.fleet.policies.spaces import Space
+from rollouts.fleet.probe.command import probe
 from rollouts.fleet.probe.first_episode import SHOWN_REWARDS, play, random_action
+from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 
 FLAT = Space(kind="box", shape=(2,), dtype="float32")
 SIDES = Space(kind="discrete", shape=(), dtype="int64", choices=3, start=5)
@@ -76,3 +79,26 @@ def test_actions_have_the_form_of_their_space(space: Space, low: float, high: fl
     assert {row.shape for row in rows} == {space.shape}
     assert {row.dtype for row in rows} == {np.dtype(space.dtype)}
     assert low <= min(row.min() for row in rows) < max(row.max() for row in rows) <= high
+
+
+def test_the_environment_is_reported_before_the_policy_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reported: list[Outcome] = []
+    before: list[int] = []
+
+    def fail(*_: object, **__: object) -> None:
+        before.append(len(reported))
+        raise RuntimeError("no policy")
+
+    monkeypatch.setattr(factory, "make_policy", fail)
+    request = ProbeRequest(
+        kind="environment", spec="gymnasium:CartPole-v1", policy={"kind": "module:a:B"}
+    )
+
+    outcome = probe(request, report=reported.append)
+
+    assert before == [1]
+    assert [(one.stage, one.observation) for one in reported] == [("policy", "float32 [4]")]
+    assert (outcome.stage, outcome.policy_trouble) == ("", "RuntimeError: no policy")
+    assert outcome.observation == "float32 [4]"

@@ -77,8 +77,8 @@ import numpy as np
 from rolldeck.operator_requests import RecordingCommand
 from rollouts.environments.services.probes import run_probe
 from rollouts.fleet.probe.messages import ProbeRequest
-from rollouts.fleet.rewards.answers import Answered
-from rollouts.fleet.rewards.worker import RewardWorker
+from rollouts.fleet.rewards.functions import Answered
+from rollouts.fleet.rewards.pool import RewardWorker
 from rollouts.fleet.steps.env_messages import Began, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recordings import Recordings

@@ -15,7 +15,7 @@ from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
-from rollouts.fleet.rewards.answers import Answered, RewardUnusable
+from rollouts.fleet.rewards.functions import Answered, RewardUnusable
 from rollouts.fleet.rewards.pool import RewardPool
 from rollouts.tasks.rules.dataset_config import parse
 from tests.stand_ins.inference_servers import listening
@@ -48,7 +48,7 @@ def pool(*rewards: dict[str, Any], processes: int = 1) -> Iterator[RewardPool]:
 
 def reward_processes() -> int:
     children = psutil.Process().children()
-    return sum("rewards.process" in " ".join(child.cmdline()) for child in children)
+    return sum("rewards.functions" in " ".join(child.cmdline()) for child in children)
 
 
 def scored(made: RewardPool, *responses: str, answer: str = "", row: Any = None) -> list[Any]:

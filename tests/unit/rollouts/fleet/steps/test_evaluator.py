@@ -16,7 +16,7 @@ from rolldeck import safetensors
 from rolldeck.wire import EpisodeWindow
 from rollouts.fleet.groups.evaluate import main
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.mlp import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.networks import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings

@@ -11,7 +11,7 @@ import pytest
 
 from rolldeck.fleet_wire import INFO_NAMES_AT_MOST, InfoDrops, InfoSum, InfoWindow
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings

@@ -16,7 +16,7 @@ from rolldeck import safetensors
 from rolldeck.batches import FragmentView
 from rolldeck.chunks import join, stack
 from rolldeck.fragment_files import read_fragments
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.steps.local_rollout import Bound, InitialWeights, LocalRollout
 from rollouts.fleet.steps.rollout import main

@@ -11,7 +11,7 @@ import pytest
 from worker_bench import Bench, bench
 
 from rolldeck.wire import Fragment, InvalidMessage, unpack_array
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.weights.records import Rank, Version, WeightsRecord, WeightsUnavailable

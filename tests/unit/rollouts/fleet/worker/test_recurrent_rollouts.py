@@ -14,8 +14,8 @@ from manual_turns import Rollout
 from buffer.ingest.rules import fragments as fragment_rules
 from examples.ppo_continuous import GaussianPolicy
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.fleet.policies.heads import head_for
-from rollouts.fleet.policies.recurrent import RecurrentPolicy
+from rollouts.fleet.policies.base import head_for
+from rollouts.fleet.policies.networks import RecurrentPolicy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
 

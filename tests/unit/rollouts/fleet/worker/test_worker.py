@@ -18,7 +18,7 @@ from buffer.ingest.rules.fragments import check, real_steps
 from rolldeck.wire import Fragment, unpack_array
 from rollouts.episodes.rules import episodes_with
 from rollouts.fleet.policies.factory import make_policy
-from rollouts.fleet.policies.mlp import MlpPolicy
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision, Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import WorkerSettings
