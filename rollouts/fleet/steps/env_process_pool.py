@@ -87,7 +87,7 @@ class EnvProcessPool:
         mark: str = "",
         rule: RestartRule = ENV_RULE,
     ) -> None:
-        """Prepare the processes; the first `tend` starts them."""
+        """Prepare the processes; the first `maintain` starts them."""
         self._restart_interval = config.environment.restart_interval_seconds
         self._hung_after_seconds = config.environment.hung_after_seconds
         self._events = events
@@ -222,7 +222,7 @@ class EnvProcessPool:
                 self._build(number, self._slots[number], now)
 
     def soonest_due(self, now: float) -> float:
-        """Return the seconds until `tend` has something to do, at most 1."""
+        """Return the seconds until `maintain` has something to do, at most 1."""
         times = [p.start_at for p in self._processes if p.start_at is not None]
         times += self._build_at.values()
         return min([1.0, *(max(0.0, at - now) for at in times)])

@@ -155,7 +155,7 @@ class FleetUsage:
     workers: int = 0
     """Workers with a recent report that contains CPU and memory."""
     sums: Mapping[str, Any] = field(default_factory=dict)
-    """Sum, min, mean and max by field, as `memory_bytes_max`; None where nothing was measured."""
+    """Sum, min, mean and max by field, such as ``memory_bytes_max``; None without a measurement."""
     single: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Fields by worker, of a fleet with few workers."""
 

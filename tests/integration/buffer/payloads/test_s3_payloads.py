@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -26,7 +27,9 @@ from buffer.payloads.services.partitions import (
 )
 from buffer.payloads.services.retention import apply_retention
 from buffer.payloads.services.segments import rotate_segment, seal
+from config.own_folders import MARKER, ForeignFolder, bind_folders, claim_folders
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
+from runs.deployment.models import Deployment
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run
@@ -174,3 +177,72 @@ def test_an_unreachable_bucket_answers_with_retry_after_and_stores_nothing(
 
     assert (response.status_code, response["Retry-After"]) == (503, "5")
     assert not TrajectoryGroup.objects.exists()
+
+
+@pytest.fixture
+def use(bucket: Any, endpoint: str, settings: Any, tmp_path: Path) -> Iterator[Any]:
+    """Return a function that makes a prefix of the bucket that of this process."""
+    settings.ROLLDECK_VAR, settings.MEDIA_ROOT = tmp_path, tmp_path / "media"
+    Deployment.objects.all().delete()
+
+    def use(prefix: str) -> None:
+        url = f"s3://rolldeck-tests/{prefix}?endpoint={endpoint}&region=us-east-1"
+        settings.STORAGES = settings.STORAGES | {"payloads": payload_storage(url, folder=tmp_path)}
+
+    yield use
+    Deployment.objects.all().delete()
+
+
+def test_a_prefix_of_another_deployment_is_refused_with_both_places(use: Any, bucket: Any) -> None:
+    use("a")
+    claim_folders(now=NOON)
+    first = Deployment.objects.get()
+    use("b")
+    bind_folders(now=NOON)
+    use("a")
+
+    with pytest.raises(ForeignFolder) as refused:
+        claim_folders(now=NOON)
+
+    words = ("s3://rolldeck-tests/a", first.identity, "s3://rolldeck-tests/b", "bind_folders")
+    assert [word for word in words if str(word) not in str(refused.value)] == []
+    assert bucket.Object(f"a/{MARKER}").get()["Body"].read().decode() == str(first.identity)
+
+
+def test_a_prefix_without_an_id_is_refused(use: Any, bucket: Any) -> None:
+    use("a")
+    claim_folders(now=NOON)
+    bucket.Object(f"a/{MARKER}").delete()
+
+    with pytest.raises(ForeignFolder, match="s3://rolldeck-tests/a has no deployment id"):
+        claim_folders(now=NOON)
+
+
+@pytest.mark.parametrize("holds_objects", [False, True])
+def test_a_new_database_takes_a_used_prefix_only_without_objects(
+    use: Any, bucket: Any, holds_objects: bool
+) -> None:
+    use("a")
+    claim_folders(now=NOON)
+    if holds_objects:
+        bucket.put_object(Key="a/1/object", Body=b"data")
+    Deployment.objects.all().delete()
+
+    if holds_objects:
+        with pytest.raises(ForeignFolder, match="but the database is new"):
+            claim_folders(now=NOON)
+        bind_folders(now=NOON)
+    claim_folders(now=NOON)
+
+    mark = bucket.Object(f"a/{MARKER}").get()["Body"].read().decode()
+    assert mark == str(Deployment.objects.get().identity)
+
+
+def test_a_bucket_that_is_down_leaves_the_deployment_unmarked(use: Any, bucket: Any) -> None:
+    use("a")
+    bucket.delete()
+
+    with pytest.raises(OSError, match="NoSuchBucket"):
+        claim_folders(now=NOON)
+
+    assert not Deployment.objects.exists()
