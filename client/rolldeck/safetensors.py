@@ -307,7 +307,7 @@ TORCH_KINDS: Final = {
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
-    """Return `tensor` as an array; types that numpy lacks as :data:`safetensors.BITS`.
+    """Return `tensor` as an array; types that numpy lacks as :data:`BITS`.
 
     On the CPU the array is a view.
 
