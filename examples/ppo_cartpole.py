@@ -52,6 +52,8 @@ class PpoSettings:
     entropy_coefficient: float = 0.0
     value_coefficient: float = 0.5
     max_gradient_norm: float = 0.5
+    reward_scale: float = 1.0
+    """Factor of every reward; the values that are learned have the scaled unit."""
 
 
 def tanh_mlp(sizes: list[int], outputs: int, gain: float) -> nn.Sequential:
@@ -97,7 +99,7 @@ class Learner:
     def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
         s = self.settings
-        steps = self._steps(arrays)
+        steps = self._steps({**arrays, "reward": arrays["reward"] * np.float32(s.reward_scale)})
         done = min(1.0, train_step * int(steps.mask.sum()) / s.annealing_env_steps)
         rate = s.learning_rate + done * (s.final_learning_rate - s.learning_rate)
         self.optimizer.param_groups[0]["lr"] = rate

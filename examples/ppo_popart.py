@@ -14,7 +14,6 @@ Source: PopArt, van Hasselt et al. 2016, arXiv:1602.07714, as in `rolldeck.popar
 
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -40,20 +39,15 @@ BETA = 0.1
 class PopArtLearner(Learner):
     """Learner whose value network has normalized outputs."""
 
-    def __init__(
-        self, policy: MlpPolicy, settings: PpoSettings, seed: int, *, reward_scale: float = 1.0
-    ) -> None:
+    def __init__(self, policy: MlpPolicy, settings: PpoSettings, seed: int) -> None:
         super().__init__(policy, settings, seed)
         self.popart = PopArt(beta=BETA)
-        self._reward_scale = np.float32(reward_scale)
         self._head = policy.value_net[-1]
         self._explained = 0.0
 
     def learn(self, arrays: Arrays, train_step: int) -> dict[str, float]:
         """Update the policy from the arrays of `Batch.stack`; return metrics."""
-        scaled = {**arrays, "reward": arrays["reward"] * self._reward_scale}
-        metrics = super().learn(scaled, train_step)
-        return metrics | {
+        return super().learn(arrays, train_step) | {
             "explained_variance": self._explained,
             "value_mean": float(self.popart.mean[0]),
             "value_std": float(self.popart.std[0]),
@@ -80,11 +74,9 @@ class PopArtLearner(Learner):
 
 def main() -> None:
     """Train with the arguments of the command line."""
-    parser = argument_parser()
-    parser.add_argument("--reward-scale", type=float, default=1.0, help="factor of every reward")
-    args = parser.parse_args()
-    settings, scale = settings_of(args), args.reward_scale
-    train(args, lambda policy, seed: PopArtLearner(policy, settings, seed, reward_scale=scale))
+    args = argument_parser().parse_args()
+    settings = settings_of(args)
+    train(args, lambda policy, seed: PopArtLearner(policy, settings, seed))
 
 
 if __name__ == "__main__":

@@ -96,6 +96,18 @@ def test_the_learning_rate_falls_with_real_env_steps(train_step: int, rate: floa
     assert metrics["learning_rate"] == pytest.approx(rate, rel=1e-2)
 
 
+def test_the_reward_scale_multiplies_every_reward() -> None:
+    arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
+    larger = arrays | {"reward": arrays["reward"] * np.float32(4)}
+
+    def loss(shown: dict[str, NDArray], scale: float) -> float:
+        torch.manual_seed(3)
+        settings = PpoSettings(reward_scale=scale)
+        return Learner(MlpPolicy(4, 2, [8]), settings, seed=3).learn(shown, 1)["value_loss"]
+
+    assert loss(larger, 0.25) == loss(arrays, 1.0) != loss(larger, 1.0)
+
+
 def test_the_same_seed_has_the_same_result() -> None:
     arrays = Batch.decode(make_batch_body([make_fragment(number=n) for n in range(4)])).stack()
 

@@ -26,7 +26,7 @@ def batch(seed: int = 0) -> dict[str, NDArray[Any]]:
 def learner_of(reward_scale: float = 1.0, **settings: Any) -> PopArtLearner:
     torch.manual_seed(0)
     policy = MlpPolicy(4, 2, [8])
-    return PopArtLearner(policy, PpoSettings(**settings), 0, reward_scale=reward_scale)
+    return PopArtLearner(policy, PpoSettings(reward_scale=reward_scale, **settings), 0)
 
 
 def policy_after(reward_scale: float, *, steps: int = 3) -> torch.Tensor:
