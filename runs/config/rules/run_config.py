@@ -1,8 +1,8 @@
 """Configuration of a run: parse, check, merge and describe.
 
 The JSON Schema of :class:`RunConfig` is the single source of the launch form, the API reference and
-the validation of stored configurations. Its parts are in separate modules: `environment_config`,
-`fleet_config`, `policy_config`, `buffer_config`, `language_config`.
+the validation of stored configurations. Its parts are in separate modules: `sections`,
+`fleet_config`, `language_config`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
