@@ -15,6 +15,7 @@ EXTERNAL = {
     "Pss",
     "RendererConfig",
     "TrainClient",
+    "Wrapper",
     "add_train_workers",
     "aiohttp",
     "break",
