@@ -99,7 +99,10 @@ def row_of(model: type[M], columns: Mapping[str, Any]) -> M:
 
 
 def _model_row(model: type[M]) -> BaseRowFactory[M]:
-    """Return the row factory of a model's rows; columns after the model's become attributes."""
+    """Return the row factory of a model's rows; columns after the model's become attributes.
+
+    psycopg's `class_row` would leave JSON as text, and mark the rows as not stored yet.
+    """
     fields = _fields(model)
     names = [field.attname for field in fields]
     converters = [
