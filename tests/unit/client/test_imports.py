@@ -17,7 +17,7 @@ for name in ["django", "rest_framework", "celery", "channels", "torch", "ray", "
              "opentelemetry", "wandb", "mlflow", "trackio", "tensorboard"]:
     sys.modules[name] = None  # importing it raises ImportError
 import rolldeck.batches, rolldeck.cli, rolldeck.handler, rolldeck.http, rolldeck.replay
-import rolldeck.async_trainer, rolldeck.prefetch
+import rolldeck.async_trainer
 import rolldeck.chunks, rolldeck.popart, rolldeck.returns
 import rolldeck.safetensors, rolldeck.trainer, rolldeck.wire
 import rolldeck.tracing, rolldeck.trackers.environment, rolldeck.trackers.following
