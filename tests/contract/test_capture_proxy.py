@@ -164,7 +164,9 @@ def test_the_session_is_in_the_path_or_in_a_header(stand: Stand) -> None:
 
 
 def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen[str]:
-    code = "import sys; from rollouts.fleet.capture.proxy import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        "import sys; from rollouts.fleet.capture.command import main; sys.exit(main(sys.argv[1:]))"
+    )
     return processes.start(
         [sys.executable, "-c", code, "--url", stand.platform, "--retry-for", "0", *arguments],
         env=os.environ | {"ROLLDECK_TOKEN": token, "PYTHONPATH": ".:platform:client"},
