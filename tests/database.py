@@ -4,9 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pytest
 from django.db import connection, transaction
 from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
+
+from config.own_folders import bind_folders
+from runs.deployment.models import Deployment
+from tests.factories import NOON
 
 DELETE_ROWS: Final = """
 DO $$
@@ -70,3 +75,11 @@ def shared_rows(blocker: DjangoDbBlocker, write: Callable[[], object]) -> Iterat
         with blocker.block():
             yield
         transaction.set_rollback(True)
+
+
+@pytest.fixture
+def own_database(transactional_db: None) -> Iterator[None]:
+    """A database that no process has used; other tests of this session share its folders again."""
+    Deployment.objects.all().delete()
+    yield
+    bind_folders(now=NOON)

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,14 +164,6 @@ class TestClaims:
         assert client.get("/healthz/ready").status_code == 200
 
 
-@pytest.fixture
-def _own_database(transactional_db: None) -> Iterator[None]:
-    """A database that no process has used; other tests of this session share its folders again."""
-    Deployment.objects.all().delete()
-    yield
-    bind_folders(now=NOON)
-
-
 def refused(*module: str, var: Path) -> str:
     """Return the output of a process that must refuse to start."""
     done = processes.run(
@@ -194,7 +185,7 @@ def refused(*module: str, var: Path) -> str:
     return str(done.stdout)
 
 
-@pytest.mark.usefixtures("_own_database")
+@pytest.mark.usefixtures("own_database")
 def test_two_web_servers_serve_one_folder_and_refuse_another(tmp_path: Path) -> None:
     shared, other = tmp_path / "shared", tmp_path / "other"
     _, token = make_token("trainer", "env")

@@ -181,17 +181,15 @@ def test_an_unreachable_bucket_answers_with_retry_after_and_stores_nothing(
 
 
 @pytest.fixture
-def use(bucket: Any, endpoint: str, settings: Any, tmp_path: Path) -> Iterator[Any]:
+def use(own_database: None, bucket: Any, endpoint: str, settings: Any, tmp_path: Path) -> Any:
     """Return a function that makes a prefix of the bucket that of this process."""
     settings.ROLLDECK_VAR, settings.MEDIA_ROOT = tmp_path, tmp_path / "media"
-    Deployment.objects.all().delete()
 
     def use(prefix: str) -> None:
         url = f"s3://rolldeck-tests/{prefix}?endpoint={endpoint}&region=us-east-1"
         settings.STORAGES = settings.STORAGES | {"payloads": payload_storage(url, folder=tmp_path)}
 
-    yield use
-    Deployment.objects.all().delete()
+    return use
 
 
 def test_a_prefix_of_another_deployment_is_refused_with_both_places(use: Any, bucket: Any) -> None:
