@@ -17,7 +17,7 @@ pytestmark = [
 LINK = (
     "from datetime import UTC, datetime;"
     "from django.contrib.auth.models import User;"
-    "from runs.access.services.logins import make_login_link;"
+    "from runs.access.services import make_login_link;"
     f"user = User.objects.get(username={USERNAME!r});"
     "print(make_login_link(user, then='/settings', now=datetime.now(UTC)))"
 )
