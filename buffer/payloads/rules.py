@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+MARKER: Final = ".deployment"
+"""File in each folder, or object in the bucket, with the id of its deployment."""
 # A writer may still use a sealed segment while it caches the number (1 s) and its transaction
 # lasts. Segments are left untouched for much longer than that.
 GRACE: Final = timedelta(minutes=10)

@@ -20,14 +20,13 @@ from django.db import DatabaseError, connection, transaction
 from django.db.backends.postgresql.base import DatabaseWrapper
 from django.utils import timezone
 
+from buffer.payloads.rules import MARKER
 from buffer.payloads.services.files import DurableFiles
 from config.cluster.status import storage_location
 from runs.deployment.models import Deployment
 
 logger = logging.getLogger(__name__)
 
-MARKER: Final = ".deployment"
-"""File in each folder, or object in the bucket, with the id of its deployment."""
 _ID_BYTES: Final = 64
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.own folders'))"
 _REPAIR: Final = "run `manage.py bind_folders`"

@@ -50,7 +50,7 @@ def test_an_alert_is_acknowledged_with_a_reason_and_resolves(
     quarantined = quarantine_a_batch(seeded_server, run)
     page.goto("/alerts?severity=error")
     row = page.locator(f"[data-alert-id='{quarantined}']")
-    row.get_by_role("button").click()
+    row.locator("[data-open]").click()
     expect(page).to_have_url(re.compile(rf"severity=error&alert={quarantined}"))
     drawer = page.get_by_role("dialog", name="A batch is quarantined")
     drawer.get_by_label("Reason").fill("looking at its groups")

@@ -25,12 +25,12 @@ from psycopg.conninfo import make_conninfo
 from rich.console import Console
 from rich.filesize import decimal as size
 
+from buffer.payloads.rules import MARKER
 from buffer.payloads.services import objects
 from config import env
 from config.embedded.children import StartFailed, postgres_folder
 from config.embedded.postgres import Postgres
 from config.embedded.services import Folders, ServerRunning
-from config.own_folders import MARKER
 from config.settings.connections import database
 
 # Run PostgreSQL's client programs on the deployment's database.

@@ -12,8 +12,9 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from buffer.payloads.rules import MARKER
 from config import monitoring
-from config.own_folders import MARKER, ForeignFolder, bind_folders, claim_folders, folder_problem
+from config.own_folders import ForeignFolder, bind_folders, claim_folders, folder_problem
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.deployment.models import Deployment
 from tests import processes

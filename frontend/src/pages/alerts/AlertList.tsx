@@ -45,15 +45,14 @@ function Line({ alert, onOpen, onExpand }: { alert: AlertGroup; onOpen: () => vo
           {alert.state === "acknowledged" && ` · acknowledged by ${visible(alert.acknowledged_by)}`}
           {alert.silenced_until && <span title={utc(alert.silenced_until)}> · notifications silenced</span>}
           {alert.acknowledged_reason && alert.state === "acknowledged" && `: “${visible(alert.acknowledged_reason)}”`}
-          {alert.count > 1 && (
-            <>
-              {" · "}
-              <button type="button" className="link-button nowrap" onClick={onExpand}>
-                {counted(alert.count - 1, "more alert")} of this kind
-              </button>
-            </>
-          )}
         </div>
+        {alert.count > 1 && (
+          <div className={css.more}>
+            <button type="button" className="link-button nowrap" onClick={onExpand}>
+              {counted(alert.count - 1, "more alert")} of this kind
+            </button>
+          </div>
+        )}
       </td>
       <td className={`wide-only ${css.run}`}>
         {alert.run ? (

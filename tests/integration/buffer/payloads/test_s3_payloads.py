@@ -18,7 +18,7 @@ from buffer.ingest.services.pushes import accept_groups
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.models import Payload
-from buffer.payloads.rules import GRACE, RetentionLimits
+from buffer.payloads.rules import GRACE, MARKER, RetentionLimits
 from buffer.payloads.services.contents import PayloadMissing, batch_contents, readable_contents
 from buffer.payloads.services.partitions import (
     clear_current_segment,
@@ -28,7 +28,7 @@ from buffer.payloads.services.partitions import (
     seal,
 )
 from buffer.payloads.services.retention import apply_retention
-from config.own_folders import MARKER, ForeignFolder, bind_folders, claim_folders
+from config.own_folders import ForeignFolder, bind_folders, claim_folders
 from config.settings.connections import payload_storage  # noqa: TID251 as the settings do
 from runs.deployment.models import Deployment
 from runs.lifecycle.models import Run
