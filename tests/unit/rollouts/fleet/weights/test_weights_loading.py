@@ -95,6 +95,9 @@ def test_updates_during_slow_loads_never_mislabel_a_step(settings: WorkerSetting
         for step in range(1, 60):
             b.worker.update_weights(version(step))
             time.sleep(0.01)
+            if step % 12 == 0:  # a busy machine completes no fragment for long
+                seen = step // 12
+                eventually(lambda seen=seen: len({f.version_max for f in b.fragments}) > seen)
         eventually(lambda: b.order(policy_step=59).report.active_step == 59)
         sent = len(b.fragments)
         eventually(lambda: len(b.fragments) > sent + 8)
