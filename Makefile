@@ -93,7 +93,7 @@ gpu-check: ## Check policies, engine, weights and fleets on this machine's GPU; 
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \
 		-m benchmarks.gpu_check $(ARGS)
 
-test: ## Run every check and the tests to run before a commit: 12 minutes; ARGS=path for some
+test: ## Run every check and the tests to run before a commit: 15 minutes; ARGS=path for some
 	@$(MAKE) --jobs 3 setup chromium
 	@$(MAKE) --jobs 3 --output-sync=target check test-frontend tests-read
 	@$(MAKE) test-python
