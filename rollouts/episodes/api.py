@@ -6,7 +6,6 @@ from typing import Final, cast
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from drf_spectacular.utils import OpenApiParameter as Parameter
 from rest_framework.request import Request
 
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
@@ -32,7 +31,7 @@ from web.http import bodies
 from web.http.openapi import between, problems
 from web.http.views import ApiView
 
-_OF: Final = Parameter("of", enum=["return", "length"], description="Default: `return`.")
+_OF: Final = OpenApiParameter("of", enum=["return", "length"], description="Default: `return`.")
 _MODES: Final = ("", "train", "eval")
 
 
@@ -67,8 +66,10 @@ class EpisodeSpreadView(ApiView):
         operation_id="episodes_spread",
         parameters=[
             _OF,
-            Parameter("task", description="Only this environment or lesson."),
-            Parameter("mode", enum=["train", "eval"], description="Only training, or evaluation."),
+            OpenApiParameter("task", description="Only this environment or lesson."),
+            OpenApiParameter(
+                "mode", enum=["train", "eval"], description="Only training, or evaluation."
+            ),
         ],
         responses={200: EpisodeSpread},
         tags=["episodes"],
@@ -99,8 +100,8 @@ class EpisodeMatchesView(ApiView):
         operation_id="episodes_matches",
         parameters=[
             _OF,
-            Parameter("least", float, required=True),
-            Parameter("most", float, required=True),
+            OpenApiParameter("least", float, required=True),
+            OpenApiParameter("most", float, required=True),
         ],
         responses={200: EpisodeMatches},
         tags=["episodes"],
@@ -126,7 +127,7 @@ class EpisodeFragmentsView(ApiView):
         operation_id="episodes_fragments",
         parameters=[
             _OF,
-            Parameter(
+            OpenApiParameter(
                 "value", float, required=True, description="Return or length of the episode."
             ),
         ],
@@ -151,7 +152,7 @@ class EpisodeView(ApiView):
     @extend_schema(
         operation_id="episodes_get",
         parameters=[
-            Parameter(
+            OpenApiParameter(
                 "episode",
                 required=True,
                 description="Id of the episode: its slot, a slash and its number.",

@@ -1,4 +1,4 @@
-"""Wake up waiting requests, and share what they read.
+"""Wake-ups of requests that wait for a change, and results that they share.
 
 One daemon thread per process receives the change notices. A waiting request takes a mark, checks
 the database, and waits only if nothing was announced since the mark, so no notice between check

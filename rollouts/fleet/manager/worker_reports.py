@@ -1,4 +1,4 @@
-"""Reports of a fleet: what is known of each worker, and numbered reports to the platform."""
+"""Records of workers, and the numbered reports of a fleet to the platform."""
 
 import time
 from collections import deque

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from runs.config.rules.config_field import NO_LANGUAGE, applicable, described, none_of, one_of
-from runs.config.rules.config_field import described as _field
 
 # Replay settings of a fleet run: the sampler, its weights and its capacity.
 
@@ -155,7 +154,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     batch_size: Annotated[
         int,
-        _field(
+        described(
             "Batch size",
             "Fragments one train step consumes.",
             unit="fragments",
@@ -166,7 +165,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 16
     max_staleness: Annotated[
         int,
-        _field(
+        described(
             "Maximum staleness",
             "Maximum number of policy versions between sampling and training.",
             unit="versions",
@@ -177,7 +176,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 1
     off_policy_tolerance: Annotated[
         float,
-        _field(
+        described(
             "Off-policy tolerance",
             "Batches that may wait in the queue before producers pause.",
             unit="batches",
@@ -187,7 +186,7 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 3.0
     lease_seconds: Annotated[
         float,
-        _field("Lease", "Time that a trainer may hold a batch.", unit="s", ge=1, le=86_400),
+        described("Lease", "Time that a trainer may hold a batch.", unit="s", ge=1, le=86_400),
     ] = 60.0
     replay: Annotated[ReplayConfig, applicable(NO_LANGUAGE)] = ReplayConfig()
 
@@ -198,8 +197,10 @@ class BufferConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class ExtensionConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A registered wrapper or callback and its arguments."""
 
-    kind: Annotated[str, _field("Kind", "A registered name.", min_length=1, max_length=200)]
-    kwargs: Annotated[dict[str, Any], _field("Arguments", "Keyword arguments.", max_length=50)] = {}
+    kind: Annotated[str, described("Kind", "A registered name.", min_length=1, max_length=200)]
+    kwargs: Annotated[
+        dict[str, Any], described("Arguments", "Keyword arguments.", max_length=50)
+    ] = {}
 
 
 class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,7 +208,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     spec: Annotated[
         str,
-        _field(
+        described(
             "Environment",
             "A registered environment, as gymnasium:<id> or rolldeck:<id>.",
             essential=True,
@@ -216,11 +217,11 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = "gymnasium:CartPole-v1"
     kwargs: Annotated[
         dict[str, Any],
-        _field("Arguments", "Keyword arguments for the environment.", essential=True),
+        described("Arguments", "Keyword arguments for the environment.", essential=True),
     ] = {}
     wrappers: Annotated[
         list[ExtensionConfig],
-        _field(
+        described(
             "Wrappers",
             "Registered wrappers of the environment, innermost first.",
             max_length=16,
@@ -228,7 +229,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = []
     callbacks: Annotated[
         list[ExtensionConfig],
-        _field(
+        described(
             "Callbacks",
             "Registered callbacks that may change observations, actions, rewards and info.",
             max_length=16,
@@ -236,7 +237,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = []
     step_callbacks: Annotated[
         list[ExtensionConfig],
-        _field(
+        described(
             "Step callbacks",
             "Registered callbacks that take every env step in the workers.",
             max_length=16,
@@ -244,7 +245,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = []
     restart_interval_seconds: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        _field(
+        described(
             "Restart interval",
             "Restart an environment's process between episodes after this long; empty for never.",
             unit="s",
@@ -252,7 +253,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = None
     hung_after_seconds: Annotated[
         float,
-        _field(
+        described(
             "Hung after",
             "Replace an environment's process that does not respond for this long.",
             unit="s",
@@ -270,7 +271,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     kind: Annotated[
         str,
-        _field(
+        described(
             "Policy",
             "Network: mlp; cnn for images; gru with memory, for any observations; or a registered "
             "policy.",
@@ -281,7 +282,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "mlp"
     kwargs: Annotated[
         dict[str, Any],
-        _field(
+        described(
             "Policy arguments",
             "Keyword arguments of a registered policy.",
             when=(none_of("policy.kind", "mlp", "cnn", "gru"),),
@@ -290,7 +291,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = {}
     hidden_sizes: Annotated[
         list[Annotated[int, Meta(ge=1, le=8192)]],
-        _field(
+        described(
             "Hidden layers",
             "Units of each hidden layer; for a gru, of the layers before its memory.",
             essential=True,
@@ -301,7 +302,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = msgspec.field(default_factory=lambda: [64, 64])
     recurrent_units: Annotated[
         int,
-        _field(
+        described(
             "Recurrent units",
             "Units of a gru's memory.",
             when=(one_of("policy.kind", "gru"),),
@@ -311,7 +312,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 128
     channels: Annotated[
         list[Annotated[int, Meta(ge=1, le=1024)]],
-        _field(
+        described(
             "Channels",
             "Channels of each convolution; each one halves the image size.",
             when=(one_of("policy.kind", "cnn", "gru"),),
@@ -321,7 +322,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = msgspec.field(default_factory=lambda: [16, 32, 32])
     precision: Annotated[
         Literal["float32", "bfloat16", "float16"],
-        _field(
+        described(
             "Precision",
             "Number type in which the network computes an inference. Actions, log probabilities, "
             "values and states are float32. float16 needs a GPU.",
@@ -329,7 +330,7 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "float32"
     hung_after_seconds: Annotated[
         float,
-        _field(
+        described(
             "Policy hung after",
             "Replace a worker whose policy does not return from a call for this long.",
             unit="s",
