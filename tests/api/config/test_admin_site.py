@@ -21,6 +21,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.inspect.models import GroupDigest
 from buffer.items.models import Batch, TrajectoryGroup
 from runs.access.models import ApiToken
+from runs.deployment.models import Deployment
 from runs.lifecycle.models import Environment, Run
 from tests.database import shared_rows
 from tests.e2e import pages
@@ -55,6 +56,8 @@ def _seeded(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     """Write the sample runs once for all tests of this file."""
 
     def write() -> None:
+        # Tests of other files keep the row of the deployment, if they made it.
+        Deployment.objects.all().delete()
         now = datetime.now(UTC)
         sample_runs.end(sample_runs.write(clock=lambda: now), now=now)
 
