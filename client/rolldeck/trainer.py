@@ -198,6 +198,9 @@ class Trainer(Closing):
         self.world_size = world_size
         # Batches that this rank acknowledged; rank 0 may still hold them.
         self._done: tuple[str, ...] = ()
+        # The id of the last batch, and the number of versions that were published before it.
+        self._fetched = ("", 0)
+        self._published = 0
         self.registration: TrainerRegistration | None = None
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
@@ -272,7 +275,15 @@ class Trainer(Closing):
         answer = self._connection.send(call)
         if answer.status == 204:
             return None, answer.headers.get("Rolldeck-Run-Status") in ENDED
-        return Batch.decode(answer.data), False
+        batch = Batch.decode(answer.data)
+        if batch.head.id == self._fetched[0] and self._published > self._fetched[1]:
+            logger.warning(
+                "batch %d was fetched again after weights were published: acknowledge each batch "
+                "with trainer.ack(batch), or iterate over trainer.batches()",
+                batch.head.ordinal,
+            )
+        self._fetched = (batch.head.id, self._published)
+        return batch, False
 
     def _share(self, holding: Sequence[Batch]) -> dict[str, Any]:
         ids = [batch.head.id for batch in holding]
@@ -389,7 +400,9 @@ class Trainer(Closing):
         else:
             form["weights"] = ("weights.safetensors", content, "application/octet-stream")
         call = Call(method="POST", path=f"{self._root}/weights", files=form)
-        return _converted(self._connection.json(call), WeightsManifest)
+        published = _converted(self._connection.json(call), WeightsManifest)
+        self._published += 1
+        return published
 
     def current_weights(self) -> tuple[WeightsManifest, dict[str, NDArray[Any]]]:
         """Return the run's newest published version, for a trainer that resumes.

@@ -64,6 +64,9 @@ class Rates:
     """Longest time since a trainer that holds batches received one or acknowledged one."""
     since_lease_seconds: float | None = None
     """Age of the newest lease."""
+    fetched_again: tuple[int, int] | None = None
+    """Number of the leased batch that its trainer fetched most often, and how often; None without
+    a leased batch, or if its trainer acknowledges by its next request."""
 
 
 class _Lease(NamedTuple):
@@ -73,6 +76,10 @@ class _Lease(NamedTuple):
     state: str
     sequences: int
     trainer: int | None
+    ordinal: int
+    fence: int
+    lease_expiries: int
+    is_stock: bool | None
 
 
 def rates_of(run: Run, *, since: datetime | None = None, now: datetime) -> Rates:
@@ -85,8 +92,18 @@ def rates_of(run: Run, *, since: datetime | None = None, now: datetime) -> Rates
     """
     longest = timedelta.max if since is None else max(now - since, timedelta(seconds=1))
     newest = Batch.objects.filter(run=run).order_by("-ordinal")
-    columns = ("leased_at", "delivered_at", "settled_at", "state", "sequences", "trainer")
+    columns = (
+        *("leased_at", "delivered_at", "settled_at", "state", "sequences", "trainer"),
+        *("ordinal", "fence", "lease_expiries", "trainer__is_stock"),
+    )
     leases = [_Lease(*row) for row in newest.values_list(*columns)[:BATCHES_AT_MOST]]
+    # Each fetch and each lease after an expiry raises the fence.
+    fetches = [
+        (one.fence - one.lease_expiries, one.ordinal)
+        for one in leases
+        if one.state == "leased" and not one.is_stock
+    ]
+    most, ordinal = max(fetches, default=(0, 0))
     starts = ((lease.trainer, lease.leased_at.timestamp()) for lease in leases)
     window = min(longest, timedelta(seconds=window_seconds(starts, now=now.timestamp())))
     found = [lease for lease in leases if lease.leased_at > now - window]
@@ -101,6 +118,7 @@ def rates_of(run: Run, *, since: datetime | None = None, now: datetime) -> Rates
         train_seconds=list(_train_seconds(leases, since=now - window)),
         holding_seconds=_holding_seconds(leases, now=now),
         since_lease_seconds=_between(max(one.leased_at for one in leases), now) if leases else None,
+        fetched_again=(ordinal, most) if fetches else None,
     )
 
 

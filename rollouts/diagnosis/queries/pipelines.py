@@ -172,6 +172,7 @@ def _facts(
         train_seconds=_mean(rates.train_seconds),
         holding_seconds=rates.holding_seconds,
         since_lease_seconds=rates.since_lease_seconds,
+        fetched_again=rates.fetched_again,
         stale_share=rates.stale_share,
         delivery_seconds=_mean(rates.delivery_seconds),
         age_seconds=None if pace is None else pace.age_seconds,

@@ -48,6 +48,7 @@ _PROBLEMS: Final[tuple[Rule, ...]] = (
     problems.without_weights,
     states.draining,
     problems.waiting_for_trainer,
+    problems.unacknowledged,
     problems.no_gradient,
     problems.equal_rewards,
     problems.dropped_as_stale,

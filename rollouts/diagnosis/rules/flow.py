@@ -205,6 +205,8 @@ class Facts:
     """Seconds that the trainer has held its oldest batch."""
     since_lease_seconds: float | None = None
     """Seconds since the newest lease."""
+    fetched_again: tuple[int, int] | None = None
+    """Number of the leased batch that its trainer fetched most often, and how often."""
     delivery_seconds: float | None = None
     """Mean seconds from a batch's lease to its last byte."""
     age_seconds: float | None = None

@@ -16,6 +16,8 @@ LOST: Final = 3
 """Losses of env slots in two minutes from which failing environments are named."""
 LOST_SHARE: Final = 0.1
 """Share of the env slots that must be lost in that time, in a large fleet."""
+FETCHES: Final = 3
+"""Fetches of one batch without an acknowledgement from which they are named."""
 CAUSES_AT_MOST: Final = 3
 CAUSE_LENGTH: Final = 300
 NAMED_AT_MOST: Final = 3
@@ -305,6 +307,24 @@ def waiting_for_trainer(facts: Facts) -> Diagnosis | None:
             facts.status == "running" and facts.is_stalled_for_data,
             f"environments of {facts.run} wait for a trainer: {_no_data(facts)}",
         ),
+    )
+
+
+def unacknowledged(facts: Facts) -> Diagnosis | None:
+    """Name a trainer that fetches the same batch again and again."""
+    number, times = facts.fetched_again or (0, 0)
+    if times < FETCHES:
+        return None
+    return Diagnosis(
+        kind="training_stalled",
+        stage="train",
+        summary=f"The trainer has fetched batch #{number} {times:,} times without acknowledging "
+        "it, so it trains on the same data again.",
+        evidence=common.waiting_batches(facts),
+        change="Acknowledge each batch after training on it: `trainer.ack(batch)`, or a loop over "
+        "`trainer.batches()`. `POST /batches/next` without an acknowledgement returns the same "
+        "batch.",
+        alerts=[AlertText(f"the trainer of {facts.run} does not acknowledge its batches")],
     )
 
 

@@ -66,11 +66,11 @@ def make_fragment(
     )
 
 
-def make_batch_body(fragments: list[Fragment]) -> bytes:
+def make_batch_body(fragments: list[Fragment], *, ordinal: int = 1) -> bytes:
     """Return the response body of ``batches/next``."""
     head = BatchHead(
-        id="b1",
-        ordinal=1,
+        id=f"b{ordinal}",
+        ordinal=ordinal,
         fence=1,
         kind="fragments",
         count=len(fragments),

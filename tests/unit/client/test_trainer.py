@@ -88,6 +88,40 @@ def test_an_expired_lease_is_logged_and_the_loop_continues(
     assert len(seen) == 3
 
 
+@pytest.mark.parametrize(
+    ("acknowledges", "publishes", "warns"),
+    [(False, True, True), (True, True, False), (False, False, False)],
+)
+def test_a_batch_that_is_fetched_again_after_weights_were_published_is_logged(
+    caplog: pytest.LogCaptureFixture, acknowledges: bool, publishes: bool, warns: bool
+) -> None:
+    acknowledged: list[str] = []
+
+    def answer(request: Seen) -> Planned:
+        if request.path.endswith("/trainers"):
+            return Planned(body=b'{"uuid": 1, "epoch": 1, "policy_step": -2}')
+        if request.path.endswith("/ack"):
+            acknowledged.append(request.path)
+            return Planned(body=b'{"served_steps": 1}')
+        if request.path.endswith("/weights"):
+            tensor = {"name": "x", "dtype": "F64", "shape": [1]}
+            manifest = {"epoch": 1, "step": 1, "sha256": "0" * 64, "size_bytes": 8}
+            return Planned(201, json.dumps(manifest | {"tensors": [tensor]}).encode())
+        return Planned(body=make_batch_body([make_fragment()], ordinal=1 + len(acknowledged)))
+
+    with training(rule=answer) as (trainer, _), caplog.at_level(logging.WARNING, "rolldeck"):
+        trainer.register()
+        for _step in range(2):
+            batch = trainer.next_batch()
+            assert batch is not None
+            if publishes:
+                trainer.publish_weights({"x": np.zeros(1)}, step=1)
+            if acknowledges:
+                trainer.ack(batch)
+
+    assert ("acknowledge each batch with trainer.ack(batch)" in caplog.text) is warns
+
+
 def test_values_that_are_not_finite_are_sent_as_text() -> None:
     with training(Planned(201, b'{"stored": 4}')) as (trainer, seen):
         inf = float("inf")

@@ -131,6 +131,31 @@ def test_the_bottleneck_of_a_fleet_with_a_waiting_trainer_is_its_slowest_stage()
     assert stages["train"].waits == pytest.approx(1 - 12 / 49.5)
 
 
+@pytest.mark.parametrize(
+    ("is_stock", "state", "fence", "expiries", "is_named"),
+    [
+        (False, "leased", 6, 0, True),
+        (False, "leased", 2, 0, False),
+        (False, "leased", 3, 1, False),  # leased again because the lease expired
+        (False, "confirmed", 6, 0, False),
+        (True, "leased", 6, 0, False),  # its next request acknowledges
+    ],
+)
+def test_a_trainer_that_fetches_a_batch_without_acknowledging_it_is_named(
+    is_stock: bool, state: str, fence: int, expiries: int, is_named: bool
+) -> None:
+    run = make_settled_run(batch_size=8)
+    work(run, workers=2)
+    arrive(run, count=6, since=-3, interval_seconds=0.5)
+    lend(run, (-50, -45.5), (-20, -1))
+    Trainer.objects.update(is_stock=is_stock)
+    Batch.objects.filter(ordinal=2).update(state=state, fence=fence, lease_expiries=expiries)
+
+    summary = seen(run)[0].diagnosis.summary
+
+    assert (f"has fetched batch #2 {fence} times without" in summary) is is_named
+
+
 def test_without_a_delivery_time_a_batch_is_held_since_its_lease() -> None:
     run = make_settled_run(batch_size=8)
     lend(run, (-50, -45.5))

@@ -226,6 +226,19 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
         "The next batch is filling: 4 of 8 sequences.",
         "",
     ),
+    "a trainer that does not acknowledge": (
+        FLEET | {"trainer_waits": 0.0, "fetched_again": (1, 6)},
+        (
+            "The trainer has fetched batch #1 6 times without acknowledging it, so it trains on "
+            "the same data again."
+        ),
+        "Acknowledge each batch after training on it: `trainer.ack(batch)`",
+    ),
+    "a batch that was fetched twice": (
+        FLEET | {"trainer_waits": 0.0, "fetched_again": (1, 2)},
+        "The trainer is the bottleneck: it is busy 100 % of the time.",
+        "Make train steps faster",
+    ),
     "outside environments are slower": (
         OUTSIDE,
         "The environments are the bottleneck: the trainer waits 60 % of its time for data.",
@@ -316,6 +329,10 @@ ALERTS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "workers crash": (
         FLEET | {"crashes": 3},
         [("workers_down", "workers of RUN crash again and again")],
+    ),
+    "a trainer that does not acknowledge": (
+        FLEET | {"fetched_again": (1, 6)},
+        [("training_stalled", "the trainer of RUN does not acknowledge its batches")],
     ),
     "environments fail": (
         FLEET | LOST,
