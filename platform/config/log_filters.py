@@ -14,9 +14,16 @@ LONGEST_TEXT: Final = 300
 MOST_SOURCES: Final = 1000
 """Number of addresses and kinds of lines that are remembered."""
 CALL_LOG: Final = "config.middleware"
-BURST: Final = 20
-"""Lines of an address before its limit of one per second applies."""
-SECONDS_BETWEEN: Final = {"refusal": 1.0, "outage": 60.0, "server": 60.0}
+LONGEST_LINE: Final = 700
+"""Maximum characters of a line about a refused request, without time and logger."""
+PREFIX: Final = 100
+"""Characters that each line counts for its time, its logger and the number of lines left out."""
+AT_ONCE: Final = LONGEST_LINE + PREFIX
+PER_SECOND: Final = 200
+"""Characters by which the allowance of an address grows: with :data:`AT_ONCE`, at most 1,000 in any
+second."""
+SECONDS_BETWEEN: Final = 60.0
+"""Seconds between two lines about an outage, or about invalid requests."""
 
 
 class OneLine(logging.Filter):
@@ -30,7 +37,7 @@ class OneLine(logging.Filter):
 
 @dataclass(slots=True)
 class _Source:
-    """Lines of one address or of one kind."""
+    """Lines of one address or of one kind; `credit` is the allowance that is left."""
 
     credit: float
     at: float
@@ -40,7 +47,7 @@ class _Source:
 class LimitedLines(logging.Filter):
     """Filter that shortens lines about requests, and limits how often similar ones are written.
 
-    - Refused requests: 20 lines of an address at once, then one per second.
+    - Refused requests: at most 1,000 characters for an address in any second.
     - Outages, and invalid requests that uvicorn reports: one line per logger and minute, without
       a traceback.
 
@@ -74,19 +81,22 @@ class LimitedLines(logging.Filter):
         return True
 
     def _is_written(self, record: logging.LogRecord, kind: str, source: str) -> bool:
-        now, seconds = time.monotonic(), SECONDS_BETWEEN[kind]
-        burst = BURST if kind == "refusal" else 1
+        now = time.monotonic()
+        most, per_second, cost = 1.0, 1 / SECONDS_BETWEEN, 1.0
+        if kind == "refusal":
+            most, per_second = float(AT_ONCE), float(PER_SECOND)
+            cost = float(PREFIX + len(record.getMessage()))
         with self._lock:
-            known = self._sources.setdefault((kind, source), _Source(credit=burst, at=now))
+            known = self._sources.setdefault((kind, source), _Source(credit=most, at=now))
             self._sources.move_to_end((kind, source))
             if len(self._sources) > MOST_SOURCES:
                 self._sources.popitem(last=False)
-            known.credit = min(burst, known.credit + (now - known.at) / seconds)
+            known.credit = min(most, known.credit + (now - known.at) * per_second)
             known.at = now
-            if known.credit < 1:
+            if known.credit < cost:
                 known.suppressed += 1
                 return False
-            known.credit -= 1
+            known.credit -= cost
             suppressed, known.suppressed = known.suppressed, 0
         if suppressed and record.name != CALL_LOG:
             _replace(record, f"{record.getMessage()} ({suppressed} similar lines left out)")

@@ -17,12 +17,15 @@ from django.utils.decorators import sync_and_async_middleware
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.batches import StoredAnswer
-from config.log_filters import LONGEST_TEXT
+from config.log_filters import LONGEST_LINE, LONGEST_TEXT
 from runs.access.models import ApiToken
 from web.http import request_ids
 from web.http.request_ids import CURRENT
 
 logger = logging.getLogger(__name__)
+
+SHORT_TEXT: Final = 20
+"""Characters of each text of a client in a line of a call that would be too long."""
 
 
 # Middleware of all requests: their ids, and security headers of their responses.
@@ -147,6 +150,10 @@ def _log(
     # Without the empty facts. ASCII only: texts of clients cannot forge lines or control terminals.
     line = json.dumps({k: v for k, v in facts.items() if v})
     # The lines of clients without a token are limited (config.log_filters).
+    for name in ("client", "detail", "path", "run"):
+        if token is None and len(line) > LONGEST_LINE - len("api_call: "):
+            facts[name] = (facts.get(name) or "")[:SHORT_TEXT]
+            line = json.dumps({k: v for k, v in facts.items() if v})
     extra = {} if token else {"request": request, "status_code": response.status_code}
     logger.log(level, "api_call: %s", line, extra=extra)
     response._has_been_logged = True  # type: ignore[attr-defined] # noqa: SLF001 no second line

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from config.log_filters import LONGEST_LINE
 from tests.factories import make_run, make_token, make_user
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +84,21 @@ def test_pages_of_people_are_not_logged(
     client.get("/login")
 
     assert [record for record in caplog.records if record.name == "config.middleware"] == []
+
+
+@pytest.mark.parametrize("text", ["a", "\u00e9", "\\", '"'])
+def test_a_line_about_a_client_without_a_token_is_short(
+    client: Client, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    headers = {"User-Agent": text * 6000, "Authorization": "Bearer wrong"}
+
+    client.get(f"/api/v1/runs/{'a' * 6000}", headers=headers)
+
+    [line] = [one.getMessage() for one in caplog.records if one.name == "config.middleware"]
+    assert len(line) <= LONGEST_LINE
+    call = json.loads(line.removeprefix("api_call: "))
+    assert (call["status"], call["route"]) == (401, "api/v1/runs/<slug:run>")
+    assert call["client"] == text * len(call["client"])
 
 
 def test_hostile_text_forges_no_line(client: Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.test import RequestFactory
 
 from config import log_filters
-from config.log_filters import BURST, LONGEST_TEXT, MOST_SOURCES, LimitedLines
+from config.log_filters import LONGEST_TEXT, MOST_SOURCES, LimitedLines
 
 
 class Log:
@@ -58,11 +58,20 @@ def test_lines_about_requests_are_short(log: Log, name: str, status: int) -> Non
 
 @pytest.mark.parametrize("name", ["django.request", "django.security.csrf", "config.middleware"])
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429])
-def test_refusals_of_an_address_are_one_line_per_second(log: Log, name: str, status: int) -> None:
-    for tenth in range(600):
-        log.now = tenth / 10
-        log.refuse(name=name, status_code=status)
-    assert BURST + 58 <= len(log.lines) <= BURST + 61
+@pytest.mark.parametrize("length", [10, 100, 299, 60_000])
+def test_refusals_of_an_address_are_at_most_1000_characters_in_any_second(
+    log: Log, name: str, status: int, length: int
+) -> None:
+    at: list[float] = []
+    for hundredth in range(3000):
+        log.now = hundredth / 100
+        log.refuse(name=name, status_code=status, text="a" * min(length, 700))
+        at += [log.now] * (len(log.lines) - len(at))
+    # A formatted line begins with 50 characters of time, level and logger.
+    sizes = [len(line) + 50 for line in log.lines]
+    for begin in at:
+        assert sum(s for when, s in zip(at, sizes, strict=True) if 0 <= when - begin < 1) <= 1000
+    assert sum(sizes) > 30 * 100
     assert log.lines[-1].endswith("similar lines left out)") is (name != "config.middleware")
     log.refuse("10.0.0.2")
     assert log.lines[-1] == "Not Found: /x"
