@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from buffer.capture.models import CapturedCall, CaptureSession
@@ -14,6 +15,7 @@ from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import content_head
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
+from runs.lifecycle.services.refused_pushes import flush_refused_pushes
 from tests.factories import bearer, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -170,14 +172,18 @@ def test_gaps_are_listed_and_a_session_of_gaps_makes_no_group(server: Server) ->
         (call(repair={"start": 0, "stop": 1, "tokens": [-1]}), "repair.tokens[0]"),
     ],
 )
-def test_an_invalid_call_is_refused_with_its_field_and_not_stored(
-    server: Server, content: dict[str, Any], field: str
+def test_an_invalid_call_is_refused_with_its_field_counted_and_not_stored(
+    server: Server, content: dict[str, Any], field: str, settings: Settings
 ) -> None:
+    settings.COUNT_REFUSED_PUSHES = True
     refused = server.add("one", content)
 
     assert refused.status_code in {400, 422}
     assert refused.json()["errors"][0]["field"] == field
     assert not CaptureSession.objects.exists()
+    flush_refused_pushes()
+    [counted] = Run.objects.get().refused.values()
+    assert (counted["pushes"], counted["groups"]) == (1, 1)
 
 
 def test_a_session_is_shown_with_the_sequences_of_its_calls(server: Server) -> None:
