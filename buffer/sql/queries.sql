@@ -1,14 +1,13 @@
 -- Statements of the buffer, by name; each has one sentence. `{name}` includes another statement.
 
 -- mark_answers --
--- Mark the rows of pushes whose answers were written, or whose clients left.
+-- Mark pushes whose answers were written, or whose clients left; delete the rows of older ones.
+-- The commit does not wait for the disk.
+WITH unsynchronized AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', TRUE)),
+deleted AS (DELETE FROM buffer_unansweredpush WHERE id = ANY(%(deleted)s::bigint[]))
 UPDATE buffer_unansweredpush SET answered_at = marks.at, client_left = marks.at IS NULL
-FROM unnest(%s::bigint[], %s::timestamptz[]) AS marks(id, at)
+FROM unnest(%(ids)s::bigint[], %(times)s::timestamptz[]) AS marks(id, at), unsynchronized
 WHERE buffer_unansweredpush.id = marks.id
-
--- delete_answered_pushes --
--- Delete the rows of answered pushes.
-DELETE FROM buffer_unansweredpush WHERE id = ANY(%s)
 
 -- queue_chunks --
 -- Queue the fragments of whole chunks.

@@ -284,14 +284,14 @@ class _AnsweredPushes:
         # The row of a client that left expires instead, as does one that is not deleted here.
         rows = [end.row_id for *_, end in old if end.answered_at is not None]
         if marks or rows:
-            with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute("SET LOCAL synchronous_commit TO off")
-                if marks:
-                    ends = [end for _, end in marks]
-                    ids, times = [end.row_id for end in ends], [end.answered_at for end in ends]
-                    cursor.execute(SQL["mark_answers"], [ids, times])
-                if rows:
-                    cursor.execute(SQL["delete_answered_pushes"], [rows])
+            ends = [end for _, end in marks]
+            values = {
+                "ids": [end.row_id for end in ends],
+                "times": [end.answered_at for end in ends],
+                "deleted": rows,
+            }
+            with sql.cursor() as cursor:
+                cursor.execute(SQL["mark_answers"], values, prepare=True)
         self._marked.extend((now, key, end) for key, end in marks)
         for _, key, end in old:
             self._marked.popleft()
