@@ -28,7 +28,7 @@ CARTPOLE: Final[dict[str, Any]] = {
 }
 SWEEP_STEPS: Final = 80
 LIVE_WORKERS: Final = 3
-LIVE_VERSIONS: Final = 120
+LIVE_VERSIONS: Final = 240
 CALLS_UNTIL_HANG: Final = 800
 SMALL: Final = {"hidden_size": 64, "intermediate_size": 128}
 """Size of the language model; the recording holds four versions of its weights."""
