@@ -22,7 +22,7 @@ class LessonStatus(StrEnum):
     """Not sampled yet."""
     ACTIVE = "active"
     GRADUATED = "graduated"
-    """TrainingTargets: no longer sampled, still evaluated."""
+    """No longer sampled, still evaluated."""
 
 
 class InvalidCurriculum(FieldError, Conflict):
