@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.pushes_msgpack import decode_fragments, decode_json_push, decode_push
+from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.idempotency import (
     Claim,
     ClientLeft,
@@ -112,19 +113,21 @@ def _refused(
         if one.env_id is not None and (isinstance(one.env_id, int) or one.env_id.isdecimal())
     )
     known = sorted(env_id for env_id in ids if 0 <= env_id < 2**31)[:ENVIRONMENTS_AT_MOST]
-    # The code of the error; for an invalid body, the error type of its first field.
-    if isinstance(refusal, InvalidBody):
-        reason = refusal.problems[0].type if refusal.problems else "invalid_data"
-    else:
-        reason = refusal.code if isinstance(refusal, ApiError) else "other"
     return RefusedPush(
         run=run,
         groups=max(1, len(named)),
         groups_by_env={env_id: ids[env_id] for env_id in known},
-        reason=reason,
+        reason=_reason_of(refusal),
         message=str(refusal),
         at=timezone.now(),
     )
+
+
+def _reason_of(refusal: Exception) -> str:
+    """Return the code of the error; for an invalid body, the error type of its first field."""
+    if isinstance(refusal, InvalidBody):
+        return refusal.problems[0].type if refusal.problems else "invalid_data"
+    return refusal.code if isinstance(refusal, ApiError) else "other"
 
 
 def _named_by(body: bytes) -> list[_Named]:
@@ -214,15 +217,9 @@ class GroupPushView(CountsRefusals):
 
         def push(claim: Claim | None, now: datetime) -> GroupsReceipt:
             producer = identity_of(request)
-            receipts = accept_groups(
-                run=found, groups=groups, producer=producer, now=now, claim=claim
-            )
-            dropped = Counter(str(one.dropped) for one in receipts if one.dropped is not None)
-            return GroupsReceipt(
-                received=len(receipts) - dropped.total(),
-                buffered=sum(one.waiting_sequences is not None for one in receipts),
-                dropped=dict(dropped),
-                admission_remaining=admission_remaining(found.pk),
+            return _receipt(
+                found,
+                accept_groups(run=found, groups=groups, producer=producer, now=now, claim=claim),
             )
 
         try:
@@ -230,6 +227,16 @@ class GroupPushView(CountsRefusals):
         except UnknownEnvironment as error:
             raise InvalidPush(f"groups[{error.index}].env_id", str(error)) from error
         return answer(result.receipt, is_replayed=result.replayed)
+
+
+def _receipt(run: Run, receipts: list[Receipt]) -> GroupsReceipt:
+    dropped = Counter(str(receipt.dropped) for receipt in receipts if receipt.dropped is not None)
+    return GroupsReceipt(
+        received=len(receipts) - dropped.total(),
+        buffered=sum(receipt.waiting_sequences is not None for receipt in receipts),
+        dropped=dict(dropped),
+        admission_remaining=admission_remaining(run.pk),
+    )
 
 
 class FragmentPushView(ApiView):

@@ -206,9 +206,10 @@ def _exclusive() -> Iterator[bool]:
 
 def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
     ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.WORKING)
+    do = _export if job.verb == ArchiveVerb.EXPORT else _restore
     changed: dict[str, Any]
     try:
-        changed = {"state": ArchiveState.DONE, "report": asdict(_report(job, now=clock()))}
+        changed = {"state": ArchiveState.DONE, "report": asdict(do(job, now=clock()))}
     except Exception as error:  # noqa: BLE001 stored in the row of the job
         _log.exception("%s failed", job)
         changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
@@ -225,24 +226,33 @@ def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
     )
 
 
-def _report(job: ArchiveJob, *, now: datetime) -> Any:
-    """Export or restore; the row of the job shows the progress."""
-    window = msgspec.convert(job.window, Window)
-
+def _progress(job: ArchiveJob) -> Callable[[Any], None]:
     def show(report: Any) -> None:
         ArchiveJob.objects.filter(pk=job.pk).update(report=asdict(report))
 
-    if job.verb == ArchiveVerb.EXPORT:
-        path = _path(job)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return export_run(run=job.run, window=window, path=path, now=now, on_progress=show)
+    return show
+
+
+def _window(job: ArchiveJob) -> Window:
+    return msgspec.convert(job.window, Window)
+
+
+def _export(job: ArchiveJob, *, now: datetime) -> Any:
+    path = _path(job)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return export_run(
+        run=job.run, window=_window(job), path=path, now=now, on_progress=_progress(job)
+    )
+
+
+def _restore(job: ArchiveJob, *, now: datetime) -> Any:
     if job.source is None:
         raise ArchiveNotFound("the archive to restore no longer exists")
     return restore_archive(
         path=archive_file(job.source),
         run_name=job.run.name,
-        window=window,
+        window=_window(job),
         actor=job.asked_by,
         now=now,
-        on_progress=show,
+        on_progress=_progress(job),
     )

@@ -107,12 +107,7 @@ def restore_archive(
     """
     archive = ArchiveReader(path)
     try:
-        source = archive.about("source")
-        # Every row is decoded with the rules of a push before the first one is stored.
-        for number, rows in enumerate(archive.row_groups()):
-            for place, row in enumerate(rows):
-                where = f"row {place} of row group {number} (item {row['item_id']})"
-                _decoded(archive.kind, row, where=where, source=source)
+        _check(archive)
         marks = checked_marks(archive.about("marks") if archive.has("marks") else {})
         run = _run(archive, run_name, actor=actor, now=now)
         report = RestoreReport(run_id=run.pk)
@@ -122,19 +117,21 @@ def restore_archive(
             _store(run, archive, selected, report, now=now)
             del rows, selected
             on_progress(report)
+        source = archive.about("source")
         restore_marks(run=run, source=source, marks=marks, actor=actor, now=now)
     finally:
         archive.close()
-    was = archive.about("run").get("name")
-    record_event(
-        run_id=run.pk,
-        kind="archive_restored",
-        message=f"{report.stored} items restored from {was}, {report.known} already present",
-        actor=actor,
-        details={"stored": report.stored, "known": report.known, "from": was},
-        now=now,
-    )
+    _note(run, archive, report, actor=actor, now=now)
     return report
+
+
+def _check(archive: ArchiveReader) -> None:
+    """Decode every row with the rules of a push; report the first invalid row."""
+    source = archive.about("source")
+    for number, rows in enumerate(archive.row_groups()):
+        for place, row in enumerate(rows):
+            where = f"row {place} of row group {number} (item {row['item_id']})"
+            _decoded(archive.kind, row, where=where, source=source)
 
 
 def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) -> _Found:
@@ -143,18 +140,20 @@ def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) ->
         raise ArchiveUnreadable(f"{where} has no payload or no id")
     if crc32(content) != row["crc32"]:
         raise ArchiveUnreadable(f"{where} is damaged: its checksum does not match")
-    item: Group | Fragment
     try:
-        if kind is ItemKind.FRAGMENTS:
-            item = decode_fragment(content, where)
-        elif codec == MSGPACK_CODEC:
-            item = decode_push(encode(GroupPush(groups=[content])), lenient=True)[0]
-        else:
-            item = decode_group(content, lenient=True)
+        item = _item(kind, content, codec, where=where)
     except (InvalidBody, InvalidPush) as error:
         raise ArchiveUnreadable(f"{where} is invalid: {error}") from error
     origin = f"{source}:{row['item_id']}"
     return _Found(origin, content, codec, item)
+
+
+def _item(kind: ItemKind, content: bytes, codec: str, *, where: str) -> Group | Fragment:
+    if kind is ItemKind.FRAGMENTS:
+        return decode_fragment(content, where)
+    if codec == MSGPACK_CODEC:
+        return decode_push(encode(GroupPush(groups=[content])), lenient=True)[0]
+    return decode_group(content, lenient=True)
 
 
 def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run:
@@ -214,14 +213,7 @@ def _store(
     """Store the rows of one row group; skip rows that the run already has."""
     source = archive.about("source")
     found = [_decoded(archive.kind, row, where="a row", source=source) for row in rows]
-    with cursor() as sql:
-        sql.execute(SQL["lock_restores"], [run.pk])
-        stored = sql.execute(
-            filled(SQL["known_origins"], table=TABLES[archive.kind]).encode(),
-            [run.pk, [one.origin for one in found]],
-        ).fetchall()
-    known = {origin for (origin,) in stored}
-    fresh = [one for one in found if one.origin not in known]
+    fresh = _unknown(run, archive.kind, found)
     report.known += len(found) - len(fresh)
     if not fresh:
         return
@@ -234,15 +226,24 @@ def _store(
     announce(run.pk, "queue", "ledger")
 
 
+def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
+    table = TABLES[kind]
+    with cursor() as sql:
+        sql.execute(SQL["lock_restores"], [run.pk])
+        rows = sql.execute(
+            filled(SQL["known_origins"], table=table).encode(),
+            [run.pk, [one.origin for one in found]],
+        ).fetchall()
+    known = {origin for (origin,) in rows}
+    return [one for one in found if one.origin not in known]
+
+
 def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now: datetime) -> None:
     """Queue groups under the run's current policy version."""
     version = version_in_force(
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
     )
-    # Environments that have the same name in the run and in the archive.
-    ours = dict(Environment.objects.filter(run=run).values_list("env_id", "desired_name"))
-    described = archive.about("environments")
-    same = {one["env_id"] for one in described if ours.get(one["env_id"]) == one["desired_name"]}
+    same = _same_environments(run, archive.about("environments"))
     arrivals = []
     for one, item_id in zip(found, new_group_ids(len(found)), strict=True):
         assert isinstance(one.item, Group)  # noqa: S101 guaranteed by the archive's kind
@@ -259,6 +260,12 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
     )
     insert_pushes(run.pk, [rows])
     insert_bytes(ItemKind.GROUPS, arrivals)
+
+
+def _same_environments(run: Run, described: list[dict[str, Any]]) -> set[int]:
+    """Return the ids of environments that are the same in the run and in the archive."""
+    ours = dict(Environment.objects.filter(run=run).values_list("env_id", "desired_name"))
+    return {one["env_id"] for one in described if ours.get(one["env_id"]) == one["desired_name"]}
 
 
 def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: datetime) -> None:
@@ -290,3 +297,17 @@ def _write(arrivals: list[Arrival]) -> None:
     """Write the bytes, items of the same codec into one object."""
     for codec in sorted({arrival.codec for arrival in arrivals}):
         written([arrival for arrival in arrivals if arrival.codec == codec])
+
+
+def _note(
+    run: Run, archive: ArchiveReader, report: RestoreReport, *, actor: str, now: datetime
+) -> None:
+    was = archive.about("run").get("name")
+    record_event(
+        run_id=run.pk,
+        kind="archive_restored",
+        message=f"{report.stored} items restored from {was}, {report.known} already present",
+        actor=actor,
+        details={"stored": report.stored, "known": report.known, "from": was},
+        now=now,
+    )

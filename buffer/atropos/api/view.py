@@ -62,12 +62,17 @@ class AtroposView(ApiView):
             RunNotFound: If it does not exist or takes no trajectory groups.
         """
         if self._found is None:
-            name = self.kwargs.get("run")
-            run = default_run(now=timezone.now()) if name is None else run_named(name)
-            if name is not None and not run.takes_groups:
-                raise RunNotFound(f"{name} takes no trajectory groups")
-            self._found = run
+            self._found = self._find()
         return self._found
+
+    def _find(self) -> Run:
+        name = self.kwargs.get("run")
+        if name is None:
+            return default_run(now=timezone.now())
+        run = run_named(name)
+        if not run.takes_groups:
+            raise RunNotFound(f"{name} takes no trajectory groups")
+        return run
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         if isinstance(exc, InvalidBody):

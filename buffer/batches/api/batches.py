@@ -107,6 +107,34 @@ class NoBatchSize(Conflict):
     title = "The run has no batch size"
 
 
+def _check_batch_size(run: Run) -> None:
+    """Raise :class:`NoBatchSize` if the run has no batch size."""
+    if run.batch_size is None:
+        raise NoBatchSize(
+            f"{run.name} has no batch size: register a trainer with `batch_size`, set it with "
+            f"PATCH /api/v1/runs/{run.name}, or POST /atropos/{run.name}/register"
+        )
+
+
+def _head(lease: Lease, share: Share, places: range) -> BatchHead:
+    batch = lease.batch
+    uses = uses_of(batch)[places.start : places.stop] if batch.sampler else []
+    return BatchHead(
+        id=str(batch.pk),
+        ordinal=batch.ordinal,
+        fence=batch.fence,
+        kind="groups" if batch.kind == ItemKind.GROUPS else "fragments",
+        count=len(places),
+        lease_seconds=lease.lease_seconds,
+        epoch=batch.epoch,
+        policy_step=lease.policy_step,
+        item_ids=[item_id for item_id, _ in uses],
+        importance_weights=[weight for _, weight in uses],
+        rank=share.rank,
+        world_size=share.world_size,
+    )
+
+
 def _handed_over(request: Request, lease: Lease, share: Share) -> TrackedAnswer:
     """Return a leased batch, and record when its last byte was sent.
 
@@ -125,34 +153,24 @@ def _handed_over(request: Request, lease: Lease, share: Share) -> TrackedAnswer:
 
 def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[bytes], str]:
     """Return a batch and its media type: msgpack, or JSON for groups if the client accepts it."""
-    batch = lease.batch
-    kind = ItemKind(batch.kind)
-    if share.world_size == 1:
-        places = range(batch.items)
-    else:
-        places = shard(item_sizes(batch), rank=share.rank, world_size=share.world_size)
+    kind = ItemKind(lease.batch.kind)
+    places = _positions(lease.batch, share)
     stored = contents_of(lease, positions=places, now=timezone.now())
-    uses = uses_of(batch)[places.start : places.stop] if batch.sampler else []
-    head = BatchHead(
-        id=str(batch.pk),
-        ordinal=batch.ordinal,
-        fence=batch.fence,
-        kind="groups" if kind is ItemKind.GROUPS else "fragments",
-        count=len(places),
-        lease_seconds=lease.lease_seconds,
-        epoch=batch.epoch,
-        policy_step=lease.policy_step,
-        item_ids=[item_id for item_id, _ in uses],
-        importance_weights=[weight for _, weight in uses],
-        rank=share.rank,
-        world_size=share.world_size,
-    )
+    head = _head(lease, share, places)
     if kind is ItemKind.FRAGMENTS:
         return msgpack_answer(head, stored), BATCH_TYPE
     accept = request.headers.get("Accept", "")
     if "application/json" in accept:
         return json_answer(head, stored), "application/json"
     return msgpack_answer(head, groups_as(group_form(accept), stored)), BATCH_TYPE
+
+
+def _positions(batch: Batch, share: Share) -> range:
+    """Return the positions of a shard of the batch."""
+    if share.world_size == 1:
+        return range(batch.items)
+    sizes = item_sizes(batch)
+    return shard(sizes, rank=share.rank, world_size=share.world_size)
 
 
 def _wait_limit(run: Run, seconds: float) -> float:
@@ -235,11 +253,7 @@ class NextBatchView(LeasingView):
         """
         body = read(request, messages.NextBatch)
         found = run_named(run)
-        if found.batch_size is None:
-            raise NoBatchSize(
-                f"{found.name} has no batch size: register a trainer with `batch_size`, set it "
-                f"with PATCH /api/v1/runs/{found.name}, or POST /atropos/{found.name}/register"
-            )
+        _check_batch_size(found)
         share = Share(rank=body.rank, world_size=body.world_size)
         if share.rank == 0:
             return self.lease(

@@ -213,26 +213,26 @@ def _form_of_groups(
     reading = None
     if reads_ahead and not plan.behind:
         reading = Reading([planned.locations[group_id] for group_id in groups])
-    env_ids = list(plan.debts)
-    batch = _lease(
-        run,
-        trainer,
-        ItemKind.GROUPS,
-        groups,
-        sender=sender,
-        current=version_in_force(
-            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
-        ),
-        composition=by_name(plan.composition),
-        shares=by_name(plan.shares),
-        env_ids=env_ids,
-        taken=[plan.composition.get(env_id, 0) for env_id in env_ids],
-        debts=[plan.debts[env_id] for env_id in env_ids],
-        targets=[plan.shares[env_id] for env_id in env_ids],
-    )
+    batch = _lease(run, trainer, ItemKind.GROUPS, groups, sender=sender, **_of_plan(run, plan))
     if batch.sequences != sum(plan.composition.values()):
         raise ItemsMoved(f"groups of {batch} left the queue under the run's lock")
     return batch, reading
+
+
+def _of_plan(run: Run, plan: BatchPlan) -> dict[str, Any]:
+    """Return the arguments of :func:`insert_batch` for planned groups."""
+    env_ids = list(plan.debts)
+    return {
+        "current": version_in_force(
+            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+        ),
+        "composition": by_name(plan.composition),
+        "shares": by_name(plan.shares),
+        "env_ids": env_ids,
+        "taken": [plan.composition.get(env_id, 0) for env_id in env_ids],
+        "debts": [plan.debts[env_id] for env_id in env_ids],
+        "targets": [plan.shares[env_id] for env_id in env_ids],
+    }
 
 
 def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:

@@ -66,12 +66,12 @@ def preview_in_transaction(run: Run) -> PreviewAnswer:
     if run.max_staleness is not None or run.max_age_seconds is not None:
         lock_run(run.pk)
         drop_unservable(run)
-    found = _of_queue(run, run.batch_size)
+    found = _preview(run, run.batch_size)
     transaction.set_rollback(True)
     return found
 
 
-def _of_queue(run: Run, batch_size: int) -> PreviewAnswer:
+def _preview(run: Run, batch_size: int) -> PreviewAnswer:
     queues = read_queues(run.pk)
     queued = sum(queue.sequences for queue in queues)
     returned = Batch.objects.filter(run=run, state=BatchState.RETURNED).order_by("ordinal").first()
@@ -135,26 +135,39 @@ def mixing(run_id: int) -> list[EnvironmentMixing]:
     }
     targets = target_shares(list(queues.values()))
     total = sum(share.sequences for share in shares.values())
-    rows = []
-    for env_id in env_ids:
-        environment = environments.get(env_id)
-        queue = queues.get(env_id) or EnvironmentQueue(env_id=env_id, weight=0.0)
-        share = shares.get(env_id) or MixingShare(env_id=env_id)
-        row = EnvironmentMixing(
-            env_id=None if env_id == NO_ENVIRONMENT else env_id,
-            name=environment.wandb_name if environment else None,
-            connected=queue.connected,
-            weight=environment.weight if environment else queue.weight,
-            minimum=queue.minimum,
+    return [
+        _row(
+            environments.get(env_id),
+            queues.get(env_id) or EnvironmentQueue(env_id=env_id, weight=0.0),
+            shares.get(env_id) or MixingShare(env_id=env_id),
             target=targets.get(env_id, 0.0),
-            realised=share.sequences / total if total else 0.0,
-            sequences=share.sequences,
-            debt=share.debt,
-            queued_sequences=queue.sequences,
-            blocks_since=share.blocks_since,
+            total=total,
         )
-        rows.append(row)
-    return rows
+        for env_id in env_ids
+    ]
+
+
+def _row(
+    environment: Environment | None,
+    queue: EnvironmentQueue,
+    share: MixingShare,
+    *,
+    target: float,
+    total: int,
+) -> EnvironmentMixing:
+    return EnvironmentMixing(
+        env_id=None if queue.env_id == NO_ENVIRONMENT else queue.env_id,
+        name=environment.wandb_name if environment else None,
+        connected=queue.connected,
+        weight=environment.weight if environment else queue.weight,
+        minimum=queue.minimum,
+        target=target,
+        realised=share.sequences / total if total else 0.0,
+        sequences=share.sequences,
+        debt=share.debt,
+        queued_sequences=queue.sequences,
+        blocks_since=share.blocks_since,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

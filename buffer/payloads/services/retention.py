@@ -74,24 +74,8 @@ def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> 
     """
     report = RetentionReport()
     with _exclusive() as is_exclusive:
-        if not is_exclusive:
-            return report
-        _clear_dropped(now=now)
-        for number in segments_due(now=now, limits=limits or retention_limits()):
-            segment = Segment.objects.get(number=number)
-            sizes = (
-                _open_items(kind, number).aggregate(size=Sum("size_bytes"))["size"]
-                for kind in ItemKind
-            )
-            open_bytes = sum(size or 0 for size in sizes)
-            if not is_worth_moving(open_bytes=open_bytes, size_bytes=segment.size_bytes):
-                report.kept_open.append(number)
-                continue
-            lost = {kind: _move_open(kind, number, report) for kind in ItemKind}
-            if drop_segment(number, lost=lost, now=now):
-                report.dropped.append(number)
-                report.freed_bytes += segment.size_bytes
-        _clear_dropped(now=now)
+        if is_exclusive:
+            _apply(report, now=now, limits=limits or retention_limits())
     return report
 
 
@@ -108,8 +92,29 @@ def _exclusive() -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))")
 
 
+def _apply(report: RetentionReport, *, now: datetime, limits: RetentionLimits) -> None:
+    _clear_dropped(now=now)
+    for number in segments_due(now=now, limits=limits):
+        segment = Segment.objects.get(number=number)
+        if not is_worth_moving(open_bytes=_open_bytes(number), size_bytes=segment.size_bytes):
+            report.kept_open.append(number)
+            continue
+        lost = {kind: _move_open(kind, number, report) for kind in ItemKind}
+        if drop_segment(number, lost=lost, now=now):
+            report.dropped.append(number)
+            report.freed_bytes += segment.size_bytes
+    _clear_dropped(now=now)
+
+
 def _open_items(kind: ItemKind, number: int) -> "QuerySet[Any]":
     return _MODELS[kind]._default_manager.filter(segment=number, state__in=OPEN)  # noqa: SLF001
+
+
+def _open_bytes(number: int) -> int:
+    sums = [
+        _open_items(kind, number).aggregate(size=Sum("size_bytes"))["size"] for kind in ItemKind
+    ]
+    return sum(size or 0 for size in sums)
 
 
 def _move_open(kind: ItemKind, number: int, report: RetentionReport) -> list[int]:
