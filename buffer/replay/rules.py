@@ -93,7 +93,11 @@ class SamplerRule:
     def _log_weights(self, chunks: Chunks) -> Floats:
         """Return the log of each chunk's unnormalised probability, ``[N]``."""
         if self.name == "recency":
-            return self.alpha * np.log(_ranks(_given(chunks.versions)))
+            versions = _given(chunks.versions)
+            # Each chunk's rank by version, then age: from 1 / N (oldest) to 1 (newest).
+            ranks = np.empty(len(versions))
+            ranks[np.argsort(versions, kind="stable")] = np.arange(1, len(versions) + 1)
+            return self.alpha * np.log(ranks / len(versions))
         priorities = _given(chunks.priorities)
         known = ~np.isnan(priorities)
         if self.name == "weighted":
@@ -136,13 +140,6 @@ def _given(array: NDArray[Any] | None) -> NDArray[Any]:
     if array is None:
         raise ValueError("the sampler needs an array that was omitted")
     return array
-
-
-def _ranks(versions: NDArray[np.int64]) -> Floats:
-    """Return each chunk's rank by version, then age: from 1 / N (oldest) to 1 (newest)."""
-    ranks = np.empty(len(versions))
-    ranks[np.argsort(versions, kind="stable")] = np.arange(1, len(versions) + 1)
-    return ranks / len(versions)
 
 
 def _drawn(log_weights: Floats, count: int, rng: np.random.Generator) -> Places:

@@ -238,12 +238,25 @@ def queue_state(run: Run, *, now: datetime) -> QueueState:
     depth = queue_depth(run.pk)
     gates = _gates(run, depth)
     closed = [gate for gate in gates if gate.closed]
+    set_by = None
+    if gates:
+        events = RunEvent.objects.filter(run=run)
+        changed = events.filter(
+            kind="settings_changed",
+            details__has_any_keys=["off_policy_tolerance", "max_staleness"],
+        )
+        change = changed.order_by("-id").first()
+        event = change or events.filter(kind="created").order_by("id").first()
+        if event is not None:
+            set_by = LimitSetter(
+                actor=event.actor, at=event.at, reason=event.reason, is_initial=change is None
+            )
     rate = _trained_per_second(run.pk, now=now)
     return QueueState(
         depth=depth,
         gates=gates,
         since=run.over_tolerance_at if run.over_tolerance else None,
-        set_by=_setter(run) if gates else None,
+        set_by=set_by,
         trained_per_second=rate,
         resumes_in_seconds=max(gate.reopens_after for gate in closed) / rate
         if closed and rate
@@ -274,21 +287,6 @@ def _gates(run: Run, depth: QueueDepth) -> list[PauseGate]:
             )
         )
     return gates
-
-
-def _setter(run: Run) -> LimitSetter | None:
-    changed = RunEvent.objects.filter(
-        run=run,
-        kind="settings_changed",
-        details__has_any_keys=["off_policy_tolerance", "max_staleness"],
-    )
-    event = changed.order_by("-id").first()
-    found = event or RunEvent.objects.filter(run=run, kind="created").order_by("id").first()
-    if found is None:
-        return None
-    return LimitSetter(
-        actor=found.actor, at=found.at, reason=found.reason, is_initial=event is None
-    )
 
 
 def _trained_per_second(run_id: int, *, now: datetime) -> float | None:

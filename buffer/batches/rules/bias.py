@@ -126,7 +126,13 @@ def sentence(dropped: Items, served: Items, *, unit: str) -> str:
     apart, noticeable = distances(dropped, served), max(NOTICEABLE, chance_distance(*counts))
     found = []
     if (apart.length or 0.0) > noticeable:
-        found.append(_about_length(dropped, served, unit))
+        lost, kept = _mean(dropped.length), _mean(served.length)
+        is_longer = lost > kept
+        times = lost / max(kept, 1e-9) if is_longer else kept / lost
+        found.append(
+            f"dropped {unit} are {times:.1f}× {'longer' if is_longer else 'shorter'} than served "
+            f"ones: training is biased towards {'short' if is_longer else 'long'} {unit}"
+        )
     if (apart.score or 0.0) > noticeable:
         higher = _mean(dropped.score) > _mean(served.score)
         found.append(
@@ -140,16 +146,6 @@ def sentence(dropped: Items, served: Items, *, unit: str) -> str:
 
 def _mean(values: NDArray[np.float64]) -> float:
     return float(np.nanmean(values))
-
-
-def _about_length(dropped: Items, served: Items, unit: str) -> str:
-    one, other = _mean(dropped.length), _mean(served.length)
-    word, times = ("longer", one / max(other, 1e-9)) if one > other else ("shorter", other / one)
-    leaning = "short" if one > other else "long"
-    return (
-        f"dropped {unit} are {times:.1f}× {word} than served ones: "
-        f"training is biased towards {leaning} {unit}"
-    )
 
 
 def _about_environments(dropped: Items, served: Items, unit: str) -> str:
