@@ -426,7 +426,36 @@ def facets(run_id: int, group_filter: GroupFilter) -> Facets:
     found = list_query(run_id, group_filter, rows=COUNTED, after=None)
     with bounded_cursor() as cursor:
         cursor.execute(_query(found.source, found.tests), found.params)
-        return _gathered(cursor.fetchall())
+        rows = cursor.fetchall()
+    values: dict[str, dict[str, int]] = {name: {} for name in (*_VALUES, "flag")}
+    bins: dict[str, dict[int, int]] = defaultdict(dict)
+    scales: dict[str, tuple[float, float]] = {}
+    examined, matching, oldest_at = 0, 0, None
+    for facet, value, count, first, second, at in rows:
+        if facet == "all":
+            examined, matching, oldest_at = count, int(first), at
+        elif facet in _NUMBERS and value is not None:
+            bins[facet][int(value)] = count
+            scales[facet] = (first, second)
+        elif value:
+            values[facet][value] = count
+    return Facets(
+        examined,
+        matching,
+        oldest_at,
+        values={
+            name: dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_VALUES])
+            for name, counts in values.items()
+        },
+        histograms={
+            name: ScoreBins(
+                least=least,
+                most=most,
+                counts=[bins[name].get(place, 0) for place in range(1, BINS + 1)],
+            )
+            for name, (least, most) in scales.items()
+        },
+    )
 
 
 def _query(source: str, tests: dict[str, str]) -> str:
@@ -448,20 +477,9 @@ def _query(source: str, tests: dict[str, str]) -> str:
             FROM seen, LATERAL (VALUES {flags}) AS flags(name, is_so)
             WHERE is_so AND {_meets(tests, but="flag")} GROUP BY name"""  # noqa: S608
     )
-    parts += [_histogram(name, tests) for name in _NUMBERS]
-    return f"""
-        WITH seen AS MATERIALIZED (
-            SELECT g.received_at, {", ".join(columns)} FROM ({source}) g {JOINED}
-        ) {" UNION ALL ".join(parts)}"""  # noqa: S608
-
-
-def _meets(tests: dict[str, str], *, but: str = "") -> str:
-    return " AND ".join(f"meets_{name}" for name in tests if name != but) or "TRUE"
-
-
-def _histogram(name: str, tests: dict[str, str]) -> str:
-    """Return SQL for rows of (bin, count, least, most); the scale ignores the filter."""
-    return f"""(
+    # The scale of a histogram ignores the filter.
+    parts += [
+        f"""(
         WITH scale AS (
             SELECT min({name}) AS least, max({name}) AS most FROM seen
             WHERE abs({name}) < 'Infinity'
@@ -471,37 +489,13 @@ def _histogram(name: str, tests: dict[str, str]) -> str:
             count(*), least, most, NULL::timestamptz
         FROM seen, scale WHERE abs({name}) < 'Infinity' AND {_meets(tests, but=name)}
         GROUP BY 2, least, most)"""  # noqa: S608
+        for name in _NUMBERS
+    ]
+    return f"""
+        WITH seen AS MATERIALIZED (
+            SELECT g.received_at, {", ".join(columns)} FROM ({source}) g {JOINED}
+        ) {" UNION ALL ".join(parts)}"""  # noqa: S608
 
 
-def _gathered(rows: list[tuple[str, str | None, int, float, float, datetime]]) -> Facets:
-    values: dict[str, dict[str, int]] = {name: {} for name in (*_VALUES, "flag")}
-    bins: dict[str, dict[int, int]] = defaultdict(dict)
-    scales: dict[str, tuple[float, float]] = {}
-    examined, matching, oldest_at = 0, 0, None
-    for facet, value, count, first, second, at in rows:
-        if facet == "all":
-            examined, matching, oldest_at = count, int(first), at
-        elif facet in _NUMBERS and value is not None:
-            bins[facet][int(value)] = count
-            scales[facet] = (first, second)
-        elif value:
-            values[facet][value] = count
-    return Facets(
-        examined,
-        matching,
-        oldest_at,
-        values={name: _most_frequent(counts) for name, counts in values.items()},
-        histograms={
-            name: ScoreBins(
-                least=least,
-                most=most,
-                counts=[bins[name].get(place, 0) for place in range(1, BINS + 1)],
-            )
-            for name, (least, most) in scales.items()
-        },
-    )
-
-
-def _most_frequent(counts: dict[str, int]) -> dict[str, int]:
-    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return dict(ordered[:MOST_VALUES])
+def _meets(tests: dict[str, str], *, but: str = "") -> str:
+    return " AND ".join(f"meets_{name}" for name in tests if name != but) or "TRUE"
