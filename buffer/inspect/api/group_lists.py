@@ -149,11 +149,19 @@ class GroupsView(GroupPushView):
         found = readable_run(run)
         group_filter = filter_of(request)
         page_request = page_of(request, ListPosition, default=50, most=PAGE_AT_MOST)
+        after = page_request.after
+        if not after:
+            group = whole_number(
+                request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1
+            )
+            if group is not None:
+                row = group_lists.group_row(found.pk, group)
+                after = group_lists.list_position(row, group_filter)
         page = group_lists.group_page(
             found.pk,
             group_filter,
             limit=page_request.limit,
-            after=page_request.after or _start(request, found.pk, group_filter),
+            after=after,
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
         return answer(
@@ -163,14 +171,6 @@ class GroupsView(GroupPushView):
                 is_partial=page.is_partial,
             )
         )
-
-
-def _start(request: Request, run_id: int, group_filter: GroupFilter) -> ListPosition | None:
-    """Return the position of the group that the first page begins next to, if one is named."""
-    group = whole_number(request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1)
-    if group is None:
-        return None
-    return group_lists.list_position(group_lists.group_row(run_id, group), group_filter)
 
 
 class GroupView(ApiView):

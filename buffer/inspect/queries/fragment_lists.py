@@ -103,6 +103,7 @@ def fragment_page(
         rows = [FragmentRow(*row) for row in cursor.fetchall()]
         is_full = len(rows) > limit
         rows = rows[:limit]
+        last: int | None
         if is_full:
             last = rows[-1].id
         else:
