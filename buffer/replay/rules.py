@@ -82,7 +82,16 @@ class SamplerRule:
         elif self.name == "uniform":
             places = rng.choice(total, count, replace=False)
         elif self.name == "balanced":
-            places = _balanced(_given(chunks.environments), count, rng)
+            _, owners, sizes = np.unique(
+                _given(chunks.environments), return_inverse=True, return_counts=True
+            )
+            quotas = fair_quotas(sizes, count, rng)
+            drawn = [
+                rng.choice(np.flatnonzero(owners == owner), quota, replace=False)
+                for owner, quota in enumerate(quotas)
+                if quota
+            ]
+            places = rng.permutation(np.concatenate(drawn))
         else:
             log_weights = self._log_weights(chunks)
             places = _drawn(log_weights, count, rng)
@@ -168,17 +177,6 @@ def importance_weights(log_weights: Floats, places: Places, *, beta: float) -> F
     logs = -beta * log_weights[places]
     weights: Floats = np.exp(logs - logs.max())
     return weights
-
-
-def _balanced(environments: NDArray[np.int64], count: int, rng: np.random.Generator) -> Places:
-    _, owners, sizes = np.unique(environments, return_inverse=True, return_counts=True)
-    quotas = fair_quotas(sizes, count, rng)
-    drawn = [
-        rng.choice(np.flatnonzero(owners == owner), quota, replace=False)
-        for owner, quota in enumerate(quotas)
-        if quota
-    ]
-    return rng.permutation(np.concatenate(drawn))
 
 
 def fair_quotas(sizes: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDArray[np.intp]:

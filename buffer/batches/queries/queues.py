@@ -251,7 +251,18 @@ def queue_state(run: Run, *, now: datetime) -> QueueState:
             set_by = LimitSetter(
                 actor=event.actor, at=event.at, reason=event.reason, is_initial=change is None
             )
-    rate = _trained_per_second(run.pk, now=now)
+    # The rate at which batches were leased over the last two minutes. If the row limit is reached,
+    # it covers the time since the oldest row.
+    since = now - DRAIN_WINDOW
+    newest = Batch.objects.filter(run=run).order_by("-ordinal")
+    rows = newest.values_list("leased_at", "sequences")[:BATCHES_AT_MOST]
+    taken = [(at, sequences) for at, sequences in rows if at > since]
+    if len(taken) == BATCHES_AT_MOST:
+        since = min(at for at, _ in taken)
+    rate = None
+    if taken:
+        leased = sum(sequences for _, sequences in taken)
+        rate = leased / max(1.0, (now - since).total_seconds())
     return QueueState(
         depth=depth,
         gates=gates,
@@ -287,19 +298,6 @@ def _gates(run: Run, depth: QueueDepth) -> list[PauseGate]:
             )
         )
     return gates
-
-
-def _trained_per_second(run_id: int, *, now: datetime) -> float | None:
-    """Return the rate at which batches were leased over the last two minutes."""
-    since = now - DRAIN_WINDOW
-    newest = Batch.objects.filter(run_id=run_id).order_by("-ordinal")
-    rows = newest.values_list("leased_at", "sequences")[:BATCHES_AT_MOST]
-    taken = [(at, sequences) for at, sequences in rows if at > since]
-    if not taken:
-        return None
-    # If the row limit is reached, the rate covers the time since the oldest row.
-    began = min(at for at, _ in taken) if len(taken) == BATCHES_AT_MOST else since
-    return sum(sequences for _, sequences in taken) / max(1.0, (now - began).total_seconds())
 
 
 def _environments(run: Run) -> list[EnvironmentQueueRow]:

@@ -186,11 +186,23 @@ def form_and_lease(
         return None
     if run.takes_groups:
         return _form_of_groups(run, trainer, size, sender=sender, reads_ahead=reads_ahead)
-    if replay_of(run.config).is_queue:
-        batch = _form_of_fragments(run, trainer, size, sender=sender)
-    else:
+    if not replay_of(run.config).is_queue:
         batch = form_of_sample(run, trainer, size, sender=sender)
-    return None if batch is None else (batch, None)
+        return None if batch is None else (batch, None)
+    if queued_fragments(run.pk, run.epoch) < size:
+        return None
+    with sql.cursor() as cursor:
+        rows = cursor.execute(
+            SQL["oldest_fragments"], [run.pk, run.epoch, size], prepare=True
+        ).fetchall()
+    if len(rows) < size:
+        return None
+    ids = [item_id for (item_id,) in rows]
+    current = PolicyVersion(run.epoch, run.policy_step)
+    batch = _lease(run, trainer, ItemKind.FRAGMENTS, ids, sender=sender, current=current)
+    if batch.items != size:
+        raise ItemsMoved(f"fragments of {batch} left the queue under the run's lock")
+    return batch, None
 
 
 def _form_of_groups(
@@ -233,23 +245,6 @@ def _form_of_groups(
     if batch.sequences != sum(plan.composition.values()):
         raise ItemsMoved(f"groups of {batch} left the queue under the run's lock")
     return batch, reading
-
-
-def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
-    if queued_fragments(run.pk, run.epoch) < count:
-        return None
-    with sql.cursor() as cursor:
-        rows = cursor.execute(
-            SQL["oldest_fragments"], [run.pk, run.epoch, count], prepare=True
-        ).fetchall()
-    if len(rows) < count:
-        return None
-    ids = [item_id for (item_id,) in rows]
-    current = PolicyVersion(run.epoch, run.policy_step)
-    batch = _lease(run, trainer, ItemKind.FRAGMENTS, ids, sender=sender, current=current)
-    if batch.items != count:
-        raise ItemsMoved(f"fragments of {batch} left the queue under the run's lock")
-    return batch
 
 
 def _lease(
