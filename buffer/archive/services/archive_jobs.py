@@ -187,30 +187,29 @@ def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
             job = ArchiveJob.objects.filter(state__in=_OPEN).order_by("id").first()
             if job is None:
                 break
-            _work(job, clock=clock)
+            ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.WORKING)
+            changed: dict[str, Any]
+            try:
+                changed = {
+                    "state": ArchiveState.DONE,
+                    "report": asdict(_report_of(job, now=clock())),
+                }
+            except Exception as error:  # noqa: BLE001 stored in the row of the job
+                _log.exception("%s failed", job)
+                changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
+            ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
+            record_event(
+                run_id=job.run_id,
+                kind=f"archive_{job.verb}_{changed['state']}",
+                level="info" if changed["state"] == ArchiveState.DONE else "error",
+                message=f"{job.verb} {job.pk} is {changed['state']}",
+                reason=changed.get("error", ""),
+                actor=job.asked_by,
+                details={"archive": job.pk},
+                now=clock(),
+            )
             done += 1
     return done
-
-
-def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
-    ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.WORKING)
-    changed: dict[str, Any]
-    try:
-        changed = {"state": ArchiveState.DONE, "report": asdict(_report_of(job, now=clock()))}
-    except Exception as error:  # noqa: BLE001 stored in the row of the job
-        _log.exception("%s failed", job)
-        changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
-    ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
-    record_event(
-        run_id=job.run_id,
-        kind=f"archive_{job.verb}_{changed['state']}",
-        level="info" if changed["state"] == ArchiveState.DONE else "error",
-        message=f"{job.verb} {job.pk} is {changed['state']}",
-        reason=changed.get("error", ""),
-        actor=job.asked_by,
-        details={"archive": job.pk},
-        now=clock(),
-    )
 
 
 def _report_of(job: ArchiveJob, *, now: datetime) -> ExportReport | RestoreReport:

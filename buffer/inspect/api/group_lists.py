@@ -15,7 +15,7 @@ from buffer.inspect.queries import group_contents, group_lists
 from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.queries.group_statistics import shared_prompts
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
-from buffer.inspect.schemas import MarkVocabulary, PromptList
+from buffer.inspect.schemas import PromptList
 from buffer.items.queries import counts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
@@ -72,6 +72,7 @@ class GroupFacetsView(ApiView):
         found = readable_run(run)
         counted = group_lists.facets(found.pk, filter_of(request))
         names = group_contents.environment_names(found.pk)
+        words = group_contents.vocabulary(found.pk)
         total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, state=ACCEPTED))
         return answer(
             schemas.GroupFacets(
@@ -91,23 +92,24 @@ class GroupFacetsView(ApiView):
                     ]
                     for name, values in counted.values.items()
                 }
-                | _marked(group_contents.vocabulary(found.pk)),
+                | {
+                    # Labels and notes are counted in the whole run, without the filter.
+                    "label": [
+                        schemas.FacetValue(
+                            value=str(row.label),
+                            label=f"{row.label} {row.name}".rstrip(),
+                            groups=row.groups,
+                        )
+                        for row in words.labels
+                        if row.name or row.groups
+                    ],
+                    "mark": [schemas.FacetValue(value="noted", label="noted", groups=words.noted)]
+                    if words.noted
+                    else [],
+                },
                 histograms=counted.histograms,
             )
         )
-
-
-def _marked(words: MarkVocabulary) -> dict[str, list[schemas.FacetValue]]:
-    """Return the facets of labels and notes; they count the whole run, unfiltered."""
-    labels = [
-        schemas.FacetValue(
-            value=str(row.label), label=f"{row.label} {row.name}".rstrip(), groups=row.groups
-        )
-        for row in words.labels
-        if row.name or row.groups
-    ]
-    noted = schemas.FacetValue(value="noted", label="noted", groups=words.noted)
-    return {"label": labels, "mark": [noted] if words.noted else []}
 
 
 def _label(facet: str, value: str, names: dict[int, str]) -> str:

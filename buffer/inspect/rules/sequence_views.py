@@ -166,23 +166,20 @@ def _picture(text: str) -> Picture | None:
             return None
         kind, encoded = found[1], found[2]
     else:
-        kind, encoded = _kind_of(text[:16]), text
-        if kind is None:
+        try:
+            head = base64.b64decode(text[:16], validate=True)
+        except (binascii.Error, ValueError):
             return None
+        known = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+        if known is None:
+            return None
+        kind, encoded = known, text
     size_bytes = len(encoded) * 3 // 4
     return Picture(
         media_type=kind,
         size_bytes=size_bytes,
         data=encoded if size_bytes <= MOST_PICTURE_BYTES else None,
     )
-
-
-def _kind_of(beginning: str) -> str | None:
-    try:
-        head = base64.b64decode(beginning, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
 
 
 Pieces = Callable[[Sequence[int]], list[str]]
@@ -303,13 +300,24 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
                 spans=spans.get(index, []),
             )
         )
+    fields = []
+    elsewhere = {"images"} if messages_of(group) is None else {"images", "messages"}
+    for name, text in group.json.items():
+        if name in elsewhere:
+            continue
+        written = text.decode(errors="replace")
+        fields.append(
+            GroupField(
+                name=name[:200], text=written[:MOST_FIELD_CHARACTERS], characters=len(written)
+            )
+        )
     return SequenceList(
         results=results,
         next=None,
         common_prefix=min((one.diverges_at for one in results), default=0),
         has_text=has_text,
         has_messages=messages_of(group) is not None,
-        fields=_fields(group),
+        fields=fields,
     )
 
 
@@ -438,18 +446,3 @@ def _flags(group: GroupArrays, name: str) -> dict[int, bool]:
     values = _json_of(group, name)
     flags = values if isinstance(values, list) else []
     return {index: flag for index, flag in enumerate(flags) if isinstance(flag, bool)}
-
-
-def _fields(group: GroupArrays) -> list[GroupField]:
-    found = []
-    elsewhere = {"images"} if messages_of(group) is None else {"images", "messages"}
-    for name, text in group.json.items():
-        if name in elsewhere:
-            continue
-        written = text.decode(errors="replace")
-        found.append(
-            GroupField(
-                name=name[:200], text=written[:MOST_FIELD_CHARACTERS], characters=len(written)
-            )
-        )
-    return found

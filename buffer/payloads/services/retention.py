@@ -116,24 +116,21 @@ def _move_open(kind: ItemKind, number: int, report: RetentionReport) -> list[int
     """Copy the open items of a segment to the open segment; return ids without bytes."""
     lost: list[int] = []
     last = 0
-    while ids := _next_open(kind, number, after=last):
+    while True:
+        rows = _open_items(kind, number).filter(id__gt=last).order_by("id")
+        ids: list[int] = []
+        total = 0
+        for item_id, size_bytes in rows.values_list("id", "size_bytes")[:MOVED_AT_ONCE]:
+            total += size_bytes
+            if ids and total > MOVED_AT_ONCE_BYTES:
+                break
+            ids.append(item_id)
+        if not ids:
+            return lost
         moved = _move(kind, number, ids)
         lost += [item_id for item_id in ids if item_id not in moved]
         report.moved_items += len(moved)
         last = ids[-1]
-    return lost
-
-
-def _next_open(kind: ItemKind, number: int, *, after: int) -> list[int]:
-    rows = _open_items(kind, number).filter(id__gt=after).order_by("id")
-    ids: list[int] = []
-    total = 0
-    for item_id, size_bytes in rows.values_list("id", "size_bytes")[:MOVED_AT_ONCE]:
-        total += size_bytes
-        if ids and total > MOVED_AT_ONCE_BYTES:
-            break
-        ids.append(item_id)
-    return ids
 
 
 @transaction.atomic
