@@ -13,9 +13,9 @@ import msgspec
 
 from buffer.archive.models import ArchiveJob, ArchiveVerb
 from buffer.inspect.queries.group_contents import GroupUnreadable, as_json, marks_of
-from buffer.inspect.queries.group_lists import GroupRow, group_page
+from buffer.inspect.queries.group_lists import group_page
 from buffer.inspect.rules.group_filter import GroupFilter
-from buffer.inspect.schemas import MarkOfGroup
+from buffer.inspect.schemas import GroupRow, MarkOfGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing
 from runs.lifecycle.models import Run

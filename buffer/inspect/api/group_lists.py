@@ -12,10 +12,9 @@ from rest_framework.request import Request
 from buffer.ingest.api import GroupPushView
 from buffer.inspect import schemas
 from buffer.inspect.queries import group_contents, group_lists
-from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.queries.group_statistics import shared_prompts
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
-from buffer.inspect.schemas import PromptList
+from buffer.inspect.schemas import GroupRow, PromptList
 from buffer.items.queries import counts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
@@ -241,17 +240,15 @@ def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[schemas.GroupSummar
     group_marks = group_contents.marks_of([row.id for row in rows])
     return [
         schemas.GroupSummary(
-            **{
-                name: getattr(row, name)
-                for name in schemas.GroupSummary.__struct_fields__
-                if hasattr(row, name)
-            }
+            **{name: getattr(row, name) for name in schemas.GroupFields.__struct_fields__}
             | {
                 name: finite_or_none(getattr(row, name))
                 for name in ("score_mean", "score_min", "score_max", "score_std")
             }
             | {
-                "scores": [finite_or_none(score) for score in row.scores],
+                "scores": [
+                    None if score is None else finite_or_none(score) for score in row.scores
+                ],
                 "environment": "" if row.env_id is None else names.get(row.env_id, ""),
                 "batch": None if row.batch_id is None else str(row.batch_id),
                 "mark": group_marks.get(row.id),
