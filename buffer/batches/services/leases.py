@@ -236,10 +236,10 @@ def _returned_batch(run: Run, open_batches: list[Batch]) -> Batch | None:
     for batch in open_batches:
         if batch.state != BatchState.RETURNED:
             continue
+        if batch.kind == ItemKind.GROUPS or run.max_staleness is None:
+            return batch
         oldest = max((int(versions) for versions in batch.staleness), default=0)
-        behind = run.policy_step - batch.policy_step + oldest
-        is_too_stale = run.max_staleness is not None and behind > run.max_staleness
-        if batch.kind == ItemKind.GROUPS or not is_too_stale:
+        if run.policy_step - batch.policy_step + oldest <= run.max_staleness:
             return batch
         release_batch(batch)
         drop_unservable(run)

@@ -141,6 +141,7 @@ def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: Rules) -> 
             refuse(text_limits.group(content, limits=rules.limits), place)
             plain = read_plain(content)
             group = None if plain is None else _plain_group(content, plain, rules)
+            del plain  # its arrays are freed before the next group is read
             groups.append(group or _validated_group(content, place, rules))
         except InvalidBody as error:
             problems += error.problems
