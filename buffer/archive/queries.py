@@ -13,9 +13,9 @@ import msgspec
 
 from buffer.archive.models import ArchiveJob, ArchiveVerb
 from buffer.inspect.queries.group_contents import GroupUnreadable, as_json, marks_of
-from buffer.inspect.queries.group_lists import GroupRow, group_page
+from buffer.inspect.queries.group_lists import group_page
 from buffer.inspect.rules.group_filter import GroupFilter
-from buffer.inspect.schemas import MarkOfGroup
+from buffer.inspect.schemas import GroupRow, MarkOfGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing
 from runs.lifecycle.models import Run
@@ -226,22 +226,26 @@ class ArchiveReader:
             for name, value in facts.items()
             if name.startswith(_PREFIX)
         }
-        self.kind = self._checked_kind(path.name)
-        self._check_columns(path.name)
-        self._check_sizes(path.name)
-
-    def _checked_kind(self, name: str) -> ItemKind:
         version = self._facts.get("format", b"").decode(errors="replace")
         if not version:
-            raise ArchiveUnreadable(f"{name} is a Parquet file, but not a Rolldeck archive")
+            raise ArchiveUnreadable(f"{path.name} is a Parquet file, but not a Rolldeck archive")
         if version != FORMAT_VERSION:
             raise ArchiveUnreadable(
-                f"{name} has format version {version}; this server reads {FORMAT_VERSION}"
+                f"{path.name} has format version {version}; this server reads {FORMAT_VERSION}"
             )
         kind = self._facts.get("kind", b"").decode(errors="replace")
         if kind not in set(ItemKind):
-            raise ArchiveUnreadable(f"{name} holds {kind!r} instead of groups or fragments")
-        return ItemKind(kind)
+            raise ArchiveUnreadable(f"{path.name} holds {kind!r} instead of groups or fragments")
+        self.kind = ItemKind(kind)
+        self._check_columns(path.name)
+        metadata = self._file.metadata
+        for index in range(metadata.num_row_groups):
+            size = metadata.row_group(index).total_byte_size
+            if size > MAX_ROW_GROUP_BYTES:
+                raise ArchiveUnreadable(
+                    f"{path.name}: row group {index} has {size} bytes,"
+                    f" at most {MAX_ROW_GROUP_BYTES}"
+                )
 
     def _check_columns(self, name: str) -> None:
         found = self._file.schema_arrow
@@ -252,15 +256,6 @@ class ArchiveReader:
                 raise ArchiveUnreadable(
                     f"{name}: column {field.name!r} is {found.field(field.name).type},"
                     f" not {field.type}"
-                )
-
-    def _check_sizes(self, name: str) -> None:
-        metadata = self._file.metadata
-        for index in range(metadata.num_row_groups):
-            size = metadata.row_group(index).total_byte_size
-            if size > MAX_ROW_GROUP_BYTES:
-                raise ArchiveUnreadable(
-                    f"{name}: row group {index} has {size} bytes, at most {MAX_ROW_GROUP_BYTES}"
                 )
 
     @property

@@ -1,9 +1,9 @@
 """Selection of a run's items for an archive."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from buffer.items.rules.states import ItemState
 from web.rules.errors import InvalidField
@@ -29,6 +29,17 @@ class Window:
     first_step: int | None = None
     last_step: int | None = None
     env_ids: tuple[int, ...] | None = None
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a row of an archive is in the window."""
+        step = row["served_step"]
+        if row["state"] not in self.states:
+            return False
+        if self.first_step is not None and (step is None or step < self.first_step):
+            return False
+        if self.last_step is not None and (step is None or step > self.last_step):
+            return False
+        return self.env_ids is None or row.get("env_id") in self.env_ids
 
 
 def window(

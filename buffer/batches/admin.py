@@ -278,18 +278,14 @@ def group_preview(group_id: int) -> str:
     try:
         content = content_head(ItemKind.GROUPS, group_id, PREVIEW_BYTES)
         if content and content[:1] != b"{":  # no message in msgpack begins with a brace
-            content = _shown_as_json(content_head(ItemKind.GROUPS, group_id, DECODED_BYTES))
+            content = content_head(ItemKind.GROUPS, group_id, DECODED_BYTES)
+            content = to_json(read_msgpack(content))
     except PayloadMissing as missing:
         return str(missing)
+    except InvalidGroup:
+        return f"{len(content)} bytes or more"
     text = content[:PREVIEW_BYTES].decode(errors="replace")
     return text + (" …" if len(content) >= PREVIEW_BYTES else "")
-
-
-def _shown_as_json(content: bytes) -> bytes:
-    try:
-        return to_json(read_msgpack(content))
-    except InvalidGroup:
-        return f"{len(content)} bytes or more".encode()
 
 
 def fragment_preview(fragment_id: int) -> str:

@@ -61,7 +61,13 @@ def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) ->
     Raises:
         FollowerExists: If it exists with another filter.
     """
-    cursor = START if start == "earliest" else _end()
+    cursor = START
+    if start != "earliest":
+        # After all finished transactions, and before all open ones.
+        with connection.cursor() as sql:
+            sql.execute(SQL["oldest_open_transaction"])
+            (oldest_open,) = sql.fetchone()
+        cursor = Cursor(int(oldest_open) - 1, _MAX_ID)
     fields: dict[str, Any] = {
         "env_id": only.env_id,
         "environment": only.environment,
@@ -80,14 +86,6 @@ def follow(*, run: Run, name: str, start: Start, only: Filter, now: datetime) ->
     if {field: getattr(follower, field) for field in fields} != fields:
         raise FollowerExists(f"{name!r} exists with another filter: delete it first")
     return follower
-
-
-def _end() -> Cursor:
-    """Return the cursor after all finished transactions and before all open ones."""
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["oldest_open_transaction"])
-        (oldest_open,) = cursor.fetchone()
-    return Cursor(int(oldest_open) - 1, _MAX_ID)
 
 
 @transaction.atomic

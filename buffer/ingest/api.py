@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -17,7 +18,6 @@ from rest_framework.request import Request
 from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.pushes_msgpack import decode_fragments, decode_json_push, decode_push
-from buffer.ingest.services.arrivals import Receipt
 from buffer.ingest.services.idempotency import (
     Claim,
     ClientLeft,
@@ -84,17 +84,15 @@ class CountsRefusals(ApiView):
         # Callers without access are not counted. Outages and clients that left repeat the push.
         is_repeated = isinstance(exc, ClientLeft | UnreadablePostError) or outages.is_outage(exc)
         if response.status_code not in {401, 403, 404, 405} and not is_repeated:
-            named = _named_by(self._readable_body()) if self._groups is None else self._groups
+            named: list[_Named] | list[Group] | None = self._groups
+            if named is None:
+                body = b""
+                with suppress(Exception):  # reading it may be what is refused
+                    body = bytes(self.request.body)
+                named = _named_by(body)
             run = self.kwargs.get("run") if self._found is None else self._found.pk
             record_refused_push(_refused(run, named, exc))
         return response
-
-    def _readable_body(self) -> bytes:
-        """Return the body; empty if reading it was refused."""
-        try:
-            return bytes(self.request.body)
-        except Exception:  # noqa: BLE001 the refusal that is counted
-            return b""
 
 
 def count_refused_request(path: str, refusal: ApiError) -> None:
@@ -113,21 +111,17 @@ def _refused(
         if one.env_id is not None and (isinstance(one.env_id, int) or one.env_id.isdecimal())
     )
     known = sorted(env_id for env_id in ids if 0 <= env_id < 2**31)[:ENVIRONMENTS_AT_MOST]
+    reason = refusal.code if isinstance(refusal, ApiError) else "other"
+    if isinstance(refusal, InvalidBody):  # the type of its first field's error
+        reason = refusal.problems[0].type if refusal.problems else "invalid_data"
     return RefusedPush(
         run=run,
         groups=max(1, len(named)),
         groups_by_env={env_id: ids[env_id] for env_id in known},
-        reason=_reason_of(refusal),
+        reason=reason,
         message=str(refusal),
         at=timezone.now(),
     )
-
-
-def _reason_of(refusal: Exception) -> str:
-    """Return the code of the error; for an invalid body, the error type of its first field."""
-    if isinstance(refusal, InvalidBody):
-        return refusal.problems[0].type if refusal.problems else "invalid_data"
-    return refusal.code if isinstance(refusal, ApiError) else "other"
 
 
 def _named_by(body: bytes) -> list[_Named]:
@@ -139,13 +133,9 @@ def _named_by(body: bytes) -> list[_Named]:
         packed = msgspec.msgpack.decode(body, type=_Packed).groups
         return [msgspec.msgpack.decode(group, type=_Named) for group in packed]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _named_in_text(body)
-
-
-def _named_in_text(body: bytes) -> list[_Named]:
-    """Return the env ids in the text of a body that cannot be decoded, for each of its groups."""
-    named = [_Named(env_id=int(found)) for found in _ENV_ID.findall(body)]
-    return [*named, *(_Named() for _ in range(len(_GROUP.findall(body)) - len(named)))]
+        # The ids in the text, and one without an id for each other group.
+        in_text = [_Named(env_id=int(found)) for found in _ENV_ID.findall(body)]
+        return [*in_text, *(_Named() for _ in range(len(_GROUP.findall(body)) - len(in_text)))]
 
 
 R = TypeVar("R")
@@ -217,9 +207,15 @@ class GroupPushView(CountsRefusals):
 
         def push(claim: Claim | None, now: datetime) -> GroupsReceipt:
             producer = identity_of(request)
-            return _receipt(
-                found,
-                accept_groups(run=found, groups=groups, producer=producer, now=now, claim=claim),
+            receipts = accept_groups(
+                run=found, groups=groups, producer=producer, now=now, claim=claim
+            )
+            dropped = Counter(str(one.dropped) for one in receipts if one.dropped is not None)
+            return GroupsReceipt(
+                received=len(receipts) - dropped.total(),
+                buffered=sum(one.waiting_sequences is not None for one in receipts),
+                dropped=dict(dropped),
+                admission_remaining=admission_remaining(found.pk),
             )
 
         try:
@@ -227,16 +223,6 @@ class GroupPushView(CountsRefusals):
         except UnknownEnvironment as error:
             raise InvalidPush(f"groups[{error.index}].env_id", str(error)) from error
         return answer(result.receipt, is_replayed=result.replayed)
-
-
-def _receipt(run: Run, receipts: list[Receipt]) -> GroupsReceipt:
-    dropped = Counter(str(receipt.dropped) for receipt in receipts if receipt.dropped is not None)
-    return GroupsReceipt(
-        received=len(receipts) - dropped.total(),
-        buffered=sum(receipt.waiting_sequences is not None for receipt in receipts),
-        dropped=dict(dropped),
-        admission_remaining=admission_remaining(run.pk),
-    )
 
 
 class FragmentPushView(ApiView):

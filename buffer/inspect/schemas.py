@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated
+from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -86,22 +87,19 @@ class MarkOfGroup(Struct, frozen=True, kw_only=True):
     changed_at: datetime
 
 
-class GroupSummary(Struct, frozen=True, kw_only=True):
-    """A trajectory group without its content."""
+class GroupFields(Struct, frozen=True):
+    """Fields of a trajectory group that its row and its summary share."""
 
     id: int
     state: str
     drop_reason: str
     env_id: int | None
-    environment: str
-    """Name of the environment; empty if none is registered."""
     lesson: str
     worker: str
     example: str
     producer: str
     epoch: int
     policy_step: int | None
-    batch: str | None
     step: int | None
     """Ordinal of its batch, which is the served step."""
     position: int | None
@@ -125,9 +123,27 @@ class GroupSummary(Struct, frozen=True, kw_only=True):
     is_digested: bool
     """True once flags, lesson, worker, scores and excerpt are known, seconds after arrival."""
     has_bytes: bool
-    """True if its content was stored on arrival."""
+    """True if its content was stored on arrival; retention may have removed it since."""
     prompt: str
     """Digest of its prompt, equal for equal prompts; empty if unknown."""
+
+
+class GroupRow(GroupFields, frozen=True):
+    """A group without its content, as the database returns it; scores may be NaN."""
+
+    batch_id: UUID | None
+    codec: str
+    origin: str
+    truncated: int
+    duplicates: int
+
+
+class GroupSummary(GroupFields, frozen=True, kw_only=True):
+    """A trajectory group without its content."""
+
+    environment: str
+    """Name of the environment; empty if none is registered."""
+    batch: str | None
     mark: MarkOfGroup | None
     """Null if the group is unmarked."""
 

@@ -6,7 +6,7 @@ never blocks the forming, leasing or settling of batches.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -20,7 +20,7 @@ from buffer.inspect.models import DigestCursor, GroupMark, LabelName
 from buffer.inspect.queries.group_contents import pieces_of
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import group_filter as rules
-from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest, run_term
+from buffer.inspect.rules.group_digest import TextOf, digest, run_term
 from buffer.inspect.rules.group_filter import Mark
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemKind, ItemState
@@ -83,7 +83,7 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
         sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
         rows = [_Row(*row) for row in sql.fetchall()]
     if rows:
-        _store_digests(run_id, _digests(Run.objects.get(pk=run_id), rows))
+        _store_digests(Run.objects.get(pk=run_id), rows)
         cursor.written_in, cursor.item_id = rows[-1].written_in, rows[-1].group_id
     with connection.cursor() as sql:
         sql.execute(SQL["has_groups_to_digest"], _position(cursor))
@@ -99,13 +99,15 @@ def _position(cursor: DigestCursor) -> dict[str, Any]:
     return {"run": cursor.run_id, "written_in": str(cursor.written_in), "item": cursor.item_id}
 
 
-def _digests(run: Run, rows: list[_Row]) -> Iterator[tuple[_Row, GroupDigest]]:
+def _store_digests(run: Run, rows: list[_Row]) -> None:
+    """Store the digests of groups; groups that cannot be read get none."""
     pieces = pieces_of(run)
     text_of: TextOf | None = None if pieces is None else lambda tokens: "".join(pieces(tokens))
     limits = dict(Environment.objects.filter(run=run).values_list("env_id", "max_token_length"))
-    found = readable_contents(ItemKind.GROUPS, [row.group_id for row in rows])
+    contents = readable_contents(ItemKind.GROUPS, [row.group_id for row in rows])
+    digests = []
     for row in rows:
-        stored = found.get(row.group_id)
+        stored = contents.get(row.group_id)
         if stored is None or not stored.is_intact():
             continue
         own = 0 if row.env_id is None else limits.get(row.env_id, 0)
@@ -113,33 +115,29 @@ def _digests(run: Run, rows: list[_Row]) -> Iterator[tuple[_Row, GroupDigest]]:
             group = read(stored.content, stored.codec)
         except InvalidGroup:  # lenient runs accept groups that fit no arrays
             continue
-        yield row, digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
-
-
-def _store_digests(run_id: int, digests: Iterator[tuple[_Row, GroupDigest]]) -> None:
-    rows = [
-        {
-            "id": row.group_id,
-            "lesson": found.lesson,
-            "worker": found.worker,
-            "example": found.example,
-            "scores": [json_number(score) for score in found.scores],
-            "lengths": found.lengths,
-            "truncated": found.truncated,
-            "duplicates": found.duplicates,
-            "excerpt": found.excerpt,
-            "prompt": None if found.prompt is None else str(found.prompt),
-            "text": found.text,
-            "score_mean": json_number(row.score_mean),
-            "longest_tokens": row.longest_tokens,
-            "has_gradient": found.has_gradient,
-        }
-        for row, found in digests
-    ]
+        found = digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
+        digests.append(
+            {
+                "id": row.group_id,
+                "lesson": found.lesson,
+                "worker": found.worker,
+                "example": found.example,
+                "scores": [json_number(score) for score in found.scores],
+                "lengths": found.lengths,
+                "truncated": found.truncated,
+                "duplicates": found.duplicates,
+                "excerpt": found.excerpt,
+                "prompt": None if found.prompt is None else str(found.prompt),
+                "text": found.text,
+                "score_mean": json_number(row.score_mean),
+                "longest_tokens": row.longest_tokens,
+                "has_gradient": found.has_gradient,
+            }
+        )
     params: dict[str, Any] = {
-        "run": run_id,
-        "word": run_term(run_id),
-        "rows": msgspec.json.encode(rows).decode(),
+        "run": run.pk,
+        "word": run_term(run.pk),
+        "rows": msgspec.json.encode(digests).decode(),
     }
     with connection.cursor() as sql:
         sql.execute(SQL["insert_digests"], params)
@@ -207,26 +205,7 @@ def mark_groups(
     changed = [group for group in ids if after[group] != before.get(group, Mark())]
     if not changed:
         return
-    _store_marks(run_id, {group: after[group] for group in changed}, actor=actor, now=now)
-    record_event(
-        run_id=run_id,
-        kind="groups_marked",
-        message=f"{rules.described(changes)}: "
-        + (f"group {changed[0]}" if len(changed) == 1 else f"{len(changed)} groups"),
-        actor=actor,
-        reason=reason,
-        details={
-            "after": changes,
-            "before": {
-                str(group): {name: getattr(before.get(group, Mark()), name) for name in changes}
-                for group in changed[:NAMED_AT_MOST]
-            },
-        },
-        now=now,
-    )
-
-
-def _store_marks(run_id: int, marks: dict[int, Mark], *, actor: str, now: datetime) -> None:
+    marks = {group: after[group] for group in changed}
     GroupMark.objects.filter(
         group_id__in=[group for group, mark in marks.items() if mark.is_empty]
     ).delete()
@@ -246,6 +225,22 @@ def _store_marks(run_id: int, marks: dict[int, Mark], *, actor: str, now: dateti
         update_conflicts=True,
         unique_fields=["group"],
         update_fields=["label", "note", "changed_by", "changed_at"],
+    )
+    record_event(
+        run_id=run_id,
+        kind="groups_marked",
+        message=f"{rules.described(changes)}: "
+        + (f"group {changed[0]}" if len(changed) == 1 else f"{len(changed)} groups"),
+        actor=actor,
+        reason=reason,
+        details={
+            "after": changes,
+            "before": {
+                str(group): {name: getattr(before.get(group, Mark()), name) for name in changes}
+                for group in changed[:NAMED_AT_MOST]
+            },
+        },
+        now=now,
     )
 
 
@@ -320,15 +315,10 @@ def discard_groups(
         )
         announce(run_id, "queue", "ledger")
     rows = TrajectoryGroup.objects.filter(pk__in=found)
-    return {
-        group: problem
-        for group, state, why in rows.values_list("pk", "state", "drop_reason")
-        if (problem := _problem(state, why))
-    }
-
-
-def _problem(state: str, why: str) -> str:
-    """Return the reason why a group is not discarded; empty if it is."""
-    if state == ItemState.DROPPED:
-        return "" if why == DropReason.DISCARDED else f"it was already dropped: {why}"
-    return _REFUSALS.get(ItemState(state), f"it is {state}")
+    problems = {}
+    for group, state, why in rows.values_list("pk", "state", "drop_reason"):
+        if state != ItemState.DROPPED:
+            problems[group] = _REFUSALS.get(ItemState(state), f"it is {state}")
+        elif why != DropReason.DISCARDED:
+            problems[group] = f"it was already dropped: {why}"
+    return problems

@@ -86,10 +86,6 @@ EITHER: Final = READ | ENVIRONMENTS | TRAINERS
 TRAINERS_AND_READERS: Final = READ | TRAINERS
 
 
-def _run_of(view: APIView) -> str:
-    return str(view.kwargs.get("run", DEFAULT_RUN_NAME))
-
-
 class AtroposCallers(BasePermission):
     """Allows tokens that pass the view's rule and, in open mode, every local client."""
 
@@ -97,7 +93,7 @@ class AtroposCallers(BasePermission):
         if is_open_to(request):
             return True
         rule: Rule = view.rule  # type: ignore[attr-defined] # of an AtroposView
-        caller, run = caller_of(request), _run_of(view)
+        caller, run = caller_of(request), str(view.kwargs.get("run", DEFAULT_RUN_NAME))
         if rule.allows(caller, run=run):
             return True
         self.message = rule.refusal(caller, run=run)

@@ -291,21 +291,19 @@ def ledger_part(run_id: int) -> LedgerPart:
     with snapshot():
         run = Run.objects.filter(pk=run_id).values_list("ledger_problem", "refused").first()
         groups = counts(run_id, ItemKind.GROUPS)
+        environments = Environment.objects.filter(run_id=run_id, refused__isnull=False)
+        counted = [(run[1] if run else None), *environments.values_list("refused", flat=True)]
         return LedgerPart(
             groups=kind_ledger(balance((row.state, row.reason, row.items) for row in groups)),
             fragments=kind_ledger(ledger(run_id, ItemKind.FRAGMENTS)),
             sequences=kind_ledger(sequences_ledger(groups)),
             expired=expired_amount(run_id),
             truncated=sum(row.items for row in groups if row.state == TRUNCATED),
-            refused=_refused(run_id, run[1] if run else None),
+            refused=sum(
+                reason["pushes"] for reasons in counted if reasons for reason in reasons.values()
+            ),
             problem=run[0] if run else "",
         )
-
-
-def _refused(run_id: int, of_run: dict[str, dict[str, Any]] | None) -> int:
-    environments = Environment.objects.filter(run_id=run_id, refused__isnull=False)
-    counted = [of_run, *environments.values_list("refused", flat=True)]
-    return sum(reason["pushes"] for reasons in counted if reasons for reason in reasons.values())
 
 
 def server_limits() -> Limits:

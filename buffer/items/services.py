@@ -67,28 +67,22 @@ def audit_ledger(*, run_id: int, counts_md5: str, now: datetime) -> bool:
             run_id=run_id,
             defaults={"audited_at": now, "took_seconds": took, "counts_md5": counts_md5},
         )
-        _report_problem(run_id, problem, now=now)
+        run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
+        if run.ledger_problem != problem:
+            Run.objects.filter(pk=run_id).update(ledger_problem=problem)
+            announce(run_id, "run", "ledger")
+        if bool(run.ledger_problem) is not bool(problem):
+            record_event(
+                run_id=run_id,
+                kind="ledger_unbalanced" if problem else "ledger_balanced",
+                level="error" if problem else "info",
+                message=f"the ledger does not balance: {problem}"
+                if problem
+                else "the ledger balances again",
+                actor="buffer",
+                now=now,
+            )
     return bool(problem)
-
-
-def _report_problem(run_id: int, problem: str, *, now: datetime) -> None:
-    run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
-    if run.ledger_problem == problem:
-        return
-    Run.objects.filter(pk=run_id).update(ledger_problem=problem)
-    announce(run_id, "run", "ledger")
-    if bool(run.ledger_problem) is bool(problem):
-        return
-    record_event(
-        run_id=run_id,
-        kind="ledger_unbalanced" if problem else "ledger_balanced",
-        level="error" if problem else "info",
-        message=f"the ledger does not balance: {problem}"
-        if problem
-        else "the ledger balances again",
-        actor="buffer",
-        now=now,
-    )
 
 
 # Rows of new batches, made from the rows of their items in one statement.

@@ -60,8 +60,13 @@ def due(segments: Iterable[SegmentInfo], *, now: datetime, limits: RetentionLimi
     items = sum(segment.items for segment in ordered)
     numbers = []
     for segment in ordered:
+        if segment.sealed_at is None or not is_settled(segment, now=now):
+            break
         too_much = _over(size_bytes, limits.size_bytes) or _over(items, limits.items)
-        if not is_settled(segment, now=now) or not (too_much or _is_old(segment, now, limits)):
+        is_old = limits.seconds is not None and (
+            now - segment.sealed_at >= timedelta(seconds=limits.seconds)
+        )
+        if not (too_much or is_old):
             break
         numbers.append(segment.number)
         size_bytes -= segment.size_bytes
@@ -71,12 +76,6 @@ def due(segments: Iterable[SegmentInfo], *, now: datetime, limits: RetentionLimi
 
 def _over(count: int, limit: int | None) -> bool:
     return limit is not None and count > limit
-
-
-def _is_old(segment: SegmentInfo, now: datetime, limits: RetentionLimits) -> bool:
-    if limits.seconds is None or segment.sealed_at is None:
-        return False
-    return now - segment.sealed_at >= timedelta(seconds=limits.seconds)
 
 
 def is_worth_moving(*, open_bytes: int, size_bytes: int) -> bool:

@@ -82,7 +82,16 @@ class SamplerRule:
         elif self.name == "uniform":
             places = rng.choice(total, count, replace=False)
         elif self.name == "balanced":
-            places = _balanced(_given(chunks.environments), count, rng)
+            _, owners, sizes = np.unique(
+                _given(chunks.environments), return_inverse=True, return_counts=True
+            )
+            quotas = fair_quotas(sizes, count, rng)
+            drawn = [
+                rng.choice(np.flatnonzero(owners == owner), quota, replace=False)
+                for owner, quota in enumerate(quotas)
+                if quota
+            ]
+            places = rng.permutation(np.concatenate(drawn))
         else:
             log_weights = self._log_weights(chunks)
             places = _drawn(log_weights, count, rng)
@@ -93,7 +102,11 @@ class SamplerRule:
     def _log_weights(self, chunks: Chunks) -> Floats:
         """Return the log of each chunk's unnormalised probability, ``[N]``."""
         if self.name == "recency":
-            return self.alpha * np.log(_ranks(_given(chunks.versions)))
+            versions = _given(chunks.versions)
+            # Each chunk's rank by version, then age: from 1 / N (oldest) to 1 (newest).
+            ranks = np.empty(len(versions))
+            ranks[np.argsort(versions, kind="stable")] = np.arange(1, len(versions) + 1)
+            return self.alpha * np.log(ranks / len(versions))
         priorities = _given(chunks.priorities)
         known = ~np.isnan(priorities)
         if self.name == "weighted":
@@ -138,13 +151,6 @@ def _given(array: NDArray[Any] | None) -> NDArray[Any]:
     return array
 
 
-def _ranks(versions: NDArray[np.int64]) -> Floats:
-    """Return each chunk's rank by version, then age: from 1 / N (oldest) to 1 (newest)."""
-    ranks = np.empty(len(versions))
-    ranks[np.argsort(versions, kind="stable")] = np.arange(1, len(versions) + 1)
-    return ranks / len(versions)
-
-
 def _drawn(log_weights: Floats, count: int, rng: np.random.Generator) -> Places:
     """Return `count` positions, drawn successively in proportion to their weights.
 
@@ -171,17 +177,6 @@ def importance_weights(log_weights: Floats, places: Places, *, beta: float) -> F
     logs = -beta * log_weights[places]
     weights: Floats = np.exp(logs - logs.max())
     return weights
-
-
-def _balanced(environments: NDArray[np.int64], count: int, rng: np.random.Generator) -> Places:
-    _, owners, sizes = np.unique(environments, return_inverse=True, return_counts=True)
-    quotas = fair_quotas(sizes, count, rng)
-    drawn = [
-        rng.choice(np.flatnonzero(owners == owner), quota, replace=False)
-        for owner, quota in enumerate(quotas)
-        if quota
-    ]
-    return rng.permutation(np.concatenate(drawn))
 
 
 def fair_quotas(sizes: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -112,7 +112,30 @@ def form_of_sample(run: Run, trainer: Trainer, count: int, *, sender: str) -> Ba
     if sample is None:
         changes.write()
         return None
-    batch = _create(run, trainer, sample, changes, sender=sender)
+    batch_id = uuid.uuid4()
+    rows = add_sampled_chunks(
+        batch_id,
+        sample.ids.tolist(),
+        sample.importance_weights.tolist(),
+        max_reuse=replay.max_reuse,
+        chunked=replay.fragments_per_chunk > 1,
+    )
+    ended = [
+        counted(run.epoch, size, environment)
+        for environment, size, state in rows
+        if state == ItemState.LEASED
+    ]
+    changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
+    batch = insert_batch(
+        SQL["create_sampled_batch"],
+        run,
+        trainer,
+        kind=ItemKind.FRAGMENTS,
+        sender=sender,
+        current=PolicyVersion(run.epoch, run.policy_step),
+        batch_id=batch_id,
+        sampler=replay.sampler,
+    )
     if batch.items != count:
         raise ItemsMoved(f"{batch} has {batch.items} fragments instead of {count}")
     changes.write()
@@ -184,31 +207,3 @@ def _read(raw: bytes | None, dtype: type[Any]) -> NDArray[Any]:
     big_endian = np.dtype(dtype).newbyteorder(">")
     elements = np.dtype([("length", ">i4"), ("value", big_endian)])
     return np.frombuffer((raw or b"")[_ARRAY_HEADER_BYTES:], elements)["value"].astype(dtype)
-
-
-def _create(run: Run, trainer: Trainer, sample: Sample, changes: Changes, *, sender: str) -> Batch:
-    replay = replay_of(run.config)
-    batch_id = uuid.uuid4()
-    rows = add_sampled_chunks(
-        batch_id,
-        sample.ids.tolist(),
-        sample.importance_weights.tolist(),
-        max_reuse=replay.max_reuse,
-        chunked=replay.fragments_per_chunk > 1,
-    )
-    ended = [
-        counted(run.epoch, size, environment)
-        for environment, size, state in rows
-        if state == ItemState.LEASED
-    ]
-    changes.move(ended, ItemState.QUEUED, ItemState.LEASED)
-    return insert_batch(
-        SQL["create_sampled_batch"],
-        run,
-        trainer,
-        kind=ItemKind.FRAGMENTS,
-        sender=sender,
-        current=PolicyVersion(run.epoch, run.policy_step),
-        batch_id=batch_id,
-        sampler=replay.sampler,
-    )

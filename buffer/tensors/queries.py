@@ -128,12 +128,8 @@ def _contents(rows: list[_Row]) -> list[bytes | None]:
         for name, parts in read.items()
         for key, part in zip(ranges[name], parts, strict=True)
     }
-    return [
-        by_key.get(row.key) if row.name else _slice(inline.get(row.object), row) for row in rows
-    ]
-
-
-def _slice(content: bytes | memoryview | None, row: _Row) -> bytes | None:
-    if content is None:
-        return None
-    return bytes(memoryview(content)[row.offset : row.offset + row.size_bytes])
+    for row in rows:
+        if not row.name and (content := inline.get(row.object)) is not None:
+            end = row.offset + row.size_bytes
+            by_key[row.key] = bytes(memoryview(content)[row.offset : end])
+    return [by_key.get(row.key) for row in rows]

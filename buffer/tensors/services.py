@@ -17,7 +17,6 @@ from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.rules import (
     AFTER_PREFIX,
     InvalidTensors,
-    Part,
     check_keys,
     check_moves,
     parts_of,
@@ -57,7 +56,13 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
     """
     parts = parts_of(body)
     check_accepts(run)
-    _check_room(run)
+    held = TensorObject.objects.filter(run=run).aggregate(held=Sum("size_bytes"))["held"] or 0
+    if held >= settings.ROLLDECK_MAX_RUN_BYTES:
+        raise QueueFull(
+            f"{run.name} holds {held} bytes of tensors, "
+            f"at most {settings.ROLLDECK_MAX_RUN_BYTES} allowed"
+        )
+    check_disk()
     is_inline = len(body) <= settings.ROLLDECK_INLINE_PAYLOAD_BYTES
     object_ = TensorObject(run=run, size_bytes=len(body), created_at=now)
     if not is_inline:
@@ -68,7 +73,26 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
         if is_inline:
             object_.content = body
             object_.save()
-        replaced = _insert(run, object_, parts, body)
+        # The objects that held these keys before.
+        keys = [part.tensor.name for part in parts]
+        earlier = StoredTensor.objects.filter(run=run, key__in=keys)
+        replaced = set(earlier.values_list("object_id", flat=True))
+        view = memoryview(body)
+        sizes = [part.tensor.size_bytes for part in parts]
+        columns: list[list[Any]] = [
+            keys,
+            [part.tensor.dtype for part in parts],
+            [part.codec for part in parts],
+            ["{" + ",".join(map(str, part.tensor.shape)) + "}" for part in parts],
+            [part.offset for part in parts],
+            sizes,
+            [
+                crc32(view[part.offset : part.offset + size])
+                for part, size in zip(parts, sizes, strict=True)
+            ],
+        ]
+        with cursor() as sql:
+            sql.execute(SQL["insert_tensors"], [run.pk, object_.pk, *columns])
     remove_unused(replaced)
     return TensorReceipt(keys=len(parts), size_bytes=sum(part.tensor.size_bytes for part in parts))
 
@@ -145,30 +169,6 @@ def remove_unused_objects(*, now: datetime) -> int:
     return remove_unused(old.values_list("pk", flat=True)[:_UNUSED_AT_ONCE])
 
 
-def _insert(run: Run, object_: TensorObject, parts: list[Part], body: bytes) -> set[int]:
-    """Insert or replace the tensors; return the ids of objects that they were in before."""
-    keys = [part.tensor.name for part in parts]
-    earlier = StoredTensor.objects.filter(run=run, key__in=keys)
-    replaced = set(earlier.values_list("object_id", flat=True))
-    view = memoryview(body)
-    sizes = [part.tensor.size_bytes for part in parts]
-    columns: list[list[Any]] = [
-        keys,
-        [part.tensor.dtype for part in parts],
-        [part.codec for part in parts],
-        ["{" + ",".join(map(str, part.tensor.shape)) + "}" for part in parts],
-        [part.offset for part in parts],
-        sizes,
-        [
-            crc32(view[part.offset : part.offset + size])
-            for part, size in zip(parts, sizes, strict=True)
-        ],
-    ]
-    with cursor() as sql:
-        sql.execute(SQL["insert_tensors"], [run.pk, object_.pk, *columns])
-    return replaced
-
-
 def _locked(run: Run, prefixes: Sequence[str]) -> set[int]:
     """Lock the tensors with one of the prefixes in the order of their keys; return their ids."""
     if not prefixes:
@@ -176,13 +176,3 @@ def _locked(run: Run, prefixes: Sequence[str]) -> set[int]:
     with cursor() as sql:
         rows = sql.execute(SQL["lock_tensors"], [list(prefixes), run.pk, AFTER_PREFIX])
         return {row[0] for row in rows}
-
-
-def _check_room(run: Run) -> None:
-    held = TensorObject.objects.filter(run=run).aggregate(held=Sum("size_bytes"))["held"] or 0
-    if held >= settings.ROLLDECK_MAX_RUN_BYTES:
-        raise QueueFull(
-            f"{run.name} holds {held} bytes of tensors, "
-            f"at most {settings.ROLLDECK_MAX_RUN_BYTES} allowed"
-        )
-    check_disk()

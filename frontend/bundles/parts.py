@@ -11,7 +11,6 @@ from msgspec import Struct
 from buffer.archive.queries import rows
 from buffer.inspect.queries import group_contents
 from buffer.inspect.queries.group_contents import GroupUnreadable
-from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.rules.sequence_views import (
     Conversation,
@@ -22,6 +21,7 @@ from buffer.inspect.rules.sequence_views import (
     summaries,
     window,
 )
+from buffer.inspect.schemas import GroupRow
 from buffer.items import queries as items_queries
 from buffer.items.queries import ledger
 from buffer.items.rules.states import ItemKind

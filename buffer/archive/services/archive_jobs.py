@@ -6,8 +6,7 @@ restoration continues where it stopped.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import Any, Final
 
 import msgspec
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from buffer.archive.models import ArchiveJob, ArchiveState, ArchiveVerb
 from buffer.archive.rules import Window
-from buffer.archive.services.export import export_run
-from buffer.archive.services.restore import restore_archive
+from buffer.archive.services.export import ExportReport, export_run
+from buffer.archive.services.restore import RestoreReport, restore_archive
+from buffer.payloads.services.retention import one_process
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk
@@ -182,77 +182,54 @@ def _path(job: ArchiveJob) -> Path:
 def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
     """Run all pending jobs in order; return the number of jobs run."""
     done = 0
-    with _exclusive() as is_exclusive:
+    with one_process("rolldeck.archives") as is_exclusive:
         while is_exclusive:
             job = ArchiveJob.objects.filter(state__in=_OPEN).order_by("id").first()
             if job is None:
                 break
-            _work(job, clock=clock)
+            ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.WORKING)
+            changed: dict[str, Any]
+            try:
+                changed = {
+                    "state": ArchiveState.DONE,
+                    "report": asdict(_report_of(job, now=clock())),
+                }
+            except Exception as error:  # noqa: BLE001 stored in the row of the job
+                _log.exception("%s failed", job)
+                changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
+            ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
+            record_event(
+                run_id=job.run_id,
+                kind=f"archive_{job.verb}_{changed['state']}",
+                level="info" if changed["state"] == ArchiveState.DONE else "error",
+                message=f"{job.verb} {job.pk} is {changed['state']}",
+                reason=changed.get("error", ""),
+                actor=job.asked_by,
+                details={"archive": job.pk},
+                now=clock(),
+            )
             done += 1
     return done
 
 
-@contextmanager
-def _exclusive() -> Iterator[bool]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.archives'))")
-        is_exclusive = bool(cursor.fetchone()[0])
-        try:
-            yield is_exclusive
-        finally:
-            if is_exclusive:
-                cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.archives'))")
+def _report_of(job: ArchiveJob, *, now: datetime) -> ExportReport | RestoreReport:
+    """Export or restore, and return the report; it is also stored after each row group."""
 
-
-def _work(job: ArchiveJob, *, clock: Callable[[], datetime]) -> None:
-    ArchiveJob.objects.filter(pk=job.pk).update(state=ArchiveState.WORKING)
-    do = _export if job.verb == ArchiveVerb.EXPORT else _restore
-    changed: dict[str, Any]
-    try:
-        changed = {"state": ArchiveState.DONE, "report": asdict(do(job, now=clock()))}
-    except Exception as error:  # noqa: BLE001 stored in the row of the job
-        _log.exception("%s failed", job)
-        changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
-    ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
-    record_event(
-        run_id=job.run_id,
-        kind=f"archive_{job.verb}_{changed['state']}",
-        level="info" if changed["state"] == ArchiveState.DONE else "error",
-        message=f"{job.verb} {job.pk} is {changed['state']}",
-        reason=changed.get("error", ""),
-        actor=job.asked_by,
-        details={"archive": job.pk},
-        now=clock(),
-    )
-
-
-def _progress(job: ArchiveJob) -> Callable[[Any], None]:
-    def show(report: Any) -> None:
+    def show(report: ExportReport | RestoreReport) -> None:
         ArchiveJob.objects.filter(pk=job.pk).update(report=asdict(report))
 
-    return show
-
-
-def _window(job: ArchiveJob) -> Window:
-    return msgspec.convert(job.window, Window)
-
-
-def _export(job: ArchiveJob, *, now: datetime) -> Any:
-    path = _path(job)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return export_run(
-        run=job.run, window=_window(job), path=path, now=now, on_progress=_progress(job)
-    )
-
-
-def _restore(job: ArchiveJob, *, now: datetime) -> Any:
+    window = msgspec.convert(job.window, Window)
+    if job.verb == ArchiveVerb.EXPORT:
+        path = _path(job)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return export_run(run=job.run, window=window, path=path, now=now, on_progress=show)
     if job.source is None:
         raise ArchiveNotFound("the archive to restore no longer exists")
     return restore_archive(
         path=archive_file(job.source),
         run_name=job.run.name,
-        window=_window(job),
+        window=window,
         actor=job.asked_by,
         now=now,
-        on_progress=_progress(job),
+        on_progress=show,
     )

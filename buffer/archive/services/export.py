@@ -19,7 +19,7 @@ from buffer.archive.services.labels import marks_of_run
 from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES
-from buffer.payloads.services.contents import StoredContent, readable_contents
+from buffer.payloads.services.contents import readable_contents
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk
 from web.sql import filled, statements_of
@@ -109,7 +109,15 @@ def export_run(
     with ArchiveWriter(path, kind=kind, about=about) as archive:
         for rows in _row_groups(_settled(run, kind, window, report)):
             found = readable_contents(kind, [row.item_id for row in rows])
-            whole = [row for row in rows if _is_whole(found.get(row.item_id), report)]
+            whole = []
+            for row in rows:
+                stored = found.get(row.item_id)
+                if stored is None:
+                    report.lost += 1
+                elif not stored.is_intact():
+                    report.corrupt += 1
+                else:
+                    whole.append(row)
             if not whole:
                 continue
             check_disk()
@@ -167,13 +175,3 @@ def _row_groups(rows: Iterator[_Row]) -> Iterator[list[_Row]]:
         total += row.size_bytes
     if group:
         yield group
-
-
-def _is_whole(found: StoredContent | None, report: ExportReport) -> bool:
-    if found is None:
-        report.lost += 1
-    elif not found.is_intact():
-        report.corrupt += 1
-    else:
-        return True
-    return False

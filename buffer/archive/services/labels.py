@@ -83,7 +83,10 @@ def restore_marks(
     )
     for first in range(0, len(marks.groups), _AT_ONCE):
         some = marks.groups[first : first + _AT_ONCE]
-        here = _restored(run, source, some)
+        origins = {f"{source}:{one.item_id}": one.item_id for one in some}
+        groups = TrajectoryGroup.objects.filter(run=run, origin__in=list(origins))
+        # The ids of the restored groups, by their ids in the archive's run.
+        here = {origins[origin]: group for group, origin in groups.values_list("pk", "origin")}
         GroupMark.objects.bulk_create(
             [
                 GroupMark(
@@ -99,10 +102,3 @@ def restore_marks(
             ],
             ignore_conflicts=True,
         )
-
-
-def _restored(run: Run, source: str, marks: list[MarkOfItem]) -> dict[int, int]:
-    """Return the ids of restored groups, by their ids in the archive's run."""
-    origins = {f"{source}:{one.item_id}": one.item_id for one in marks}
-    found = TrajectoryGroup.objects.filter(run=run, origin__in=list(origins))
-    return {origins[origin]: group for group, origin in found.values_list("pk", "origin")}

@@ -107,31 +107,35 @@ def restore_archive(
     """
     archive = ArchiveReader(path)
     try:
-        _check(archive)
+        source = archive.about("source")
+        # The rules of a push, for every row before one is stored.
+        for number, rows in enumerate(archive.row_groups()):
+            for place, row in enumerate(rows):
+                where = f"row {place} of row group {number} (item {row['item_id']})"
+                _decoded(archive.kind, row, where=where, source=source)
+            del rows
         marks = checked_marks(archive.about("marks") if archive.has("marks") else {})
         run = _run(archive, run_name, actor=actor, now=now)
         report = RestoreReport(run_id=run.pk)
         for rows in archive.row_groups():
-            selected = [row for row in rows if _is_inside(row, window)]
+            selected = [row for row in rows if window.holds(row)]
             report.left_out += len(rows) - len(selected)
             _store(run, archive, selected, report, now=now)
             del rows, selected
             on_progress(report)
-        source = archive.about("source")
         restore_marks(run=run, source=source, marks=marks, actor=actor, now=now)
     finally:
         archive.close()
-    _note(run, archive, report, actor=actor, now=now)
+    was = archive.about("run").get("name")
+    record_event(
+        run_id=run.pk,
+        kind="archive_restored",
+        message=f"{report.stored} items restored from {was}, {report.known} already present",
+        actor=actor,
+        details={"stored": report.stored, "known": report.known, "from": was},
+        now=now,
+    )
     return report
-
-
-def _check(archive: ArchiveReader) -> None:
-    """Decode every row with the rules of a push; report the first invalid row."""
-    source = archive.about("source")
-    for number, rows in enumerate(archive.row_groups()):
-        for place, row in enumerate(rows):
-            where = f"row {place} of row group {number} (item {row['item_id']})"
-            _decoded(archive.kind, row, where=where, source=source)
 
 
 def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) -> _Found:
@@ -140,65 +144,50 @@ def _decoded(kind: ItemKind, row: dict[str, Any], *, where: str, source: str) ->
         raise ArchiveUnreadable(f"{where} has no payload or no id")
     if crc32(content) != row["crc32"]:
         raise ArchiveUnreadable(f"{where} is damaged: its checksum does not match")
+    item: Group | Fragment
     try:
-        item = _item(kind, content, codec, where=where)
+        if kind is ItemKind.FRAGMENTS:
+            item = decode_fragment(content, where)
+        elif codec == MSGPACK_CODEC:
+            item = decode_push(encode(GroupPush(groups=[content])), lenient=True)[0]
+        else:
+            item = decode_group(content, lenient=True)
     except (InvalidBody, InvalidPush) as error:
         raise ArchiveUnreadable(f"{where} is invalid: {error}") from error
     origin = f"{source}:{row['item_id']}"
     return _Found(origin, content, codec, item)
 
 
-def _item(kind: ItemKind, content: bytes, codec: str, *, where: str) -> Group | Fragment:
-    if kind is ItemKind.FRAGMENTS:
-        return decode_fragment(content, where)
-    if codec == MSGPACK_CODEC:
-        return decode_push(encode(GroupPush(groups=[content])), lenient=True)[0]
-    return decode_group(content, lenient=True)
-
-
+@transaction.atomic
 def _run(archive: ArchiveReader, name: str, *, actor: str, now: datetime) -> Run:
-    kind = RunKind.FLEET if archive.kind is ItemKind.FRAGMENTS else RunKind.OUTSIDE
+    """Return the run, created if it does not exist.
+
+    A new run waits for its trainer, or is a draft with the archived fleet configuration.
+    """
     try:
         run = run_named(name)
     except RunNotFound:
-        return _create(archive, name, kind, actor=actor, now=now)
+        config = archive.about("run").get("config") or None
+        if config:  # an option of earlier versions
+            config["buffer"].pop("serves_simulated", None)
+        is_fleet = bool(config) or archive.kind is ItemKind.FRAGMENTS
+        run = create_and_start(
+            name=name,
+            kind=RunKind.FLEET if is_fleet else RunKind.OUTSIDE,
+            config=config,
+            start=not is_fleet,
+            actor=actor,
+            now=now,
+        )
+        for environment in archive.about("environments"):
+            del environment["env_id"], environment["wandb_name"]
+            register_environment(run_id=run.pk, now=now, **environment)
+        return run
     if kind_of(run) is not archive.kind:
         raise WrongRunForArchive(f"{name} does not accept the {archive.kind} of this archive")
     if run.status in TERMINAL:
         raise RunNotAccepting(f"{run.name} is {run.status} and accepts no data")
     return run
-
-
-@transaction.atomic
-def _create(archive: ArchiveReader, name: str, kind: str, *, actor: str, now: datetime) -> Run:
-    """Create a run that waits for its trainer, or a draft with the archived fleet configuration."""
-    was = archive.about("run")
-    config = was.get("config") or None
-    if config:  # an option of earlier versions
-        config["buffer"].pop("serves_simulated", None)
-    run = create_and_start(
-        name=name,
-        kind=RunKind.FLEET if config else kind,
-        config=config,
-        start=kind == RunKind.OUTSIDE and not config,
-        actor=actor,
-        now=now,
-    )
-    for environment in archive.about("environments"):
-        del environment["env_id"], environment["wandb_name"]
-        register_environment(run_id=run.pk, now=now, **environment)
-    return run
-
-
-def _is_inside(row: dict[str, Any], window: Window) -> bool:
-    step = row["served_step"]
-    if row["state"] not in window.states:
-        return False
-    if window.first_step is not None and (step is None or step < window.first_step):
-        return False
-    if window.last_step is not None and (step is None or step > window.last_step):
-        return False
-    return window.env_ids is None or row.get("env_id") in window.env_ids
 
 
 @transaction.atomic
@@ -213,7 +202,14 @@ def _store(
     """Store the rows of one row group; skip rows that the run already has."""
     source = archive.about("source")
     found = [_decoded(archive.kind, row, where="a row", source=source) for row in rows]
-    fresh = _unknown(run, archive.kind, found)
+    with cursor() as sql:
+        sql.execute(SQL["lock_restores"], [run.pk])
+        stored = sql.execute(
+            filled(SQL["known_origins"], table=TABLES[archive.kind]).encode(),
+            [run.pk, [one.origin for one in found]],
+        ).fetchall()
+    known = {origin for (origin,) in stored}
+    fresh = [one for one in found if one.origin not in known]
     report.known += len(found) - len(fresh)
     if not fresh:
         return
@@ -226,24 +222,17 @@ def _store(
     announce(run.pk, "queue", "ledger")
 
 
-def _unknown(run: Run, kind: ItemKind, found: list[_Found]) -> list[_Found]:
-    table = TABLES[kind]
-    with cursor() as sql:
-        sql.execute(SQL["lock_restores"], [run.pk])
-        rows = sql.execute(
-            filled(SQL["known_origins"], table=table).encode(),
-            [run.pk, [one.origin for one in found]],
-        ).fetchall()
-    known = {origin for (origin,) in rows}
-    return [one for one in found if one.origin not in known]
-
-
 def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now: datetime) -> None:
     """Queue groups under the run's current policy version."""
     version = version_in_force(
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
     )
-    same = _same_environments(run, archive.about("environments"))
+    ours = dict(Environment.objects.filter(run=run).values_list("env_id", "desired_name"))
+    same = {
+        env["env_id"]
+        for env in archive.about("environments")
+        if ours.get(env["env_id"]) == env["desired_name"]
+    }
     arrivals = []
     for one, item_id in zip(found, new_group_ids(len(found)), strict=True):
         assert isinstance(one.item, Group)  # noqa: S101 guaranteed by the archive's kind
@@ -260,12 +249,6 @@ def _insert_groups(run: Run, archive: ArchiveReader, found: list[_Found], *, now
     )
     insert_pushes(run.pk, [rows])
     insert_bytes(ItemKind.GROUPS, arrivals)
-
-
-def _same_environments(run: Run, described: list[dict[str, Any]]) -> set[int]:
-    """Return the ids of environments that are the same in the run and in the archive."""
-    ours = dict(Environment.objects.filter(run=run).values_list("env_id", "desired_name"))
-    return {one["env_id"] for one in described if ours.get(one["env_id"]) == one["desired_name"]}
 
 
 def _insert_fragments(run: Run, source: str, found: list[_Found], *, now: datetime) -> None:
@@ -297,17 +280,3 @@ def _write(arrivals: list[Arrival]) -> None:
     """Write the bytes, items of the same codec into one object."""
     for codec in sorted({arrival.codec for arrival in arrivals}):
         written([arrival for arrival in arrivals if arrival.codec == codec])
-
-
-def _note(
-    run: Run, archive: ArchiveReader, report: RestoreReport, *, actor: str, now: datetime
-) -> None:
-    was = archive.about("run").get("name")
-    record_event(
-        run_id=run.pk,
-        kind="archive_restored",
-        message=f"{report.stored} items restored from {was}, {report.known} already present",
-        actor=actor,
-        details={"stored": report.stored, "known": report.known, "from": was},
-        now=now,
-    )

@@ -50,7 +50,22 @@ class PushView(CountsRefusals, AtroposView):
             loc = ("body", error.index, "env_id") if self.many else ("body", "env_id")
             problem = BodyProblem(loc, str(error), "unknown_environment")
             raise InvalidBody([problem]) from error
-        message = _list_answer(result.receipt) if self.many else _answer(result.receipt[0])
+        receipts = result.receipt
+        reasons = Counter(str(one.dropped) for one in receipts if one.dropped is not None)
+        dropped = dict(reasons) or None
+        sizes = [one.waiting_sequences for one in receipts if one.waiting_sequences is not None]
+        if self.many:
+            message = messages.PushAnswer(
+                status="received",
+                groups_processed=len(receipts),
+                buffered=len(sizes) or None,
+                last_buffer_size=sizes[-1] if sizes else None,
+                dropped=dropped,
+            )
+        elif sizes:
+            message = messages.PushAnswer(status="buffered", buffer_size=sizes[0])
+        else:
+            message = messages.PushAnswer(status="received", dropped=dropped)
         return answer(message, is_replayed=result.replayed)
 
     def _push(self, claim: Claim | None, now: datetime) -> list[Receipt]:
@@ -78,28 +93,6 @@ class PushView(CountsRefusals, AtroposView):
             self._found = push.run or self._found
             self._groups = None if push.group is None else [push.group]
         return [receipt]
-
-
-def _answer(receipt: Receipt) -> messages.PushAnswer:
-    if receipt.waiting_sequences is None:
-        return messages.PushAnswer(status="received", dropped=_dropped([receipt]))
-    return messages.PushAnswer(status="buffered", buffer_size=receipt.waiting_sequences)
-
-
-def _dropped(receipts: list[Receipt]) -> dict[str, int] | None:
-    reasons = Counter(str(r.dropped) for r in receipts if r.dropped is not None)
-    return dict(reasons) or None
-
-
-def _list_answer(receipts: list[Receipt]) -> messages.PushAnswer:
-    buffered = [r.waiting_sequences for r in receipts if r.waiting_sequences is not None]
-    return messages.PushAnswer(
-        status="received",
-        groups_processed=len(receipts),
-        buffered=len(buffered) or None,
-        last_buffer_size=buffered[-1] if buffered else None,
-        dropped=_dropped(receipts),
-    )
 
 
 class ScoredDataView(PushView):

@@ -328,7 +328,11 @@ class BatchView(AtroposView):
         Null while none is ready, and with the status of a run that is over. A request acknowledges
         the batch of the request before.
         """
-        run_id, batch_size = self._run_and_batch_size()
+        known = batch_size_of(self.kwargs.get("run"))
+        if known is None:
+            found = self.find_run()  # the default run may be created; a missing one has an error
+            known = found.pk, found.batch_size
+        run_id, batch_size = known
         if batch_size is None:
             message = "Trainer not registered. Call /register first."
             return json_response({"status": "error", "message": message, "batch": []})
@@ -344,13 +348,6 @@ class BatchView(AtroposView):
             on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),
             on_cut=partial(record_interrupted, batch_id=batch_id, fence=fence),
         )
-
-    def _run_and_batch_size(self) -> tuple[int, int | None]:
-        known = batch_size_of(self.kwargs.get("run"))
-        if known is not None:
-            return known
-        found = self.find_run()  # the default run may be created; a missing one has an error
-        return found.pk, found.batch_size
 
 
 class LatestExampleView(AtroposView):

@@ -62,17 +62,15 @@ class AtroposView(ApiView):
             RunNotFound: If it does not exist or takes no trajectory groups.
         """
         if self._found is None:
-            self._found = self._find()
+            name = self.kwargs.get("run")
+            if name is None:
+                run = default_run(now=timezone.now())
+            else:
+                run = run_named(name)
+                if not run.takes_groups:
+                    raise RunNotFound(f"{name} takes no trajectory groups")
+            self._found = run
         return self._found
-
-    def _find(self) -> Run:
-        name = self.kwargs.get("run")
-        if name is None:
-            return default_run(now=timezone.now())
-        run = run_named(name)
-        if not run.takes_groups:
-            raise RunNotFound(f"{name} takes no trajectory groups")
-        return run
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]
         if isinstance(exc, InvalidBody):

@@ -107,19 +107,18 @@ class NoBatchSize(Conflict):
     title = "The run has no batch size"
 
 
-def _check_batch_size(run: Run) -> None:
-    """Raise :class:`NoBatchSize` if the run has no batch size."""
-    if run.batch_size is None:
-        raise NoBatchSize(
-            f"{run.name} has no batch size: register a trainer with `batch_size`, set it with "
-            f"PATCH /api/v1/runs/{run.name}, or POST /atropos/{run.name}/register"
-        )
+def _encoded(request: Request, lease: Lease, share: Share) -> tuple[list[bytes], str]:
+    """Return a batch or its shard, and its media type.
 
-
-def _head(lease: Lease, share: Share, places: range) -> BatchHead:
+    It is msgpack, or JSON for groups if the client accepts it.
+    """
     batch = lease.batch
+    places = range(batch.items)
+    if share.world_size > 1:
+        places = shard(item_sizes(batch), rank=share.rank, world_size=share.world_size)
+    stored = contents_of(lease, positions=places, now=timezone.now())
     uses = uses_of(batch)[places.start : places.stop] if batch.sampler else []
-    return BatchHead(
+    head = BatchHead(
         id=str(batch.pk),
         ordinal=batch.ordinal,
         fence=batch.fence,
@@ -133,31 +132,7 @@ def _head(lease: Lease, share: Share, places: range) -> BatchHead:
         rank=share.rank,
         world_size=share.world_size,
     )
-
-
-def _handed_over(request: Request, lease: Lease, share: Share) -> TrackedAnswer:
-    """Return a leased batch, and record when its last byte was sent.
-
-    For a sharded batch the last shard counts: training cannot start before it.
-    """
-    batch_id, fence = lease.batch.pk, lease.batch.fence
-    parts, content_type = _encoded(request, lease, share)
-    return TrackedAnswer(
-        parts,
-        content_type=content_type,
-        on_sent=partial(record_delivered, batch_id=batch_id, fence=fence),
-        # An unacknowledged batch is delivered again: nothing to undo.
-        on_cut=lambda: None,
-    )
-
-
-def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[bytes], str]:
-    """Return a batch and its media type: msgpack, or JSON for groups if the client accepts it."""
-    kind = ItemKind(lease.batch.kind)
-    places = _positions(lease.batch, share)
-    stored = contents_of(lease, positions=places, now=timezone.now())
-    head = _head(lease, share, places)
-    if kind is ItemKind.FRAGMENTS:
+    if batch.kind == ItemKind.FRAGMENTS:
         return msgpack_answer(head, stored), BATCH_TYPE
     accept = request.headers.get("Accept", "")
     if "application/json" in accept:
@@ -165,12 +140,20 @@ def _encoded(request: Request, lease: Lease, share: Share) -> tuple[Sequence[byt
     return msgpack_answer(head, groups_as(group_form(accept), stored)), BATCH_TYPE
 
 
-def _positions(batch: Batch, share: Share) -> range:
-    """Return the positions of a shard of the batch."""
-    if share.world_size == 1:
-        return range(batch.items)
-    sizes = item_sizes(batch)
-    return shard(sizes, rank=share.rank, world_size=share.world_size)
+def _handed_over(request: Request, lease: Lease, share: Share) -> TrackedAnswer:
+    """Return a leased batch, and record when its last byte was sent.
+
+    For a sharded batch the last shard counts: training cannot start before it.
+    """
+    batch = lease.batch
+    parts, content_type = _encoded(request, lease, share)
+    return TrackedAnswer(
+        parts,
+        content_type=content_type,
+        on_sent=partial(record_delivered, batch_id=batch.pk, fence=batch.fence),
+        # An unacknowledged batch is delivered again: nothing to undo.
+        on_cut=lambda: None,
+    )
 
 
 def _wait_limit(run: Run, seconds: float) -> float:
@@ -253,7 +236,11 @@ class NextBatchView(LeasingView):
         """
         body = read(request, messages.NextBatch)
         found = run_named(run)
-        _check_batch_size(found)
+        if found.batch_size is None:
+            raise NoBatchSize(
+                f"{found.name} has no batch size: register a trainer with `batch_size`, set it "
+                f"with PATCH /api/v1/runs/{found.name}, or POST /atropos/{found.name}/register"
+            )
         share = Share(rank=body.rank, world_size=body.world_size)
         if share.rank == 0:
             return self.lease(
@@ -264,16 +251,11 @@ class NextBatchView(LeasingView):
                 share=share,
                 holding=body.holding,
             )
-        return self._follow(request, found, body, share)
-
-    def _follow(
-        self, request: Request, run: Run, body: messages.NextBatch, share: Share
-    ) -> HttpResponseBase:
-        """Return a rank's shard of the first batch of rank 0 that it has not received."""
         identity = identity_of(request)
 
         def read_once() -> HttpResponseBase | None:
-            lease = held_beside(run_id=run.pk, identity=identity, received=body.holding)
+            """Return the shard of the first batch of rank 0 that this rank has not received."""
+            lease = held_beside(run_id=found.pk, identity=identity, received=body.holding)
             if lease is not None:
                 with suppress(BatchCorrupt):
                     return _handed_over(request, lease, share)
@@ -281,13 +263,13 @@ class NextBatchView(LeasingView):
 
         return self.wait(
             WaitQueue(
-                run_id=run.pk,
+                run_id=found.pk,
                 key=("shard", identity, share, tuple(body.holding)),
                 parts=frozenset({"queue"}),
             ),
-            seconds=_wait_limit(run, body.wait_seconds),
+            seconds=_wait_limit(found, body.wait_seconds),
             poll=read_once,
-            last=lambda: _no_batch_response(run),
+            last=lambda: _no_batch_response(found),
         )
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.db.models import Max, Model, QuerySet, Sum
@@ -34,20 +34,58 @@ def batch_and_items(
     if found is None:
         return None
     if found.kind == ItemKind.FRAGMENTS:
-        fragments = _fragments(found, after=after, limit=limit)
-        return found, [_of_fragment(row, place, found) for place, row in fragments]
+        fragments: list[tuple[int, FragmentChunk]]
+        if found.sampler:
+            uses = BatchUse.objects.filter(batch=found).select_related("item")
+            some = _by_position(uses, after=after, limit=limit)
+            fragments = [(use.position, use.item) for use in some]
+        else:
+            chunks = FragmentChunk.objects.filter(batch=found)
+            some_chunks = _by_position(chunks, after=after, limit=limit)
+            fragments = [(row.position or 0, row) for row in some_chunks]
+        return found, [
+            BatchItem(
+                id=row.pk,
+                position=place,
+                environment=row.environment,
+                env_id=None,
+                policy_step=row.version_min,
+                staleness=_behind(found, row.epoch, row.version_min),
+                received_at=row.received_at,
+                size_bytes=row.size_bytes,
+                sequences=1,
+                tokens=None,
+                longest_tokens=None,
+                score_mean=None,
+                steps=row.steps,
+                state=row.state,
+                drop_reason=row.drop_reason,
+            )
+            for place, row in fragments
+        ]
     names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
     groups = _by_position(TrajectoryGroup.objects.filter(batch=found), after=after, limit=limit)
-    return found, [_of_group(row, found, names) for row in groups]
-
-
-def _fragments(batch: Batch, *, after: int | None, limit: int) -> list[tuple[int, FragmentChunk]]:
-    if not batch.sampler:
-        rows = FragmentChunk.objects.filter(batch=batch)
-        found = _by_position(rows, after=after, limit=limit)
-        return [(row.position or 0, row) for row in found]
-    uses = BatchUse.objects.filter(batch=batch).select_related("item")
-    return [(use.position, use.item) for use in _by_position(uses, after=after, limit=limit)]
+    return found, [
+        BatchItem(
+            id=group.pk,
+            position=group.position or 0,
+            environment=("" if group.env_id is None else names.get(group.env_id, ""))
+            or "without an environment",
+            env_id=group.env_id,
+            policy_step=group.policy_step,
+            staleness=_behind(found, group.epoch, group.policy_step),
+            received_at=group.received_at,
+            size_bytes=group.size_bytes,
+            sequences=group.sequences,
+            tokens=group.tokens,
+            longest_tokens=group.longest_tokens,
+            score_mean=group.score_mean,
+            steps=None,
+            state=group.state,
+            drop_reason=group.drop_reason,
+        )
+        for group in groups
+    ]
 
 
 def _by_position(rows: QuerySet[M], *, after: int | None, limit: int) -> list[M]:
@@ -61,47 +99,6 @@ def _behind(batch: Batch, epoch: int, step: int | None) -> int | None:
     if step is None or epoch != batch.epoch:
         return None
     return max(0, batch.policy_step - step)
-
-
-def _of_group(row: TrajectoryGroup, batch: Batch, names: dict[int, str]) -> BatchItem:
-    named: Any = names.get(row.env_id) if row.env_id is not None else None
-    return BatchItem(
-        id=row.pk,
-        position=row.position or 0,
-        environment=named or "without an environment",
-        env_id=row.env_id,
-        policy_step=row.policy_step,
-        staleness=_behind(batch, row.epoch, row.policy_step),
-        received_at=row.received_at,
-        size_bytes=row.size_bytes,
-        sequences=row.sequences,
-        tokens=row.tokens,
-        longest_tokens=row.longest_tokens,
-        score_mean=row.score_mean,
-        steps=None,
-        state=row.state,
-        drop_reason=row.drop_reason,
-    )
-
-
-def _of_fragment(row: FragmentChunk, position: int, batch: Batch) -> BatchItem:
-    return BatchItem(
-        id=row.pk,
-        position=position,
-        environment=row.environment,
-        env_id=None,
-        policy_step=row.version_min,
-        staleness=_behind(batch, row.epoch, row.version_min),
-        received_at=row.received_at,
-        size_bytes=row.size_bytes,
-        sequences=1,
-        tokens=None,
-        longest_tokens=None,
-        score_mean=None,
-        steps=row.steps,
-        state=row.state,
-        drop_reason=row.drop_reason,
-    )
 
 
 BATCHES_SHOWN: Final = 8

@@ -24,11 +24,17 @@ def bias_of(run: Run, *, window_seconds: float) -> BiasAnswer:
     Reads at most the newest :data:`ITEMS_AT_MOST` items of each state.
     """
     names = dict(Environment.objects.filter(run=run).values_list("env_id", "wandb_name"))
-    rows = _read(
-        run.pk,
-        SQL["newest_groups"] if run.takes_groups else SQL["newest_fragments"],
-        window_seconds,
-    )
+    limits: dict[str, Any] = {
+        "run": run.pk,
+        "seconds": window_seconds,
+        "most": ITEMS_AT_MOST,
+        "rows": 10 * ITEMS_AT_MOST,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(
+            SQL["newest_groups"] if run.takes_groups else SQL["newest_fragments"], limits
+        )
+        rows = cursor.fetchall()
     named = {str(env_id): name for env_id, name in names.items()}
     admitted = _items(rows, named)
     dropped = _items([row for row in rows if row[0] == ItemState.DROPPED], named)
@@ -41,18 +47,6 @@ def bias_of(run: Run, *, window_seconds: float) -> BiasAnswer:
         served_against_admitted=bias.distances(served, admitted),
         summary=bias.sentence(dropped, served, unit="groups" if run.takes_groups else "fragments"),
     )
-
-
-def _read(run_id: int, query: str, window_seconds: float) -> list[tuple[Any, ...]]:
-    limits: dict[str, Any] = {
-        "run": run_id,
-        "seconds": window_seconds,
-        "most": ITEMS_AT_MOST,
-        "rows": 10 * ITEMS_AT_MOST,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(query, limits)
-        return list(cursor.fetchall())
 
 
 def _items(rows: Sequence[tuple[Any, ...]], names: dict[str, str]) -> bias.Items:

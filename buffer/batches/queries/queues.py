@@ -238,12 +238,36 @@ def queue_state(run: Run, *, now: datetime) -> QueueState:
     depth = queue_depth(run.pk)
     gates = _gates(run, depth)
     closed = [gate for gate in gates if gate.closed]
-    rate = _trained_per_second(run.pk, now=now)
+    set_by = None
+    if gates:
+        events = RunEvent.objects.filter(run=run)
+        changed = events.filter(
+            kind="settings_changed",
+            details__has_any_keys=["off_policy_tolerance", "max_staleness"],
+        )
+        change = changed.order_by("-id").first()
+        event = change or events.filter(kind="created").order_by("id").first()
+        if event is not None:
+            set_by = LimitSetter(
+                actor=event.actor, at=event.at, reason=event.reason, is_initial=change is None
+            )
+    # The rate at which batches were leased over the last two minutes. If the row limit is reached,
+    # it covers the time since the oldest row.
+    since = now - DRAIN_WINDOW
+    newest = Batch.objects.filter(run=run).order_by("-ordinal")
+    rows = newest.values_list("leased_at", "sequences")[:BATCHES_AT_MOST]
+    taken = [(at, sequences) for at, sequences in rows if at > since]
+    if len(taken) == BATCHES_AT_MOST:
+        since = min(at for at, _ in taken)
+    rate = None
+    if taken:
+        leased = sum(sequences for _, sequences in taken)
+        rate = leased / max(1.0, (now - since).total_seconds())
     return QueueState(
         depth=depth,
         gates=gates,
         since=run.over_tolerance_at if run.over_tolerance else None,
-        set_by=_setter(run) if gates else None,
+        set_by=set_by,
         trained_per_second=rate,
         resumes_in_seconds=max(gate.reopens_after for gate in closed) / rate
         if closed and rate
@@ -274,34 +298,6 @@ def _gates(run: Run, depth: QueueDepth) -> list[PauseGate]:
             )
         )
     return gates
-
-
-def _setter(run: Run) -> LimitSetter | None:
-    changed = RunEvent.objects.filter(
-        run=run,
-        kind="settings_changed",
-        details__has_any_keys=["off_policy_tolerance", "max_staleness"],
-    )
-    event = changed.order_by("-id").first()
-    found = event or RunEvent.objects.filter(run=run, kind="created").order_by("id").first()
-    if found is None:
-        return None
-    return LimitSetter(
-        actor=found.actor, at=found.at, reason=found.reason, is_initial=event is None
-    )
-
-
-def _trained_per_second(run_id: int, *, now: datetime) -> float | None:
-    """Return the rate at which batches were leased over the last two minutes."""
-    since = now - DRAIN_WINDOW
-    newest = Batch.objects.filter(run_id=run_id).order_by("-ordinal")
-    rows = newest.values_list("leased_at", "sequences")[:BATCHES_AT_MOST]
-    taken = [(at, sequences) for at, sequences in rows if at > since]
-    if not taken:
-        return None
-    # If the row limit is reached, the rate covers the time since the oldest row.
-    began = min(at for at, _ in taken) if len(taken) == BATCHES_AT_MOST else since
-    return sum(sequences for _, sequences in taken) / max(1.0, (now - began).total_seconds())
 
 
 def _environments(run: Run) -> list[EnvironmentQueueRow]:

@@ -107,7 +107,11 @@ def rates_of(run: Run, *, since: datetime | None = None, now: datetime) -> Rates
     starts = ((lease.trainer, lease.leased_at.timestamp()) for lease in leases)
     window = min(longest, timedelta(seconds=window_seconds(starts, now=now.timestamp())))
     found = [lease for lease in leases if lease.leased_at > now - window]
-    seconds = _seconds(found, window, now=now)
+    # At the row limit, the leases cover less than the window.
+    covered = window
+    if len(found) >= BATCHES_AT_MOST:
+        covered = now - min(lease.leased_at for lease in found)
+    seconds = max(0.001, covered.total_seconds())
     return Rates(
         **_arrivals(run, longest=longest, now=now),
         handed_out=sum(lease.sequences for lease in found) / seconds if found else None,
@@ -176,13 +180,6 @@ def _arrivals(run: Run, *, longest: timedelta, now: datetime) -> dict[str, Any]:
         "arrived_at": last_at,
         "stale_share": stale / left if left >= STALE_AMONG else None,
     }
-
-
-def _seconds(found: Sequence[_Lease], window: timedelta, *, now: datetime) -> float:
-    """Return the time that the leases cover: the window, or less at the row limit."""
-    if len(found) >= BATCHES_AT_MOST:
-        window = now - min(lease.leased_at for lease in found)
-    return max(0.001, window.total_seconds())
 
 
 def _between(since: datetime, until: datetime) -> float:

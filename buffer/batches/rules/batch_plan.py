@@ -143,27 +143,19 @@ def debts_after(
         for queue in queues
         if queue.weight > 0 and queue.has_share
     }
-    level = _mean(
-        [
-            left[queue.env_id]
-            for queue in queues
-            if queue.env_id in left and queue.sequences > taken.get(queue.env_id, 0)
-        ]
-    )
+    unserved = [
+        left[queue.env_id]
+        for queue in queues
+        if queue.env_id in left and queue.sequences > taken.get(queue.env_id, 0)
+    ]
+    level = sum(unserved) / len(unserved) if unserved else 0.0
     limit = float(DEBT_LIMIT_BATCHES * batch_size)
+    # Rounded, because sums have rounding errors; adding 0.0 turns -0.0 into 0.0.
     owed = {
-        env_id: _rounded(min(limit, max(-limit, debt - level))) for env_id, debt in left.items()
+        env_id: round(min(limit, max(-limit, debt - level)), DEBT_DECIMALS) + 0.0
+        for env_id, debt in left.items()
     }
     return {queue.env_id: owed.get(queue.env_id, 0.0) for queue in queues if queue.has_share}
-
-
-def _rounded(debt: float) -> float:
-    """Return a debt without the rounding errors of its sums, and without -0.0."""
-    return round(debt, DEBT_DECIMALS) + 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 def forecast(queues: Sequence[EnvironmentQueue], *, batch_size: int) -> dict[int, int]:

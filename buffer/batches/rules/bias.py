@@ -126,7 +126,13 @@ def sentence(dropped: Items, served: Items, *, unit: str) -> str:
     apart, noticeable = distances(dropped, served), max(NOTICEABLE, chance_distance(*counts))
     found = []
     if (apart.length or 0.0) > noticeable:
-        found.append(_about_length(dropped, served, unit))
+        lost, kept = _mean(dropped.length), _mean(served.length)
+        is_longer = lost > kept
+        times = lost / max(kept, 1e-9) if is_longer else kept / lost
+        found.append(
+            f"dropped {unit} are {times:.1f}× {'longer' if is_longer else 'shorter'} than served "
+            f"ones: training is biased towards {'short' if is_longer else 'long'} {unit}"
+        )
     if (apart.score or 0.0) > noticeable:
         higher = _mean(dropped.score) > _mean(served.score)
         found.append(
@@ -134,35 +140,21 @@ def sentence(dropped: Items, served: Items, *, unit: str) -> str:
             f"({_mean(dropped.score):.3g} against {_mean(served.score):.3g})"
         )
     if (apart.environment or 0.0) > noticeable:
-        found.append(_about_environments(dropped, served, unit))
+        names = sorted({*dropped.environments, *served.environments})
+        share_of = {
+            name: (
+                dropped.environments.count(name) / counts[0],
+                served.environments.count(name) / counts[1],
+            )
+            for name in names
+        }
+        worst = max(names, key=lambda name: share_of[name][0] - share_of[name][1])
+        found.append(
+            f"{worst or 'no environment'} makes up {percent(share_of[worst][0])} of dropped {unit} "
+            f"and {percent(share_of[worst][1])} of served {unit}"
+        )
     return "; ".join(found) or f"no difference found between dropped and served {unit}"
 
 
 def _mean(values: NDArray[np.float64]) -> float:
     return float(np.nanmean(values))
-
-
-def _about_length(dropped: Items, served: Items, unit: str) -> str:
-    one, other = _mean(dropped.length), _mean(served.length)
-    word, times = ("longer", one / max(other, 1e-9)) if one > other else ("shorter", other / one)
-    leaning = "short" if one > other else "long"
-    return (
-        f"dropped {unit} are {times:.1f}× {word} than served ones: "
-        f"training is biased towards {leaning} {unit}"
-    )
-
-
-def _about_environments(dropped: Items, served: Items, unit: str) -> str:
-    names = sorted({*dropped.environments, *served.environments})
-    lost = {
-        name: dropped.environments.count(name) / len(dropped.environments)
-        - served.environments.count(name) / len(served.environments)
-        for name in names
-    }
-    worst = max(lost, key=lambda name: lost[name])
-    share = dropped.environments.count(worst) / len(dropped.environments)
-    kept = served.environments.count(worst) / len(served.environments)
-    return (
-        f"{worst or 'no environment'} makes up {percent(share)} of dropped {unit} "
-        f"and {percent(kept)} of served {unit}"
-    )

@@ -162,26 +162,17 @@ def environment_status(
     others = (
         _remaining_of_others(sequences, environments, largest, batch_size) if largest > 1 else 0
     )
+    connected = [environment for environment in environments if environment.connected]
+    allocated = sum(other.min_batch_allocation or 0.0 for other in connected)
+    weights = sum(other.max_token_length * max(0.0, other.weight) for other in connected)
+    weight = own.max_token_length * own.weight / weights if weights > 0 else 0.0
     return EnvironmentStatus(
         queue_size=(mine + others) // group_size,
-        unallocated_fraction=1.0 - min(1.0, _allocated(environments)),
+        unallocated_fraction=1.0 - min(1.0, allocated),
         self_queue_size=mine // group_size,
         max_group_size=largest,
-        env_weight=_weight(own, environments),
+        env_weight=max(MIN_ENV_WEIGHT, weight),
     )
-
-
-def _weight(own: EnvironmentShare, environments: Sequence[EnvironmentShare]) -> float:
-    total = sum(
-        other.max_token_length * max(0.0, other.weight) for other in environments if other.connected
-    )
-    if total <= 0:
-        return MIN_ENV_WEIGHT
-    return max(MIN_ENV_WEIGHT, own.max_token_length * own.weight / total)
-
-
-def _allocated(environments: Sequence[EnvironmentShare]) -> float:
-    return sum(other.min_batch_allocation or 0.0 for other in environments if other.connected)
 
 
 def _remaining_of_others(

@@ -76,7 +76,14 @@ def _drop_expired(run_id: int) -> int:
     run = Run.objects.get(pk=run_id)
     dropped = drop_unservable(run)
     if run.takes_groups:
-        dropped += _drop_waiting(run)
+        dropped += _drop_stale_groups(run, [ItemState.WAITING])
+        if run.max_age_seconds is not None:
+            dropped += drop_groups(
+                run_id,
+                reason=DropReason.STALE_AGE,
+                states=[ItemState.WAITING],
+                received_at__lt=Now() - timedelta(seconds=run.max_age_seconds),
+            )
     if dropped:
         announce(run_id, "queue", "ledger")
     return dropped
@@ -182,19 +189,6 @@ def _drop_old_heads(run: Run, queue: Any, drop: Callable[..., int]) -> int:
     return dropped
 
 
-def _drop_waiting(run: Run) -> int:
-    """Drop waiting groups that have become stale."""
-    dropped = _drop_stale_groups(run, [ItemState.WAITING])
-    if run.max_age_seconds is None:
-        return dropped
-    return dropped + drop_groups(
-        run.pk,
-        reason=DropReason.STALE_AGE,
-        states=[ItemState.WAITING],
-        received_at__lt=Now() - timedelta(seconds=run.max_age_seconds),
-    )
-
-
 @transaction.atomic
 def drop_open(*, run_id: int, reason: str, now: datetime) -> int:
     """Drop all open items of a run; return the number dropped."""
@@ -228,16 +222,13 @@ def settle_ended_runs(*, now: datetime) -> int:
         .filter(open__gt=0)
         .values_list("run_id", flat=True)
     )
-    runs = Run.objects.filter(pk__in=list(open_runs[:RUNS_AT_ONCE]))
-    return sum(drop_open(run_id=run.pk, reason=_drop_reason(run), now=now) for run in runs)
-
-
-def _drop_reason(run: Run) -> DropReason:
-    if run.archived_at is not None:
-        return DropReason.RESET
-    if run.status == RunStatus.COMPLETED:
-        return DropReason.DRAINED
-    return DropReason.KILLED
+    dropped = 0
+    for run in Run.objects.filter(pk__in=list(open_runs[:RUNS_AT_ONCE])):
+        reason = DropReason.DRAINED if run.status == RunStatus.COMPLETED else DropReason.KILLED
+        if run.archived_at is not None:
+            reason = DropReason.RESET
+        dropped += drop_open(run_id=run.pk, reason=reason, now=now)
+    return dropped
 
 
 def drop_other_epochs() -> int:

@@ -5,7 +5,7 @@ and debts; another reads the oldest groups of each environment through the parti
 queue, as many as the forecast needs. One statement follows the plan.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,6 @@ from psycopg.rows import class_row
 
 from buffer.batches.rules.batch_plan import (
     BatchPlan,
-    Behind,
     EnvironmentQueue,
     NoBatch,
     NoPlan,
@@ -87,8 +86,7 @@ def plan_next(run: Run, *, batch_size: int) -> Planned:
     queues = [row.queue() for row in rows]
     locations: dict[int, PayloadLocation] = {}
     if sum(queue.sequences for queue in queues) >= batch_size:
-        windows, locations = _windows(run.pk, _lengths(queues, batch_size))
-        queues = [_split(queue, windows.get(queue.env_id, [])) for queue in queues]
+        queues, locations = _with_windows(run.pk, queues, batch_size)
     blocked = {row.env_id: row.blocks_since for row in rows if row.blocks_since is not None}
     plan = plan_batch(
         queues,
@@ -103,7 +101,16 @@ def plan_next(run: Run, *, batch_size: int) -> Planned:
 
 def group_ids(run_id: int, plan: BatchPlan) -> list[int]:
     """Return the groups of a planned batch, oldest first."""
-    return sorted(plan.chosen + _behind_ids(run_id, plan.behind))
+    if not plan.behind:
+        return sorted(plan.chosen)
+    columns = zip(
+        *[(part.env_id, part.sequences, part.after, part.count) for part in plan.behind],
+        strict=True,
+    )
+    with sql.cursor() as cursor:
+        cursor.execute(SQL["groups_by_size"], [*map(list, columns), run_id], prepare=True)
+        behind = [group_id for (group_id,) in cursor.fetchall()]
+    return sorted(plan.chosen + behind)
 
 
 def read_queues(run_id: int) -> list[EnvironmentQueue]:
@@ -117,51 +124,36 @@ def _state(run_id: int) -> list[_StateRow]:
         return cursor.execute(SQL["environments_of_queue"], parameters, prepare=True).fetchall()
 
 
-def _lengths(queues: Iterable[EnvironmentQueue], batch_size: int) -> dict[int, int]:
-    """Return the number of groups of each environment to weigh individually."""
-    queues = [queue for queue in queues if queue.behind]
-    sequences = forecast(queues, batch_size=batch_size)
-    return {
-        queue.env_id: sequences[queue.env_id] // min(queue.behind) + SPARE_GROUPS
-        for queue in queues
-    }
-
-
-def _windows(
-    run_id: int, lengths: Mapping[int, int]
-) -> tuple[dict[int, list[QueuedGroup]], dict[int, PayloadLocation]]:
-    """Return the oldest groups of each environment, and where the bytes of each group are."""
-    windows: dict[int, list[QueuedGroup]] = {env_id: [] for env_id in lengths}
-    locations = {}
-    parts = [{"env_id": env_id, "length": length} for env_id, length in lengths.items()]
+def _with_windows(
+    run_id: int, queues: list[EnvironmentQueue], batch_size: int
+) -> tuple[list[EnvironmentQueue], dict[int, PayloadLocation]]:
+    """Return the environments with their oldest groups, and where the bytes of each group are."""
+    queued = [queue for queue in queues if queue.behind]
+    windows: dict[int, list[QueuedGroup]] = {queue.env_id: [] for queue in queued}
+    locations: dict[int, PayloadLocation] = {}
+    sequences_of = forecast(queued, batch_size=batch_size)
+    parts = [
+        {
+            "env_id": queue.env_id,
+            "length": sequences_of[queue.env_id] // min(queue.behind) + SPARE_GROUPS,
+        }
+        for queue in queued
+    ]
     with sql.cursor() as cursor:
         parameters = [msgspec.json.encode(parts).decode(), run_id]
         cursor.execute(SQL["oldest_groups"], parameters, prepare=True, binary=True)
         for env_id, group_id, sequences, *location in cursor.fetchall():
             windows[env_id].append(QueuedGroup(group_id, sequences))
             locations[group_id] = PayloadLocation(*location)
-    return windows, locations
-
-
-def _split(queue: EnvironmentQueue, window: list[QueuedGroup]) -> EnvironmentQueue:
-    """Return the environment with `window`, subtracted from its counts."""
-    behind = dict(queue.behind)
-    for group in window:
-        behind[group.sequences] = behind.get(group.sequences, 0) - 1
-    return replace(
-        queue, window=window, behind={size: count for size, count in behind.items() if count > 0}
-    )
-
-
-def _behind_ids(run_id: int, parts: Sequence[Behind]) -> list[int]:
-    if not parts:
-        return []
-    columns = zip(
-        *[(part.env_id, part.sequences, part.after, part.count) for part in parts], strict=True
-    )
-    with sql.cursor() as cursor:
-        cursor.execute(SQL["groups_by_size"], [*map(list, columns), run_id], prepare=True)
-        return [group_id for (group_id,) in cursor.fetchall()]
+    split = []
+    for queue in queues:
+        window = windows.get(queue.env_id, [])
+        behind = dict(queue.behind)
+        for group in window:
+            behind[group.sequences] = behind.get(group.sequences, 0) - 1
+        left = {size: count for size, count in behind.items() if count > 0}
+        split.append(replace(queue, window=window, behind=left))
+    return split, locations
 
 
 _FORM_OF: Final = {
@@ -194,11 +186,23 @@ def form_and_lease(
         return None
     if run.takes_groups:
         return _form_of_groups(run, trainer, size, sender=sender, reads_ahead=reads_ahead)
-    if replay_of(run.config).is_queue:
-        batch = _form_of_fragments(run, trainer, size, sender=sender)
-    else:
+    if not replay_of(run.config).is_queue:
         batch = form_of_sample(run, trainer, size, sender=sender)
-    return None if batch is None else (batch, None)
+        return None if batch is None else (batch, None)
+    if queued_fragments(run.pk, run.epoch) < size:
+        return None
+    with sql.cursor() as cursor:
+        rows = cursor.execute(
+            SQL["oldest_fragments"], [run.pk, run.epoch, size], prepare=True
+        ).fetchall()
+    if len(rows) < size:
+        return None
+    ids = [item_id for (item_id,) in rows]
+    current = PolicyVersion(run.epoch, run.policy_step)
+    batch = _lease(run, trainer, ItemKind.FRAGMENTS, ids, sender=sender, current=current)
+    if batch.items != size:
+        raise ItemsMoved(f"fragments of {batch} left the queue under the run's lock")
+    return batch, None
 
 
 def _form_of_groups(
@@ -207,49 +211,40 @@ def _form_of_groups(
     planned = plan_next(run, batch_size=size)
     plan = planned.plan
     if isinstance(plan, NoPlan):
-        _record_waiting(run.pk, plan, planned)
+        # Which environments' minimums delay batches, if that has changed.
+        if set(plan.waiting_for) != planned.on_record:
+            waits: dict[str, Any] = {
+                "run": run.pk,
+                "waiting": list(plan.waiting_for),
+                "since": plan.blocked_since,
+            }
+            with connection.cursor() as cursor:
+                cursor.execute(SQL["record_waiting"], waits)
         return None
     groups = group_ids(run.pk, plan)
     reading = None
     if reads_ahead and not plan.behind:
         reading = Reading([planned.locations[group_id] for group_id in groups])
-    batch = _lease(run, trainer, ItemKind.GROUPS, groups, sender=sender, **_of_plan(run, plan))
+    env_ids = list(plan.debts)
+    batch = _lease(
+        run,
+        trainer,
+        ItemKind.GROUPS,
+        groups,
+        sender=sender,
+        current=version_in_force(
+            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+        ),
+        composition=by_name(plan.composition),
+        shares=by_name(plan.shares),
+        env_ids=env_ids,
+        taken=[plan.composition.get(env_id, 0) for env_id in env_ids],
+        debts=[plan.debts[env_id] for env_id in env_ids],
+        targets=[plan.shares[env_id] for env_id in env_ids],
+    )
     if batch.sequences != sum(plan.composition.values()):
         raise ItemsMoved(f"groups of {batch} left the queue under the run's lock")
     return batch, reading
-
-
-def _of_plan(run: Run, plan: BatchPlan) -> dict[str, Any]:
-    """Return the arguments of :func:`insert_batch` for planned groups."""
-    env_ids = list(plan.debts)
-    return {
-        "current": version_in_force(
-            epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
-        ),
-        "composition": by_name(plan.composition),
-        "shares": by_name(plan.shares),
-        "env_ids": env_ids,
-        "taken": [plan.composition.get(env_id, 0) for env_id in env_ids],
-        "debts": [plan.debts[env_id] for env_id in env_ids],
-        "targets": [plan.shares[env_id] for env_id in env_ids],
-    }
-
-
-def _form_of_fragments(run: Run, trainer: Trainer, count: int, *, sender: str) -> Batch | None:
-    if queued_fragments(run.pk, run.epoch) < count:
-        return None
-    with sql.cursor() as cursor:
-        rows = cursor.execute(
-            SQL["oldest_fragments"], [run.pk, run.epoch, count], prepare=True
-        ).fetchall()
-    if len(rows) < count:
-        return None
-    ids = [item_id for (item_id,) in rows]
-    current = PolicyVersion(run.epoch, run.policy_step)
-    batch = _lease(run, trainer, ItemKind.FRAGMENTS, ids, sender=sender, current=current)
-    if batch.items != count:
-        raise ItemsMoved(f"fragments of {batch} left the queue under the run's lock")
-    return batch
 
 
 def _lease(
@@ -274,19 +269,6 @@ def subtract_shares(batch: Batch) -> None:
     """Subtract the sequences of a dropped batch from the shares of its environments."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["subtract_shares"], [batch.pk])
-
-
-def _record_waiting(run_id: int, refused: NoPlan, planned: Planned) -> None:
-    """Record which environments' minimums delay batches, if that has changed."""
-    if set(refused.waiting_for) == planned.on_record:
-        return
-    waits: dict[str, Any] = {
-        "run": run_id,
-        "waiting": list(refused.waiting_for),
-        "since": refused.blocked_since,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["record_waiting"], waits)
 
 
 def by_name(by_environment: Mapping[int, Any]) -> dict[str, Any]:

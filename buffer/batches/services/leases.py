@@ -189,13 +189,25 @@ def _lease_for_stock(run_id: int, identity: str, sender: str) -> Lease | None:
         _record_request(run, trainer, is_stock=True, asked_at=asked_at)
         open_batches = _open_batches(run) if seen.has_open_batches else []
         held = [batch for batch in open_batches if batch.trainer_id == trainer.pk]
-        again = _acknowledge_delivered(held, asked_at=asked_at)
+        # Delivered batches are acknowledged; one whose answer was interrupted is sent again.
+        again = None
+        for batch in held:
+            delivery = Delivery(
+                delivered_at=batch.delivered_at,
+                sending_since=batch.sending_since,
+                sender_is_alive=is_alive(batch.sender),
+            )
+            decision = delivery.on_next_request(now=asked_at)
+            if decision is NextAction.CONFIRM:
+                confirm(batch)
+            elif decision is NextAction.SEND_AGAIN and again is None:
+                again = batch
         if again is not None and count_restart(again, held, trainer, now=asked_at):
             again = None
         drop_unservable(run)
-        batch = again or _returned_batch(run, open_batches)
-        if batch is not None:
-            return _lease(run, batch, trainer, sender=sender)
+        ready = again or _returned_batch(run, open_batches)
+        if ready is not None:
+            return _lease(run, ready, trainer, sender=sender)
         return _next(run, trainer, count=None, sender=sender, reads_ahead=True, now=asked_at)
 
 
@@ -219,39 +231,19 @@ def _open_batches(run: Run) -> list[Batch]:
     return rows(Batch, "run_id = %s AND state IN ('leased', 'returned') ORDER BY ordinal", [run.pk])
 
 
-def _acknowledge_delivered(held: list[Batch], *, asked_at: datetime) -> Batch | None:
-    """Acknowledge delivered batches; return a batch whose answer was interrupted."""
-    again = None
-    for batch in held:
-        delivery = Delivery(
-            delivered_at=batch.delivered_at,
-            sending_since=batch.sending_since,
-            sender_is_alive=is_alive(batch.sender),
-        )
-        decision = delivery.on_next_request(now=asked_at)
-        if decision is NextAction.CONFIRM:
-            confirm(batch)
-        elif decision is NextAction.SEND_AGAIN and again is None:
-            again = batch
-    return again
-
-
 def _returned_batch(run: Run, open_batches: list[Batch]) -> Batch | None:
     """Return the oldest returned batch that is not too stale; release stale ones."""
     for batch in open_batches:
         if batch.state != BatchState.RETURNED:
             continue
-        if batch.kind == ItemKind.GROUPS or not _is_too_stale(run, batch):
+        if batch.kind == ItemKind.GROUPS or run.max_staleness is None:
+            return batch
+        oldest = max((int(versions) for versions in batch.staleness), default=0)
+        if run.policy_step - batch.policy_step + oldest <= run.max_staleness:
             return batch
         release_batch(batch)
         drop_unservable(run)
     return None
-
-
-def _is_too_stale(run: Run, batch: Batch) -> bool:
-    oldest = max((int(versions) for versions in batch.staleness), default=0)
-    behind = run.policy_step - batch.policy_step + oldest
-    return run.max_staleness is not None and behind > run.max_staleness
 
 
 def release_batch(

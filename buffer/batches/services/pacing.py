@@ -65,16 +65,9 @@ def status_of_environment(run: Run, env_id: int, *, now: datetime) -> Environmen
     sequences: Counter[int | None] = Counter()
     for (env, size), groups in queued.items():
         sequences[env] += size * groups
-    over = _record_queue(run, queued=sequences.total())
-    return paced(status, env_id=env_id, environments=shares, queued=sequences, rule=rule, over=over)
-
-
-def _record_queue(run: Run, *, queued: int) -> bool:
-    """Return whether the queue is over its tolerance, and store changes."""
-    rule = pause_rule(run)
-    over = rule is not None and is_over(rule, over=run.over_tolerance, queued=queued)
+    over = is_over(rule, over=run.over_tolerance, queued=sequences.total())
     if over is not run.over_tolerance:
         changed = Run.objects.filter(pk=run.pk, over_tolerance=run.over_tolerance)
         if changed.update(over_tolerance=over, over_tolerance_at=Now() if over else None):
             announce(run.pk, "queue")
-    return over
+    return paced(status, env_id=env_id, environments=shares, queued=sequences, rule=rule, over=over)

@@ -135,39 +135,27 @@ def mixing(run_id: int) -> list[EnvironmentMixing]:
     }
     targets = target_shares(list(queues.values()))
     total = sum(share.sequences for share in shares.values())
-    return [
-        _row(
-            environments.get(env_id),
-            queues.get(env_id) or EnvironmentQueue(env_id=env_id, weight=0.0),
-            shares.get(env_id) or MixingShare(env_id=env_id),
-            target=targets.get(env_id, 0.0),
-            total=total,
+    found = []
+    for env_id in env_ids:
+        environment = environments.get(env_id)
+        queue = queues.get(env_id) or EnvironmentQueue(env_id=env_id, weight=0.0)
+        share = shares.get(env_id) or MixingShare(env_id=env_id)
+        found.append(
+            EnvironmentMixing(
+                env_id=None if env_id == NO_ENVIRONMENT else env_id,
+                name=environment.wandb_name if environment else None,
+                connected=queue.connected,
+                weight=environment.weight if environment else queue.weight,
+                minimum=queue.minimum,
+                target=targets.get(env_id, 0.0),
+                realised=share.sequences / total if total else 0.0,
+                sequences=share.sequences,
+                debt=share.debt,
+                queued_sequences=queue.sequences,
+                blocks_since=share.blocks_since,
+            )
         )
-        for env_id in env_ids
-    ]
-
-
-def _row(
-    environment: Environment | None,
-    queue: EnvironmentQueue,
-    share: MixingShare,
-    *,
-    target: float,
-    total: int,
-) -> EnvironmentMixing:
-    return EnvironmentMixing(
-        env_id=None if queue.env_id == NO_ENVIRONMENT else queue.env_id,
-        name=environment.wandb_name if environment else None,
-        connected=queue.connected,
-        weight=environment.weight if environment else queue.weight,
-        minimum=queue.minimum,
-        target=target,
-        realised=share.sequences / total if total else 0.0,
-        sequences=share.sequences,
-        debt=share.debt,
-        queued_sequences=queue.sequences,
-        blocks_since=share.blocks_since,
-    )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,29 +70,23 @@ def release_items(
         reason: Drop reason, if items are dropped.
     """
     if batch.sampler:
-        return _release_sample(batch, doomed=doomed, reason=reason)
+        return_sample(batch)
+        uses = BatchUse.objects.filter(batch=batch)
+        if doomed is not None:
+            uses = uses.filter(position__in=doomed)
+        if reason is None or not uses.exists():
+            return 0, batch.items
+        changes = Changes(batch.run_id, ItemKind(batch.kind))
+        ids = uses.values_list("item_id", flat=True)
+        evicted = evict(ids, reason=reason, states=[ItemState.QUEUED], changes=changes)
+        changes.write()
+        return evicted, max(0, batch.items - evicted)
     dropped = kept = 0
     if doomed is None or doomed:
         dropped = _move(batch, source, ItemState.DROPPED, reason=reason or "", only=doomed)
     if doomed is not None:
         kept = _move(batch, source, ItemState.QUEUED)
     return dropped, kept
-
-
-def _release_sample(
-    batch: Batch, *, doomed: Collection[int] | None, reason: DropReason | None
-) -> tuple[int, int]:
-    return_sample(batch)
-    uses = BatchUse.objects.filter(batch=batch)
-    if doomed is not None:
-        uses = uses.filter(position__in=doomed)
-    if reason is None or not uses.exists():
-        return 0, batch.items
-    changes = Changes(batch.run_id, ItemKind(batch.kind))
-    ids = uses.values_list("item_id", flat=True)
-    dropped = evict(ids, reason=reason, states=[ItemState.QUEUED], changes=changes)
-    changes.write()
-    return dropped, max(0, batch.items - dropped)
 
 
 def _move(

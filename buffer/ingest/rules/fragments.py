@@ -56,26 +56,24 @@ def check(fragment: Fragment) -> None:
         raise BrokenFragment("version_min", "is newer than version_max")
     if "\x00" in fragment.slot + fragment.environment + fragment.worker:
         raise BrokenFragment("slot", "names must not contain the NUL character")
-    arrays = _unpacked(fragment)
+    arrays: Arrays = {}
+    for array_name, packed in fragment.arrays.items():
+        try:
+            array = unpack_array(packed)
+        except (InvalidMessage, ValueError) as error:
+            raise BrokenFragment(f"arrays.{array_name}", str(error)) from error
+        if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
+            raise BrokenFragment(f"arrays.{array_name}", "contains a value that is not finite")
+        arrays[array_name] = array
     forms = tuple((name, one.dtype, one.shape) for name, one in fragment.arrays.items())
     is_short = sum(map(len, arrays)) < _MOST_CACHED_CHARACTERS
     (_check_forms if is_short else _check_forms.__wrapped__)(fragment.steps, forms)
     _check_mask(arrays)
     _check_finals(arrays)
-    _check_ranges(fragment, arrays)
-
-
-def _unpacked(fragment: Fragment) -> Arrays:
-    arrays: Arrays = {}
-    for name, packed in fragment.arrays.items():
-        try:
-            array = unpack_array(packed)
-        except (InvalidMessage, ValueError) as error:
-            raise BrokenFragment(f"arrays.{name}", str(error)) from error
-        if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
-            raise BrokenFragment(f"arrays.{name}", "contains a value that is not finite")
-        arrays[name] = array
-    return arrays
+    if _leaves(arrays["episode_index"], 0, len(fragment.episode_ids) - 1):
+        raise BrokenFragment("arrays.episode_index", "points outside episode_ids")
+    if _leaves(arrays["policy_step"], fragment.version_min, fragment.version_max):
+        raise BrokenFragment("arrays.policy_step", "must be from version_min to version_max")
 
 
 @lru_cache(maxsize=256)
@@ -90,17 +88,7 @@ def _check_forms(steps: int, forms: tuple[tuple[str, str, Shape], ...]) -> None:
     for name in [*PER_STEP, *([] if parts else ["obs"])]:
         if name not in shapes:
             raise BrokenFragment(f"arrays.{name}", "is missing")
-    _check_steps(steps, dtypes, shapes, [*PER_STEP, *(f"obs{part}" for part in parts)])
-    if "mask" in shapes and (dtypes["mask"], shapes["mask"]) != ("bool", (steps,)):
-        raise BrokenFragment("arrays.mask", f"must be bool [{steps}]")
-    _check_boundary(dtypes, shapes)
-
-
-def _check_steps(
-    steps: int, dtypes: Mapping[str, str], shapes: Mapping[str, Shape], names: Iterable[str]
-) -> None:
-    """Validate the arrays of `names`, which have one row per step."""
-    for name in names:
+    for name in [*PER_STEP, *(f"obs{part}" for part in parts)]:
         required, shape = PER_STEP.get(name), shapes[name]
         if required is not None and dtypes[name] != required:
             raise BrokenFragment(f"arrays.{name}", f"is {dtypes[name]}, not {required}")
@@ -108,6 +96,9 @@ def _check_steps(
             raise BrokenFragment(f"arrays.{name}", f"has shape {list(shape)} for {steps} steps")
         if required is not None and len(shape) != 1:
             raise BrokenFragment(f"arrays.{name}", "has more than one axis")
+    if "mask" in shapes and (dtypes["mask"], shapes["mask"]) != ("bool", (steps,)):
+        raise BrokenFragment("arrays.mask", f"must be bool [{steps}]")
+    _check_boundary(dtypes, shapes)
 
 
 def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> None:
@@ -125,30 +116,20 @@ def _check_boundary(dtypes: Mapping[str, str], shapes: Mapping[str, Shape]) -> N
             raise BrokenFragment("arrays.final_step", "must be int32 with one axis")
         required["final_obs"] = shapes["final_step"]
     for name, leading in required.items():
-        _match(shapes, name, parts)
+        for part in sorted(_parts(shapes, name) ^ parts):
+            reason = "is missing" if part in parts else "has no matching obs"
+            raise BrokenFragment(f"arrays.{name}{part}", reason)
         for part in parts:
             given = dtypes[f"{name}{part}"], shapes[f"{name}{part}"]
-            _same(
-                f"{name}{part}", given, (dtypes[f"obs{part}"], leading + shapes[f"obs{part}"][1:])
-            )
+            obs = dtypes[f"obs{part}"], leading + shapes[f"obs{part}"][1:]
+            if given != obs:
+                found, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, obs))
+                raise BrokenFragment(f"arrays.{name}{part}", f"is {found}, obs require {needed}")
 
 
 def _parts(arrays: Iterable[str], name: str) -> set[str]:
     """Return the suffixes after `name` in the array names: empty, or ``.<part>``."""
     return {found[len(name) :] for found in arrays if found == name or found.startswith(f"{name}.")}
-
-
-def _match(shapes: Iterable[str], name: str, parts: set[str]) -> None:
-    """Validate that the arrays of `name` have the same parts as the observations."""
-    for part in sorted(_parts(shapes, name) ^ parts):
-        reason = "is missing" if part in parts else "has no matching obs"
-        raise BrokenFragment(f"arrays.{name}{part}", reason)
-
-
-def _same(name: str, given: tuple[str, Shape], required: tuple[str, Shape]) -> None:
-    if given != required:
-        found_type, needed = (f"{dtype} {list(shape)}" for dtype, shape in (given, required))
-        raise BrokenFragment(f"arrays.{name}", f"is {found_type}, obs require {needed}")
 
 
 def _check_mask(arrays: Arrays) -> None:
@@ -174,13 +155,6 @@ def _check_finals(arrays: Arrays) -> None:
     ended = arrays["terminated"] | arrays["truncated"]
     if np.count_nonzero(ended[final_step]) < len(final_step):
         raise BrokenFragment("arrays.final_step", "refers to a step that does not end an episode")
-
-
-def _check_ranges(fragment: Fragment, arrays: Arrays) -> None:
-    if _leaves(arrays["episode_index"], 0, len(fragment.episode_ids) - 1):
-        raise BrokenFragment("arrays.episode_index", "points outside episode_ids")
-    if _leaves(arrays["policy_step"], fragment.version_min, fragment.version_max):
-        raise BrokenFragment("arrays.policy_step", "must be from version_min to version_max")
 
 
 def _leaves(numbers: NDArray[Any], least: int, most: int) -> bool:

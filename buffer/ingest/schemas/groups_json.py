@@ -137,19 +137,17 @@ def _groups(slices: list[bytes], *, loc: Callable[[int], Loc], rules: Rules) -> 
     groups, problems = [], []
     for index, content in enumerate(slices):
         try:
-            groups.append(_group(content, loc(index), rules))
+            place = loc(index)
+            refuse(text_limits.group(content, limits=rules.limits), place)
+            plain = read_plain(content)
+            group = None if plain is None else _plain_group(content, plain, rules)
+            del plain  # its arrays are freed before the next group is read
+            groups.append(group or _validated_group(content, place, rules))
         except InvalidBody as error:
             problems += error.problems
     if problems:
         raise InvalidBody(problems[:20])
     return groups
-
-
-def _group(content: bytes, loc: Loc, rules: Rules) -> Group:
-    refuse(text_limits.group(content, limits=rules.limits), loc)
-    plain = read_plain(content)
-    group = None if plain is None else _plain_group(content, plain, rules)
-    return group or _validated_group(content, loc, rules)
 
 
 def _plain_group(content: bytes, plain: PlainGroup, rules: Rules) -> Group | None:
@@ -191,7 +189,10 @@ def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
             [BodyProblem((*loc, name), "Field required", "missing") for name in missing]
         )
     fields, coerced = _fields(parts, loc, rules.limits)
-    lengths = _lengths(fields)
+    rows = {
+        name: [len(row) for row in fields[name]] for name in _ROWS if fields.get(name) is not None
+    }
+    lengths = Lengths.of(rows, scores=len(fields["scores"]), fields=fields)
     refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
     tokens, masks = _token_rows(fields["tokens"]), _token_rows(fields["masks"])
     broken = group_rules.violations(lengths)
@@ -203,8 +204,12 @@ def _validated_group(content: bytes, loc: Loc, rules: Rules) -> Group:
     if added is not None and "advantages" in parts:
         fields["advantages"] = added
         coerced.add("advantages")
+    # The original bytes are stored, except for fields that needed a leniency.
+    if coerced:
+        kept = {name: fields[name] if name in coerced else raw for name, raw in parts.items()}
+        content = msgspec.json.encode(kept)
     return checked_group(
-        _raw_fields(content, parts, fields, coerced, added),
+        _completed(content, set(OPTIONAL) - parts.keys(), added),
         codec=JSON,
         env_id=fields.get("env_id"),
         lengths=lengths,
@@ -221,13 +226,6 @@ def _token_rows(tokens: list[list[int]]) -> Rows:
         return Rows.of(tokens, np.int64)
     except OverflowError:  # larger than any numpy integer
         return Rows.of(tokens, object)
-
-
-def _lengths(fields: dict[str, Any]) -> Lengths:
-    rows = {
-        name: [len(row) for row in fields[name]] for name in _ROWS if fields.get(name) is not None
-    }
-    return Lengths.of(rows, scores=len(fields["scores"]), fields=fields)
 
 
 def _fields(parts: dict[str, Raw], loc: Loc, limits: Limits) -> tuple[dict[str, Any], set[str]]:
@@ -313,20 +311,6 @@ def _advantages(
     rows = zip(found.tolist(), lengths.rows["tokens"], strict=True)
     written = [b",".join([msgspec.json.encode(value)] * length) for value, length in rows]
     return Raw(b"[[" + b"],[".join(written) + b"]]")
-
-
-def _raw_fields(
-    content: bytes,
-    parts: dict[str, Raw],
-    fields: dict[str, Any],
-    coerced: set[str],
-    added: Raw | None,
-) -> bytes:
-    """Return the bytes to store: the original, with absent optional fields as null or `added`."""
-    if coerced:
-        kept = {name: fields[name] if name in coerced else raw for name, raw in parts.items()}
-        content = msgspec.json.encode(kept)
-    return _completed(content, set(OPTIONAL) - parts.keys(), added)
 
 
 def _completed(content: bytes, absent: set[str], added: Raw | None) -> bytes:

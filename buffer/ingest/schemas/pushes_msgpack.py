@@ -4,7 +4,6 @@ The rules of the JSON form of groups are applied to whole arrays: one group of 8
 masks and float32 logprobs takes 0.1 ms of CPU.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from buffer.ingest.rules import fragments as fragment_rules
 from buffer.ingest.rules import groups as group_rules
 from buffer.ingest.rules import text_limits
-from buffer.ingest.rules.groups import Lengths, Violation
+from buffer.ingest.rules.groups import Lengths
 from buffer.ingest.schemas.bodies import (
     InvalidBody,
     InvalidPush,
@@ -87,7 +86,12 @@ def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
     fields = _open_fields(arrays, place, rules.limits)
     rows = {name: rows.lengths.tolist() for name, rows in arrays.rows.items()}
     lengths = Lengths.of(rows, scores=len(arrays.scores), fields=fields)
-    refused = _too_large(arrays, lengths.rows["tokens"], rules.limits)
+    values = sum(array.size for array in arrays.distillation.values())
+    values += sum(len(rows.values) for rows in arrays.rows.values())
+    refused = group_rules.refusals(lengths.rows["tokens"], limits=rules.limits)
+    if values > rules.limits.values_per_group:
+        most = rules.limits.values_per_group
+        refused = [text_limits.too_many(most, "values", "values_per_group")]
     broken = group_rules.violations(lengths) + group_rules.token_violations(arrays.rows["tokens"])
     for violation in refused + ([] if rules.lenient else broken):
         raise InvalidPush(_path((*place, *violation.path)), violation.message)
@@ -141,14 +145,6 @@ def _open_fields(
             raise InvalidPush(_path((*loc, *wrong.path)), wrong.message)
         found[name] = value
     return found
-
-
-def _too_large(arrays: GroupArrays, tokens: Sequence[int], limits: Limits) -> list[Violation]:
-    values = sum(array.size for array in arrays.distillation.values())
-    values += sum(len(rows.values) for rows in arrays.rows.values())
-    if values > limits.values_per_group:
-        return [text_limits.too_many(limits.values_per_group, "values", "values_per_group")]
-    return group_rules.refusals(tokens, limits=limits)
 
 
 def _path(steps: tuple[str | int, ...]) -> str:

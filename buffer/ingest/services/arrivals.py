@@ -16,7 +16,7 @@ from buffer.items.rules.states import DropReason, ItemKind, ItemState
 from buffer.items.services import COUNTED, Counted, counted
 from buffer.payloads.services.contents import NOT_STORED, PayloadLocation
 from rolldeck.group_encoding import to_json, to_msgpack
-from rolldeck.groups import DISTILLATION, IGNORED, JSON, MSGPACK, GroupArrays, read
+from rolldeck.groups import DISTILLATION, IGNORED, JSON, MSGPACK, read
 from rolldeck.ragged import Rows
 from rolldeck.wire import Fragment
 from runs.lifecycle.models import OverlongSequences, Run
@@ -188,17 +188,6 @@ class Plan:
             )
 
     def _reserve(self, arrival: Arrival, env_id: int) -> None:
-        waiting = self._of(env_id)
-        item_id = arrival.item_id or 0
-        arrival.state, self._waiting_arrivals[item_id] = ItemState.WAITING, arrival
-        for done in waiting.add(item_id, arrival.item.sequences):
-            if done in self._waiting_arrivals:
-                self._waiting_arrivals.pop(done).state = ItemState.QUEUED
-            else:
-                self.released.append(done)
-        arrival.waiting_sequences = waiting.sequences
-
-    def _of(self, env_id: int) -> WaitingGroups:
         if env_id not in self._waiting:
             with connection.cursor() as cursor:
                 cursor.execute(SQL["lock_waiting"], [f"{self._run.pk}:{env_id}"])
@@ -216,7 +205,15 @@ class Plan:
                 group_size=self._sizes[env_id],
                 waiting=[(item_id, item.sequences) for item_id, item in before.items()],
             )
-        return self._waiting[env_id]
+        waiting = self._waiting[env_id]
+        item_id = arrival.item_id or 0
+        arrival.state, self._waiting_arrivals[item_id] = ItemState.WAITING, arrival
+        for done in waiting.add(item_id, arrival.item.sequences):
+            if done in self._waiting_arrivals:
+                self._waiting_arrivals.pop(done).state = ItemState.QUEUED
+            else:
+                self.released.append(done)
+        arrival.waiting_sequences = waiting.sequences
 
     def released_items(self) -> list[Counted]:
         return [self._before[item_id] for item_id in self.released]
@@ -229,7 +226,16 @@ def truncated(group: Group, *, longest: int) -> Group | None:
     keeps no trained token although it had one, because trainers divide by their number.
     """
     arrays = read(group.content, group.codec)
-    cut = _cut(arrays, longest)
+    within = arrays.rows["tokens"].is_within(longest)
+    cut = replace(
+        arrays,
+        rows={name: rows.head(longest) for name, rows in arrays.rows.items()},
+        distillation={name: values[within] for name, values in arrays.distillation.items()},
+        json={
+            name: _cut_lists(text, longest) if name in DISTILLATION else text
+            for name, text in arrays.json.items()
+        },
+    )
     before, after = _trained(arrays.rows["masks"]), _trained(cut.rows["masks"])
     if (before & ~after).any():
         return None
@@ -240,19 +246,6 @@ def truncated(group: Group, *, longest: int) -> Group | None:
         tokens=int(tokens.sum()),
         longest_tokens=int(tokens.max(initial=0)),
         notes=[*group.notes, f"tokens: truncated to {longest:,}"],
-    )
-
-
-def _cut(arrays: GroupArrays, longest: int) -> GroupArrays:
-    within = arrays.rows["tokens"].is_within(longest)
-    return replace(
-        arrays,
-        rows={name: rows.head(longest) for name, rows in arrays.rows.items()},
-        distillation={name: values[within] for name, values in arrays.distillation.items()},
-        json={
-            name: _cut_lists(text, longest) if name in DISTILLATION else text
-            for name, text in arrays.json.items()
-        },
     )
 
 

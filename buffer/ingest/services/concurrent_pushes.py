@@ -182,7 +182,16 @@ def _accept(run_name: str | None, pushes: list[SinglePush]) -> list[Receipt | Ex
             rows = _placed(push, item_id, context)
             if rows is not None:
                 together.append((len(outcomes), rows))
-            outcomes.append(rows.receipts[0] if rows else _accept_alone(push, context.run))
+                outcomes += rows.receipts
+            else:
+                assert push.group is not None  # noqa: S101 decoded before
+                outcomes += accept_groups(
+                    run=context.run,
+                    groups=[push.group],
+                    producer=push.producer,
+                    now=push.claim.arrived_at,
+                    claim=push.claim,
+                )
         except Exception as error:  # noqa: BLE001 raised again in the thread of the push
             outcomes.append(error)
     stored = store_pushes(context.run.pk, [rows for _, rows in together]) if together else []
@@ -226,15 +235,3 @@ def _placed(push: SinglePush, item_id: int, context: PushContext) -> PushRows | 
         now=push.claim.arrived_at,
         claim=push.claim,
     )
-
-
-def _accept_alone(push: SinglePush, run: Run) -> Receipt:
-    assert push.group is not None  # noqa: S101 decoded before
-    (receipt,) = accept_groups(
-        run=run,
-        groups=[push.group],
-        producer=push.producer,
-        now=push.claim.arrived_at,
-        claim=push.claim,
-    )
-    return receipt

@@ -347,7 +347,19 @@ def accept_fragments(
     insert_bytes(ItemKind.FRAGMENTS, fresh)
     changes = changes_of(run, ItemKind.FRAGMENTS, fresh)
     kept = [arrival.item for arrival in fresh if arrival.is_kept]
-    _admit_to_sampling(run, kept, changes, queued_before=held.queued_items)
+    if kept:
+        # Queue complete chunks, and evict chunks beyond the capacity.
+        queued, length = len(kept), replay_of(run.config).fragments_per_chunk
+        if length > 1:
+            slots = {fragment.slot for fragment in kept}
+            queued = queue_whole_chunks(run, slots, length=length, changes=changes)
+        keep_within_capacity(
+            run,
+            changes,
+            environments={fragment.environment for fragment in kept},
+            queued=held.queued_items,
+            arriving=queued,
+        )
     changes.write()
     announce(run.pk, "queue", "ledger")
     arrived = changes.sequences(ACCEPTED, epoch=run.epoch)
@@ -359,22 +371,6 @@ def accept_fragments(
         admission_remaining=admission(
             run, admitted=held.admitted + arrived - lost, trained=held.trained
         ),
-    )
-
-
-def _admit_to_sampling(
-    run: Run, arrived: list[Fragment], changes: Changes, *, queued_before: int
-) -> None:
-    """Queue complete chunks, and evict chunks beyond the capacity."""
-    if not arrived:
-        return
-    queued, length = len(arrived), replay_of(run.config).fragments_per_chunk
-    if length > 1:
-        slots = {fragment.slot for fragment in arrived}
-        queued = queue_whole_chunks(run, slots, length=length, changes=changes)
-    environments = {fragment.environment for fragment in arrived}
-    keep_within_capacity(
-        run, changes, environments=environments, queued=queued_before, arriving=queued
     )
 
 

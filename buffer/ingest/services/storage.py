@@ -21,7 +21,6 @@ from buffer.ingest.services.idempotency import Claim, claims_params
 from buffer.items.rules.states import ItemKind
 from buffer.items.services import Changes
 from buffer.payloads.services.contents import JSON_CODEC, Writing, insert_contents
-from rolldeck.wire import Fragment
 from runs.lifecycle.models import Run
 from web import sql
 from web.sql import statements_of
@@ -143,7 +142,20 @@ def insert_pushes(run_id: int, pushes: Sequence[PushRows]) -> list[bool]:
             for number, push in enumerate(pushes)
         ),
         "rows": _json(
-            {"push": number, **_group_row(arrival)}
+            {
+                "push": number,
+                **_item_row(arrival),
+                "id": arrival.item_id,
+                "policy_step": arrival.policy_step,
+                "env_id": arrival.item.env_id,
+                "sequences": arrival.item.sequences,
+                "tokens": arrival.item.tokens,
+                "longest_tokens": arrival.item.longest_tokens,
+                "score_mean": json_number(arrival.item.score_mean),
+                "score_min": json_number(arrival.item.score_min),
+                "score_max": json_number(arrival.item.score_max),
+                "score_std": json_number(arrival.item.score_std),
+            }
             for number, push in enumerate(pushes)
             for arrival in push.arrivals
         ),
@@ -166,7 +178,21 @@ def insert_fragments(run: Run, arrivals: Sequence[Arrival], *, now: datetime) ->
     """Insert the rows of fragments, and set their ids; None if a fragment is already stored."""
     if not arrivals:
         return
-    rows = _json(_fragment_row(place, arrival) for place, arrival in enumerate(arrivals))
+    rows = _json(
+        {
+            **_item_row(arrival),
+            "slot": arrival.item.slot,
+            "number": arrival.item.number,
+            "contiguous": arrival.item.contiguous,
+            "environment": arrival.item.environment,
+            "worker": arrival.item.worker,
+            "version_min": arrival.item.version_min,
+            "version_max": arrival.item.version_max,
+            "steps": real_steps(arrival.item),
+            "place": place,
+        }
+        for place, arrival in enumerate(arrivals)
+    )
     with sql.cursor() as cursor:
         found = cursor.execute(
             SQL["insert_fragments"], {"run": run.pk, "now": now, "rows": rows}, prepare=True
@@ -194,37 +220,6 @@ def _item_row(arrival: Arrival) -> dict[str, Any]:
         "object": location.object,
         "offset": location.offset,
         "origin": arrival.origin,
-    }
-
-
-def _group_row(arrival: Arrival) -> dict[str, Any]:
-    group = arrival.item
-    return _item_row(arrival) | {
-        "id": arrival.item_id,
-        "policy_step": arrival.policy_step,
-        "env_id": group.env_id,
-        "sequences": group.sequences,
-        "tokens": group.tokens,
-        "longest_tokens": group.longest_tokens,
-        "score_mean": json_number(group.score_mean),
-        "score_min": json_number(group.score_min),
-        "score_max": json_number(group.score_max),
-        "score_std": json_number(group.score_std),
-    }
-
-
-def _fragment_row(place: int, arrival: Arrival) -> dict[str, Any]:
-    fragment: Fragment = arrival.item
-    return _item_row(arrival) | {
-        "slot": fragment.slot,
-        "number": fragment.number,
-        "contiguous": fragment.contiguous,
-        "environment": fragment.environment,
-        "worker": fragment.worker,
-        "version_min": fragment.version_min,
-        "version_max": fragment.version_max,
-        "steps": real_steps(fragment),
-        "place": place,
     }
 
 

@@ -16,7 +16,6 @@ from buffer.inspect.queries import fragment_lists, group_lists
 from buffer.inspect.queries.fragment_lists import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
 from buffer.inspect.rules.fragment_views import (
     MOST_STEPS,
-    FragmentContent,
     FragmentUnreadable,
     StepWindow,
     content_of,
@@ -112,7 +111,11 @@ class FragmentView(ApiView):
         """
         found = readable_run(run)
         row = fragment_lists.fragment_row(found.pk, fragment)
-        content, problem = _content(row)
+        content, problem = None, ""
+        try:
+            content = content_of(fragment_lists.opened(row))
+        except (FragmentUnreadable, PayloadMissing) as error:
+            problem = str(error)
         version = PolicyVersion.objects.filter(run=found, epoch=row.epoch, step=row.version_max)
         before, after = fragment_lists.beside(found.pk, row)
         return answer(
@@ -125,14 +128,6 @@ class FragmentView(ApiView):
                 after=after,
             )
         )
-
-
-def _content(row: FragmentRow) -> tuple[FragmentContent | None, str]:
-    """Return the content of a fragment, or the reason why it cannot be read."""
-    try:
-        return content_of(fragment_lists.opened(row)), ""
-    except (FragmentUnreadable, PayloadMissing) as error:
-        return None, str(error)
 
 
 class StepsView(ApiView):

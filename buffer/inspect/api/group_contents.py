@@ -11,7 +11,6 @@ from rest_framework.request import Request
 
 from buffer.ingest.schemas.groups import ScoredData
 from buffer.inspect.queries import group_contents, group_lists
-from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.sequence_views import (
     MOST_MESSAGES,
     Conversation,
@@ -23,6 +22,7 @@ from buffer.inspect.rules.sequence_views import (
     summaries,
     window,
 )
+from buffer.inspect.schemas import GroupRow
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import readable_run

@@ -12,10 +12,9 @@ from rest_framework.request import Request
 from buffer.ingest.api import GroupPushView
 from buffer.inspect import schemas
 from buffer.inspect.queries import group_contents, group_lists
-from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.queries.group_statistics import shared_prompts
 from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
-from buffer.inspect.schemas import MarkVocabulary, PromptList
+from buffer.inspect.schemas import GroupRow, PromptList
 from buffer.items.queries import counts
 from buffer.items.rules.ledger import ACCEPTED
 from buffer.items.rules.states import ItemKind
@@ -72,6 +71,7 @@ class GroupFacetsView(ApiView):
         found = readable_run(run)
         counted = group_lists.facets(found.pk, filter_of(request))
         names = group_contents.environment_names(found.pk)
+        words = group_contents.vocabulary(found.pk)
         total = sum(row.items for row in counts(found.pk, ItemKind.GROUPS, state=ACCEPTED))
         return answer(
             schemas.GroupFacets(
@@ -91,23 +91,24 @@ class GroupFacetsView(ApiView):
                     ]
                     for name, values in counted.values.items()
                 }
-                | _marked(group_contents.vocabulary(found.pk)),
+                | {
+                    # Labels and notes are counted in the whole run, without the filter.
+                    "label": [
+                        schemas.FacetValue(
+                            value=str(row.label),
+                            label=f"{row.label} {row.name}".rstrip(),
+                            groups=row.groups,
+                        )
+                        for row in words.labels
+                        if row.name or row.groups
+                    ],
+                    "mark": [schemas.FacetValue(value="noted", label="noted", groups=words.noted)]
+                    if words.noted
+                    else [],
+                },
                 histograms=counted.histograms,
             )
         )
-
-
-def _marked(words: MarkVocabulary) -> dict[str, list[schemas.FacetValue]]:
-    """Return the facets of labels and notes; they count the whole run, unfiltered."""
-    labels = [
-        schemas.FacetValue(
-            value=str(row.label), label=f"{row.label} {row.name}".rstrip(), groups=row.groups
-        )
-        for row in words.labels
-        if row.name or row.groups
-    ]
-    noted = schemas.FacetValue(value="noted", label="noted", groups=words.noted)
-    return {"label": labels, "mark": [noted] if words.noted else []}
 
 
 def _label(facet: str, value: str, names: dict[int, str]) -> str:
@@ -149,11 +150,19 @@ class GroupsView(GroupPushView):
         found = readable_run(run)
         group_filter = filter_of(request)
         page_request = page_of(request, ListPosition, default=50, most=PAGE_AT_MOST)
+        after = page_request.after
+        if not after:
+            group = whole_number(
+                request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1
+            )
+            if group is not None:
+                row = group_lists.group_row(found.pk, group)
+                after = group_lists.list_position(row, group_filter)
         page = group_lists.group_page(
             found.pk,
             group_filter,
             limit=page_request.limit,
-            after=page_request.after or _start(request, found.pk, group_filter),
+            after=after,
             backward=request.query_params.get("backward", "") in {"1", "true"},
         )
         return answer(
@@ -163,14 +172,6 @@ class GroupsView(GroupPushView):
                 is_partial=page.is_partial,
             )
         )
-
-
-def _start(request: Request, run_id: int, group_filter: GroupFilter) -> ListPosition | None:
-    """Return the position of the group that the first page begins next to, if one is named."""
-    group = whole_number(request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1)
-    if group is None:
-        return None
-    return group_lists.list_position(group_lists.group_row(run_id, group), group_filter)
 
 
 class GroupView(ApiView):
@@ -239,17 +240,15 @@ def summaries(run_id: int, rows: Sequence[GroupRow]) -> list[schemas.GroupSummar
     group_marks = group_contents.marks_of([row.id for row in rows])
     return [
         schemas.GroupSummary(
-            **{
-                name: getattr(row, name)
-                for name in schemas.GroupSummary.__struct_fields__
-                if hasattr(row, name)
-            }
+            **{name: getattr(row, name) for name in schemas.GroupFields.__struct_fields__}
             | {
                 name: finite_or_none(getattr(row, name))
                 for name in ("score_mean", "score_min", "score_max", "score_std")
             }
             | {
-                "scores": [finite_or_none(score) for score in row.scores],
+                "scores": [
+                    None if score is None else finite_or_none(score) for score in row.scores
+                ],
                 "environment": "" if row.env_id is None else names.get(row.env_id, ""),
                 "batch": None if row.batch_id is None else str(row.batch_id),
                 "mark": group_marks.get(row.id),

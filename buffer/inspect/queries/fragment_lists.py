@@ -103,20 +103,23 @@ def fragment_page(
         rows = [FragmentRow(*row) for row in cursor.fetchall()]
         is_full = len(rows) > limit
         rows = rows[:limit]
-        last = rows[-1].id if is_full else _last_examined(cursor, source, params)
+        last: int | None
+        if is_full:
+            last = rows[-1].id
+        else:
+            # The last fragment of the source, if the search was cut off there.
+            cursor.execute(
+                f"SELECT id FROM ({source}) f OFFSET {ROWS_EXAMINED - 1}",  # noqa: S608
+                params,
+            )
+            row = cursor.fetchone()
+            last = None if row is None else row[0]
     return FragmentPage(
         rows=rows,
         rewards=_reward_sums(rows),
         next=last,
         is_partial=not is_full and last is not None,
     )
-
-
-def _last_examined(cursor: Any, source: str, params: dict[str, Any]) -> int | None:
-    """Return the last fragment searched if the search was cut off, else None."""
-    cursor.execute(f"SELECT id FROM ({source}) f OFFSET {ROWS_EXAMINED - 1}", params)  # noqa: S608
-    row = cursor.fetchone()
-    return None if row is None else int(row[0])
 
 
 def _conditions(group_filter: GroupFilter) -> tuple[list[str], dict[str, Any]]:
@@ -227,7 +230,7 @@ class EpisodeSearch:
             cursor.execute(SQL["fragments_since"], params)
             rows = [FragmentRow(*row) for row in cursor.fetchall()]
         for row in rows:
-            yield from ended_episodes(row.id, self._parts(row), self._before(row))
+            yield from ended_episodes(row.id, self._parts(row), _Backwards(self, row))
 
     def parts_of(self, episode: str) -> list[StoredPart]:
         """Return the parts of an episode in stored fragments, in the order of its steps.
@@ -256,7 +259,13 @@ class EpisodeSearch:
         """
         slot, number = slot_and_number(episode)
         with bounded_cursor() as cursor:
-            slot = self._whole_slot(cursor, slot)
+            if len(slot) >= EPISODE_SLOT_LENGTH:  # ids of episodes hold the end of long names
+                cursor.execute(
+                    SQL["long_slot"],
+                    {"run": self.run_id, "slot": slot, "length": EPISODE_SLOT_LENGTH},
+                )
+                whole = cursor.fetchone()
+                slot = slot if whole is None else str(whole[0])
             row = self._first_reaching(cursor, slot, number)
             found: list[tuple[FragmentRow, EpisodePart]] = []
             while row is not None:
@@ -276,38 +285,19 @@ class EpisodeSearch:
         while low < high:
             middle = (low + high) // 2
             row = self._from(cursor, slot, middle)
-            if row is None or self._last_number(row) >= number:
+            # Retention deletes the oldest fragments, so unreadable ones precede the others.
+            parts = [] if row is None else self._parts(row)
+            if row is None or (parts and number_in(parts[-1].id) >= number):
                 high = middle
             else:
                 low = row.number + 1
         return self._from(cursor, slot, low)
-
-    def _last_number(self, row: FragmentRow) -> int:
-        """Return the number of a fragment's last episode; -1 if it cannot be read.
-
-        Retention deletes the oldest fragments, so unreadable ones precede the others.
-        """
-        parts = self._parts(row)
-        return number_in(parts[-1].id) if parts else -1
 
     def _from(self, cursor: Any, slot: str, number: int) -> FragmentRow | None:
         """Return the first stored fragment of a slot with this number or a greater one."""
         cursor.execute(SQL["fragment_from"], {"run": self.run_id, "slot": slot, "number": number})
         found = cursor.fetchone()
         return None if found is None else FragmentRow(*found)
-
-    def _whole_slot(self, cursor: Any, slot: str) -> str:
-        """Return the name of a slot; ids of episodes hold the end of long names."""
-        if len(slot) < EPISODE_SLOT_LENGTH:
-            return slot
-        cursor.execute(
-            SQL["long_slot"], {"run": self.run_id, "slot": slot, "length": EPISODE_SLOT_LENGTH}
-        )
-        found = cursor.fetchone()
-        return slot if found is None else str(found[0])
-
-    def _before(self, row: FragmentRow) -> "_Backwards":
-        return _Backwards(self, row)
 
     def _parts(self, row: FragmentRow) -> list[EpisodePart]:
         """Return the episodes in a fragment; empty if it cannot be read within the bounds."""

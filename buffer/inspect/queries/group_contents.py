@@ -7,9 +7,8 @@ from typing import Any, Final
 from django.db import connection
 
 from buffer.inspect.models import GroupMark, LabelName
-from buffer.inspect.queries.group_lists import GroupRow
 from buffer.inspect.rules.group_filter import LABELS
-from buffer.inspect.schemas import LabelRow, MarkOfGroup, MarkVocabulary
+from buffer.inspect.schemas import GroupRow, LabelRow, MarkOfGroup, MarkVocabulary
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
-from uuid import UUID
 
 from django.db import DatabaseError, connection, transaction
 from psycopg.errors import QueryCanceled
@@ -20,7 +19,7 @@ from psycopg.errors import QueryCanceled
 from buffer.inspect.models import DigestCursor
 from buffer.inspect.rules.group_digest import run_term
 from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, Sort
-from buffer.inspect.schemas import ScoreBins
+from buffer.inspect.schemas import GroupRow, ScoreBins
 from buffer.items.rules.states import STALE_REASONS, ItemState
 from web.rules.errors import NotFound, Unavailable
 from web.sql import statements_of
@@ -205,14 +204,15 @@ def _conditions(group_filter: GroupFilter, params: dict[str, Any]) -> dict[str, 
 ROWS_EXAMINED: Final = 50_000
 """Maximum number of groups that one page searches."""
 _STATEMENT_TIMEOUT_MS: Final = 5000
-_ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, g.epoch, g.policy_step, g.batch_id,
+# The columns of a `GroupRow`, in its order.
+_ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, COALESCE(d.lesson, ''),
+    COALESCE(d.worker, ''), COALESCE(d.example, ''), g.producer, g.epoch, g.policy_step,
     b.ordinal, g.position, g.received_at, g.size_bytes, g.sequences, g.tokens, g.longest_tokens,
-    g.score_mean, g.score_min, g.score_max, g.score_std, g.producer, g.codec,
-    g.segment IS NOT NULL, g.origin, d.group_id IS NOT NULL, COALESCE(d.lesson, ''),
-    COALESCE(d.worker, ''), COALESCE(d.example, ''), COALESCE(d.scores, '{{}}'),
-    COALESCE(d.lengths, '{{}}'), COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0),
-    COALESCE(d.excerpt, ''), COALESCE(replace(d.prompt::text, '-', ''), ''),
-    array_remove(ARRAY[{flags}], NULL)""".format(
+    g.score_mean, g.score_min, g.score_max, g.score_std, COALESCE(d.scores, '{{}}'),
+    COALESCE(d.lengths, '{{}}'), array_remove(ARRAY[{flags}], NULL), COALESCE(d.excerpt, ''),
+    d.group_id IS NOT NULL, g.segment IS NOT NULL,
+    COALESCE(replace(d.prompt::text, '-', ''), ''), g.batch_id, g.codec, g.origin,
+    COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0)""".format(
     flags=", ".join(f"CASE WHEN {test} THEN '{flag}' END" for flag, test in FLAGS.items())
 )
 _ONE: Final = f"""
@@ -229,48 +229,6 @@ class SearchTooSlow(Unavailable):
 
     code = "search_too_slow"
     title = "The search takes too long"
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """A group without its content."""
-
-    id: int
-    state: str
-    drop_reason: str
-    env_id: int | None
-    epoch: int
-    policy_step: int | None
-    batch_id: UUID | None
-    step: int | None
-    """Ordinal of its batch."""
-    position: int | None
-    received_at: datetime
-    size_bytes: int
-    sequences: int
-    tokens: int
-    longest_tokens: int
-    score_mean: float
-    score_min: float
-    score_max: float
-    score_std: float
-    producer: str
-    codec: str
-    has_bytes: bool
-    """True if bytes were stored; retention may have removed them since."""
-    origin: str
-    is_digested: bool
-    """True if the fields below are known."""
-    lesson: str
-    worker: str
-    example: str
-    scores: list[float]
-    lengths: list[int]
-    truncated: int
-    duplicates: int
-    excerpt: str
-    prompt: str
-    flags: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -426,7 +384,36 @@ def facets(run_id: int, group_filter: GroupFilter) -> Facets:
     found = list_query(run_id, group_filter, rows=COUNTED, after=None)
     with bounded_cursor() as cursor:
         cursor.execute(_query(found.source, found.tests), found.params)
-        return _gathered(cursor.fetchall())
+        rows = cursor.fetchall()
+    values: dict[str, dict[str, int]] = {name: {} for name in (*_VALUES, "flag")}
+    bins: dict[str, dict[int, int]] = defaultdict(dict)
+    scales: dict[str, tuple[float, float]] = {}
+    examined, matching, oldest_at = 0, 0, None
+    for facet, value, count, first, second, at in rows:
+        if facet == "all":
+            examined, matching, oldest_at = count, int(first), at
+        elif facet in _NUMBERS and value is not None:
+            bins[facet][int(value)] = count
+            scales[facet] = (first, second)
+        elif value:
+            values[facet][value] = count
+    return Facets(
+        examined,
+        matching,
+        oldest_at,
+        values={
+            name: dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MOST_VALUES])
+            for name, counts in values.items()
+        },
+        histograms={
+            name: ScoreBins(
+                least=least,
+                most=most,
+                counts=[bins[name].get(place, 0) for place in range(1, BINS + 1)],
+            )
+            for name, (least, most) in scales.items()
+        },
+    )
 
 
 def _query(source: str, tests: dict[str, str]) -> str:
@@ -448,20 +435,9 @@ def _query(source: str, tests: dict[str, str]) -> str:
             FROM seen, LATERAL (VALUES {flags}) AS flags(name, is_so)
             WHERE is_so AND {_meets(tests, but="flag")} GROUP BY name"""  # noqa: S608
     )
-    parts += [_histogram(name, tests) for name in _NUMBERS]
-    return f"""
-        WITH seen AS MATERIALIZED (
-            SELECT g.received_at, {", ".join(columns)} FROM ({source}) g {JOINED}
-        ) {" UNION ALL ".join(parts)}"""  # noqa: S608
-
-
-def _meets(tests: dict[str, str], *, but: str = "") -> str:
-    return " AND ".join(f"meets_{name}" for name in tests if name != but) or "TRUE"
-
-
-def _histogram(name: str, tests: dict[str, str]) -> str:
-    """Return SQL for rows of (bin, count, least, most); the scale ignores the filter."""
-    return f"""(
+    # The scale of a histogram ignores the filter.
+    parts += [
+        f"""(
         WITH scale AS (
             SELECT min({name}) AS least, max({name}) AS most FROM seen
             WHERE abs({name}) < 'Infinity'
@@ -471,37 +447,13 @@ def _histogram(name: str, tests: dict[str, str]) -> str:
             count(*), least, most, NULL::timestamptz
         FROM seen, scale WHERE abs({name}) < 'Infinity' AND {_meets(tests, but=name)}
         GROUP BY 2, least, most)"""  # noqa: S608
+        for name in _NUMBERS
+    ]
+    return f"""
+        WITH seen AS MATERIALIZED (
+            SELECT g.received_at, {", ".join(columns)} FROM ({source}) g {JOINED}
+        ) {" UNION ALL ".join(parts)}"""  # noqa: S608
 
 
-def _gathered(rows: list[tuple[str, str | None, int, float, float, datetime]]) -> Facets:
-    values: dict[str, dict[str, int]] = {name: {} for name in (*_VALUES, "flag")}
-    bins: dict[str, dict[int, int]] = defaultdict(dict)
-    scales: dict[str, tuple[float, float]] = {}
-    examined, matching, oldest_at = 0, 0, None
-    for facet, value, count, first, second, at in rows:
-        if facet == "all":
-            examined, matching, oldest_at = count, int(first), at
-        elif facet in _NUMBERS and value is not None:
-            bins[facet][int(value)] = count
-            scales[facet] = (first, second)
-        elif value:
-            values[facet][value] = count
-    return Facets(
-        examined,
-        matching,
-        oldest_at,
-        values={name: _most_frequent(counts) for name, counts in values.items()},
-        histograms={
-            name: ScoreBins(
-                least=least,
-                most=most,
-                counts=[bins[name].get(place, 0) for place in range(1, BINS + 1)],
-            )
-            for name, (least, most) in scales.items()
-        },
-    )
-
-
-def _most_frequent(counts: dict[str, int]) -> dict[str, int]:
-    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return dict(ordered[:MOST_VALUES])
+def _meets(tests: dict[str, str], *, but: str = "") -> str:
+    return " AND ".join(f"meets_{name}" for name in tests if name != but) or "TRUE"

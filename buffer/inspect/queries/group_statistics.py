@@ -140,19 +140,12 @@ def shared_prompts(names: Mapping[int, str]) -> list[PromptRow]:
     rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for prompt, *rest in found:
         rows[prompt].append(tuple(rest))
-    shared = [_prompt(prompt, rows[prompt], names) for prompt in chosen if prompt in rows]
-    # Sort again: a run may have older groups of a prompt than those searched above.
-    return sorted(shared, key=lambda one: -len(one.runs))
-
-
-def _prompt(prompt: str, rows: list[tuple[Any, ...]], names: Mapping[int, str]) -> PromptRow:
-    excerpt, lesson, example = (str(part or "") for part in rows[0][6:9])
-    return PromptRow(
-        prompt=prompt.replace("-", ""),
-        excerpt=excerpt,
-        lesson=lesson,
-        example=example,
-        runs=[
+    shared = []
+    for prompt in chosen:
+        if prompt not in rows:
+            continue
+        excerpt, lesson, example = (str(part or "") for part in rows[prompt][0][6:9])
+        in_runs = [
             PromptInRun(
                 run=names[run],
                 groups=groups,
@@ -162,6 +155,16 @@ def _prompt(prompt: str, rows: list[tuple[Any, ...]], names: Mapping[int, str]) 
                 score_min=finite_or_none(least),
                 score_max=finite_or_none(most),
             )
-            for run, groups, newest, mean, least, most, *_, policy_step in rows
-        ],
-    )
+            for run, groups, newest, mean, least, most, *_, policy_step in rows[prompt]
+        ]
+        shared.append(
+            PromptRow(
+                prompt=prompt.replace("-", ""),
+                excerpt=excerpt,
+                lesson=lesson,
+                example=example,
+                runs=in_runs,
+            )
+        )
+    # Sort again: a run may have older groups of a prompt than those searched above.
+    return sorted(shared, key=lambda one: -len(one.runs))

@@ -136,6 +136,10 @@ def content_of(opened: DecodedFragment) -> FragmentContent:
     """Return the content of a fragment, without its steps."""
     episodes = episode_parts(opened)
     real = opened.real_steps
+    rewards = opened.arrays["reward"][:real]
+    width = -(-len(rewards) // LINE_POINTS)
+    starts = np.arange(0, len(rewards), width)
+    ends = np.minimum(starts + width, len(rewards)) - 1
     return FragmentContent(
         steps=opened.fragment.steps,
         real_steps=real,
@@ -146,7 +150,13 @@ def content_of(opened: DecodedFragment) -> FragmentContent:
             ArrayForm(name=name, dtype=one.dtype, shape=list(one.shape), size_bytes=len(one.data))
             for name, one in opened.fragment.arrays.items()
         ],
-        rewards=_line(opened.arrays["reward"][:real]),
+        rewards=RewardLine(
+            step=ends.tolist(),
+            last=_numbers(rewards[ends]),
+            low=_numbers(np.minimum.reduceat(rewards, starts)),
+            high=_numbers(np.maximum.reduceat(rewards, starts)),
+            is_exact=width == 1,
+        ),
     )
 
 
@@ -253,19 +263,6 @@ def episode_parts(opened: DecodedFragment) -> list[EpisodePart]:
             )
         )
     return found
-
-
-def _line(rewards: NDArray[Any]) -> RewardLine:
-    width = -(-len(rewards) // LINE_POINTS)
-    starts = np.arange(0, len(rewards), width)
-    ends = np.minimum(starts + width, len(rewards)) - 1
-    return RewardLine(
-        step=ends.tolist(),
-        last=_numbers(rewards[ends]),
-        low=_numbers(np.minimum.reduceat(rewards, starts)),
-        high=_numbers(np.maximum.reduceat(rewards, starts)),
-        is_exact=width == 1,
-    )
 
 
 RETURN_TOLERANCE = 1e-4

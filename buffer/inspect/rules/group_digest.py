@@ -62,8 +62,16 @@ def digest(
             group does not report truncation. 0 means no limit.
     """
     rows = group.rows["tokens"]
-    content = _opened(group.json)
-    conversation = _conversation(content.get("messages"))
+    content: dict[str, Any] = {}
+    for name in _TEXT_FIELDS:
+        try:
+            content[name] = msgspec.json.decode(group.json[name]) if name in group.json else None
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            content[name] = None
+    messages = content["messages"]
+    of_user = (one for one in _first_row(messages) if one.get("role") == "user")
+    prompt = next((content_text(one.get("content")) for one in of_user), "")
+    conversation = _conversation(messages)
     if not conversation and text_of is not None:
         conversation = _decoded(group, text_of)
     return GroupDigest(
@@ -74,10 +82,8 @@ def digest(
         lengths=[int(length) for length in rows.lengths[:MOST_SEQUENCES]],
         truncated=_truncated(content, rows.lengths, limits),
         duplicates=duplicates(group),
-        excerpt=clean(
-            _first_prompt(content.get("messages")) or (conversation[0] if conversation else "")
-        )[:EXCERPT],
-        prompt=prompt_digest(content.get("messages"), group),
+        excerpt=clean(prompt or (conversation[0] if conversation else ""))[:EXCERPT],
+        prompt=prompt_digest(messages, group),
         text=clean("\n".join(conversation))[:MOST_TEXT],
         has_gradient=has_gradient(group),
     )
@@ -119,7 +125,8 @@ def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:
     a group without messages, the tokens before the first that is trained on. None if both are
     empty.
     """
-    question = _before_answer(messages)
+    before = takewhile(lambda one: one.get("role") != "assistant", _first_row(messages))
+    question = [(str(one.get("role")), content_text(one.get("content"))) for one in before]
     if question:
         return _fingerprint(msgspec.json.encode(question))
     lengths = group.rows["tokens"].lengths
@@ -136,20 +143,6 @@ def _fingerprint(content: bytes) -> UUID:
 def _first_row(messages: Any) -> list[dict[str, Any]]:
     row = messages[0] if isinstance(messages, list) and messages else None
     return _objects(row if isinstance(row, list) else [])
-
-
-def _before_answer(messages: Any) -> list[tuple[str, str]]:
-    before = takewhile(lambda one: one.get("role") != "assistant", _first_row(messages))
-    return [(str(one.get("role")), content_text(one.get("content"))) for one in before]
-
-
-def _first_prompt(messages: Any) -> str:
-    texts = (content_text(one.get("content")) for one in _first_row(messages) if _is_of_user(one))
-    return next(texts, "")
-
-
-def _is_of_user(message: dict[str, Any]) -> bool:
-    return message.get("role") == "user"
 
 
 def run_term(run_id: int) -> str:
@@ -174,16 +167,6 @@ _TEXT_FIELDS: Final = (
     *("lesson", "worker", "example", "is_truncated"),
     *("overrides", "messages", "finish_reasons"),
 )
-
-
-def _opened(fields: Mapping[str, bytes]) -> dict[str, Any]:
-    found = {}
-    for name in _TEXT_FIELDS:
-        try:
-            found[name] = msgspec.json.decode(fields[name]) if name in fields else None
-        except (msgspec.MsgspecError, RecursionError, ValueError):
-            found[name] = None
-    return found
 
 
 def _text_field(content: Mapping[str, Any], name: str) -> str:

@@ -166,23 +166,20 @@ def _picture(text: str) -> Picture | None:
             return None
         kind, encoded = found[1], found[2]
     else:
-        kind, encoded = _kind_of(text[:16]), text
-        if kind is None:
+        try:
+            head = base64.b64decode(text[:16], validate=True)
+        except (binascii.Error, ValueError):
             return None
+        known = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+        if known is None:
+            return None
+        kind, encoded = known, text
     size_bytes = len(encoded) * 3 // 4
     return Picture(
         media_type=kind,
         size_bytes=size_bytes,
         data=encoded if size_bytes <= MOST_PICTURE_BYTES else None,
     )
-
-
-def _kind_of(beginning: str) -> str | None:
-    try:
-        head = base64.b64decode(beginning, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
 
 
 Pieces = Callable[[Sequence[int]], list[str]]
@@ -277,7 +274,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     """Return the sequences of a group without their tokens."""
     tokens = _split(group.rows["tokens"])
     own = _own(group)
-    flags = {name: _flags(group, name) for name in ("is_truncated", "is_correct")}
+    is_truncated, is_correct = _flags(group, "is_truncated"), _flags(group, "is_correct")
     first_with: dict[bytes, int] = {}
     spans = valid_spans(group.json.get("spans"))
     overrides = group.overrides
@@ -294,13 +291,24 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
                 zero_advantage=bool(overrides.zero_advantage[index]),
                 temperature=_number(np.round(overrides.temperature[index].astype(float), 6)),
                 logprob=_mean(group, "inference_logprobs", index, own[index]),
-                is_truncated=flags["is_truncated"].get(index),
-                is_correct=flags["is_correct"].get(index),
+                is_truncated=is_truncated.get(index),
+                is_correct=is_correct.get(index),
                 duplicate_of=None if earlier == index else earlier,
                 diverges_at=shared(tokens[index - 1], row) if index else len(row),
                 turns=turns(own[index]),
                 surprises=surprises(_row(group, "inference_logprobs", index), own[index]),
                 spans=spans.get(index, []),
+            )
+        )
+    fields = []
+    elsewhere = {"images"} if messages_of(group) is None else {"images", "messages"}
+    for name, text in group.json.items():
+        if name in elsewhere:
+            continue
+        written = text.decode(errors="replace")
+        fields.append(
+            GroupField(
+                name=name[:200], text=written[:MOST_FIELD_CHARACTERS], characters=len(written)
             )
         )
     return SequenceList(
@@ -309,7 +317,7 @@ def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
         common_prefix=min((one.diverges_at for one in results), default=0),
         has_text=has_text,
         has_messages=messages_of(group) is not None,
-        fields=_fields(group),
+        fields=fields,
     )
 
 
@@ -329,12 +337,16 @@ def window(
     start = min(start, len(row))
     part = slice(start, min(start + count, len(row)))
     own = _own(group)[index]
+    text = None
+    if pieces is not None:
+        begin = max(0, part.start - _CONTEXT_TOKENS)
+        text = pieces(row[begin : part.stop].tolist())[part.start - begin :]
     return SequenceWindow(
         index=index,
         start=start,
         total=len(row),
         tokens=row[part].tolist(),
-        text=None if pieces is None else _text(row, part, pieces),
+        text=text,
         is_own=own[part].tolist(),
         logprobs=_column(group, "inference_logprobs", index, part, own),
         ref_logprobs=_column(group, "ref_logprobs", index, part, own),
@@ -430,31 +442,7 @@ def _number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _text(row: NDArray[Any], part: slice, pieces: Pieces) -> list[str]:
-    begin = max(0, part.start - _CONTEXT_TOKENS)
-    found = pieces(row[begin : part.stop].tolist())
-    return found[part.start - begin :]
-
-
 def _flags(group: GroupArrays, name: str) -> dict[int, bool]:
-    try:
-        values = msgspec.json.decode(group.json.get(name, b"null"))
-    except (msgspec.MsgspecError, RecursionError):
-        return {}
+    values = _json_of(group, name)
     flags = values if isinstance(values, list) else []
     return {index: flag for index, flag in enumerate(flags) if isinstance(flag, bool)}
-
-
-def _fields(group: GroupArrays) -> list[GroupField]:
-    found = []
-    elsewhere = {"images"} if messages_of(group) is None else {"images", "messages"}
-    for name, text in group.json.items():
-        if name in elsewhere:
-            continue
-        written = text.decode(errors="replace")
-        found.append(
-            GroupField(
-                name=name[:200], text=written[:MOST_FIELD_CHARACTERS], characters=len(written)
-            )
-        )
-    return found

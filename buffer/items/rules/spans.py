@@ -50,14 +50,11 @@ def _problem(one: Any) -> SpanProblem | None:
     if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
         return SpanProblem(("name",), f"must be a text of 1 to {LONGEST_NAME} characters")
     for field in ("start", "end"):
-        if not _is_time(one[field]):
+        value = one[field]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and math.isfinite(value) and 0 <= value <= LATEST_SECONDS):
             return SpanProblem((field,), f"must be seconds from 0 to {LATEST_SECONDS:g}")
     return SpanProblem(("end",), "is before start") if one["end"] < one["start"] else None
-
-
-def _is_time(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and 0 <= value <= LATEST_SECONDS
 
 
 def valid_spans(content: bytes | None) -> dict[int, list[Span]]:

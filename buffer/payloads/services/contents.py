@@ -257,15 +257,12 @@ def readable_contents(kind: ItemKind, ids: list[int]) -> dict[int, StoredContent
     try:
         found = read_contents(kind, items)
     except PayloadMissing:
-        return {item.item_id: stored for item in items for stored in _readable_content(kind, item)}
+        readable = {}
+        for item in items:
+            with suppress(PayloadMissing):
+                (readable[item.item_id],) = read_contents(kind, [item])
+        return readable
     return {item.item_id: stored for item, stored in zip(items, found, strict=True)}
-
-
-def _readable_content(kind: ItemKind, item: _Item) -> list[StoredContent]:
-    try:
-        return read_contents(kind, [item])
-    except PayloadMissing:
-        return []
 
 
 def _read_consistently(kind: ItemKind, query: str, **key: Any) -> list[StoredContent]:

@@ -19,7 +19,14 @@ class DurableFiles(FileSystemStorage):
         path = self.path(name)
         file = _create(path)
         try:
-            _write_all(file, parts)
+            left = [memoryview(part) for part in parts if part]
+            while left:
+                size = os.writev(file, left[:_PARTS_AT_ONCE])
+                while size:
+                    if size < len(left[0]):
+                        left[0] = left[0][size:]
+                        break
+                    size -= len(left.pop(0))
             os.fsync(file)
         except BaseException:
             os.unlink(path)  # noqa: PTH108
@@ -55,17 +62,6 @@ def _create(path: str) -> int:
         for one in above:
             _sync_folder(one)
         return os.open(path, _NEW, 0o640)
-
-
-def _write_all(file: int, parts: Sequence[bytes | memoryview]) -> None:
-    left = [memoryview(part) for part in parts if part]
-    while left:
-        written = os.writev(file, left[:_PARTS_AT_ONCE])
-        while written:
-            if written < len(left[0]):
-                left[0] = left[0][written:]
-                break
-            written -= len(left.pop(0))
 
 
 def _sync_folder(path: Path | str) -> None:

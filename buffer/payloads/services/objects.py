@@ -76,12 +76,12 @@ def write_in_thread(name: str, parts: Sequence[Part]) -> "Future[None]":
 
     The future completes when :func:`write` would return, or raises :class:`PayloadStorageDown`.
     """
-    return _writers().submit(_write_and_release, name, parts)
+    return _threads("payload-writes", WRITERS).submit(_released, partial(write, name, parts))
 
 
-def _write_and_release(name: str, parts: Sequence[Part]) -> None:
+def _released(work: Callable[[], T]) -> T:
     try:
-        write(name, parts)
+        return work()
     finally:
         # A storage may use the database; close the connection of this thread.
         connection.close()
@@ -117,7 +117,7 @@ def read(ranges_by_key: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
         found = [_read(storage, name, ranges) for name, ranges in ranges_by_key.items()]
     else:
         names, spans = ranges_by_key.keys(), ranges_by_key.values()
-        found = list(_readers(at_once).map(partial(_read, storage), names, spans))
+        found = list(_threads("payloads", at_once).map(partial(_read, storage), names, spans))
     return {
         name: parts for name, parts in zip(ranges_by_key, found, strict=True) if parts is not None
     }
@@ -125,15 +125,7 @@ def read(ranges_by_key: Mapping[str, Ranges]) -> dict[str, list[bytes]]:
 
 def in_read_thread(read: Callable[[], T]) -> "Future[T]":
     """Start `read` in a separate thread; I/O does not hold Python's global lock."""
-    return _read_threads().submit(_read_and_release, read)
-
-
-def _read_and_release(read: Callable[[], T]) -> T:
-    try:
-        return read()
-    finally:
-        # A storage may use the database; close the connection of this thread.
-        connection.close()
+    return _threads("payload-reads", READERS).submit(_released, read)
 
 
 def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | None:
@@ -146,18 +138,8 @@ def _read(storage: PayloadStorage, name: str, ranges: Ranges) -> list[bytes] | N
 
 
 @cache
-def _writers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(WRITERS, thread_name_prefix="payload-writes")
-
-
-@cache
-def _read_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(READERS, thread_name_prefix="payload-reads")
-
-
-@cache
-def _readers(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="payloads")
+def _threads(name: str, count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix=name)
 
 
 def remove_folder(name: str) -> None:

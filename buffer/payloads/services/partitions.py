@@ -43,7 +43,13 @@ def rotate_segment(*, now: datetime) -> int:
     make_partition(number + 1)
     for row in Segment.objects.filter(dropped_at=None).order_by("number"):
         if not is_settled(segment_info(row), now=now):
-            _measure(row)
+            items = size_bytes = 0
+            for model in (TrajectoryGroup, FragmentChunk):
+                items_of_segment = model.objects.filter(segment=row.number)
+                found = items_of_segment.aggregate(items=Count("id"), size_bytes=Sum("size_bytes"))
+                items += found["items"]
+                size_bytes += found["size_bytes"] or 0
+            Segment.objects.filter(number=row.number).update(items=items, size_bytes=size_bytes)
     open_ = Segment.objects.get(sealed_at=None)
     if is_full(
         segment_info(open_),
@@ -62,16 +68,6 @@ def seal(number: int, *, now: datetime) -> int:
     opened = open_segment()
     transaction.on_commit(clear_current_segment)
     return opened
-
-
-def _measure(row: Segment) -> None:
-    items = size_bytes = 0
-    for model in (TrajectoryGroup, FragmentChunk):
-        rows = model.objects.filter(segment=row.number)
-        found = rows.aggregate(items=Count("id"), size_bytes=Sum("size_bytes"))
-        items += found["items"]
-        size_bytes += found["size_bytes"] or 0
-    Segment.objects.filter(number=row.number).update(items=items, size_bytes=size_bytes)
 
 
 # A process may write to a sealed segment for this long, plus the duration of its transaction.

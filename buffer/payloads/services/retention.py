@@ -73,72 +73,64 @@ def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> 
     Must not run in a transaction, because partitions are detached concurrently.
     """
     report = RetentionReport()
-    with _exclusive() as is_exclusive:
-        if is_exclusive:
-            _apply(report, now=now, limits=limits or retention_limits())
+    with one_process("rolldeck.retention") as is_exclusive:
+        if not is_exclusive:
+            return report
+        _clear_dropped(now=now)
+        for number in segments_due(now=now, limits=limits or retention_limits()):
+            segment = Segment.objects.get(number=number)
+            sums = [
+                _open_items(kind, number).aggregate(size=Sum("size_bytes"))["size"]
+                for kind in ItemKind
+            ]
+            open_bytes = sum(size or 0 for size in sums)
+            if not is_worth_moving(open_bytes=open_bytes, size_bytes=segment.size_bytes):
+                report.kept_open.append(number)
+                continue
+            lost = {kind: _move_open(kind, number, report) for kind in ItemKind}
+            if drop_segment(number, lost=lost, now=now):
+                report.dropped.append(number)
+                report.freed_bytes += segment.size_bytes
+        _clear_dropped(now=now)
     return report
 
 
 @contextmanager
-def _exclusive() -> Iterator[bool]:
-    """Allow one pass at a time; yields whether this is the only one."""
+def one_process(lock: str) -> Iterator[bool]:
+    """Hold an advisory lock for a block; yield whether no other process holds it."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('rolldeck.retention'))")
+        cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s))", [lock])
         is_exclusive = bool(cursor.fetchone()[0])
         try:
             yield is_exclusive
         finally:
             if is_exclusive:
-                cursor.execute("SELECT pg_advisory_unlock(hashtext('rolldeck.retention'))")
-
-
-def _apply(report: RetentionReport, *, now: datetime, limits: RetentionLimits) -> None:
-    _clear_dropped(now=now)
-    for number in segments_due(now=now, limits=limits):
-        segment = Segment.objects.get(number=number)
-        if not is_worth_moving(open_bytes=_open_bytes(number), size_bytes=segment.size_bytes):
-            report.kept_open.append(number)
-            continue
-        lost = {kind: _move_open(kind, number, report) for kind in ItemKind}
-        if drop_segment(number, lost=lost, now=now):
-            report.dropped.append(number)
-            report.freed_bytes += segment.size_bytes
-    _clear_dropped(now=now)
+                cursor.execute("SELECT pg_advisory_unlock(hashtext(%s))", [lock])
 
 
 def _open_items(kind: ItemKind, number: int) -> "QuerySet[Any]":
     return _MODELS[kind]._default_manager.filter(segment=number, state__in=OPEN)  # noqa: SLF001
 
 
-def _open_bytes(number: int) -> int:
-    sums = [
-        _open_items(kind, number).aggregate(size=Sum("size_bytes"))["size"] for kind in ItemKind
-    ]
-    return sum(size or 0 for size in sums)
-
-
 def _move_open(kind: ItemKind, number: int, report: RetentionReport) -> list[int]:
     """Copy the open items of a segment to the open segment; return ids without bytes."""
     lost: list[int] = []
     last = 0
-    while ids := _next_open(kind, number, after=last):
+    while True:
+        rows = _open_items(kind, number).filter(id__gt=last).order_by("id")
+        ids: list[int] = []
+        total = 0
+        for item_id, size_bytes in rows.values_list("id", "size_bytes")[:MOVED_AT_ONCE]:
+            total += size_bytes
+            if ids and total > MOVED_AT_ONCE_BYTES:
+                break
+            ids.append(item_id)
+        if not ids:
+            return lost
         moved = _move(kind, number, ids)
         lost += [item_id for item_id in ids if item_id not in moved]
         report.moved_items += len(moved)
         last = ids[-1]
-    return lost
-
-
-def _next_open(kind: ItemKind, number: int, *, after: int) -> list[int]:
-    rows = _open_items(kind, number).filter(id__gt=after).order_by("id")
-    ids: list[int] = []
-    total = 0
-    for item_id, size_bytes in rows.values_list("id", "size_bytes")[:MOVED_AT_ONCE]:
-        total += size_bytes
-        if ids and total > MOVED_AT_ONCE_BYTES:
-            break
-        ids.append(item_id)
-    return ids
 
 
 @transaction.atomic
@@ -177,12 +169,8 @@ def drop_segment(number: int, *, lost: Mapping[ItemKind, list[int]], now: dateti
     dropped = Segment.objects.filter(
         number=number, sealed_at__isnull=False, dropped_at=None
     ).update(dropped_at=now)
-    if dropped:
-        _note(number, now=now)
-    return bool(dropped)
-
-
-def _note(number: int, *, now: datetime) -> None:
+    if not dropped:
+        return False
     items: Counter[int] = Counter()
     for model in _MODELS.values():
         rows = model._default_manager.filter(segment=number).values("run_id")  # noqa: SLF001
@@ -197,6 +185,7 @@ def _note(number: int, *, now: datetime) -> None:
             now=now,
         )
     _log.info("segment %s dropped, with the payloads of %s items", number, sum(items.values()))
+    return True
 
 
 def _clear_dropped(*, now: datetime) -> None:

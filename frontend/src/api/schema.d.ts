@@ -5882,14 +5882,12 @@ export interface components {
             state: string;
             drop_reason: string;
             env_id: number | null;
-            environment: string;
             lesson: string;
             worker: string;
             example: string;
             producer: string;
             epoch: number;
             policy_step: number | null;
-            batch: string | null;
             step: number | null;
             position: number | null;
             received_at: string;
@@ -5908,6 +5906,8 @@ export interface components {
             is_digested: boolean;
             has_bytes: boolean;
             prompt: string;
+            environment: string;
+            batch: string | null;
             mark: components["schemas"]["MarkOfGroup"] | null;
         };
         /**
