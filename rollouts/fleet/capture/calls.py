@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -13,10 +13,6 @@ from rolldeck.captures import CallPush
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 from rollouts.fleet.capture.upstream import Generated
-
-NUL: Final = "\x00"
-SHOWN_NUL: Final = "\ufffd"
-COMPLETION: Final = "completion"
 
 
 class CallNotStored(Exception):
@@ -60,10 +56,14 @@ class PlatformCallStore:
         self._lock = threading.Lock()
 
     def save(self, session: str, call: CallPush) -> None:
+        content = msgspec.json.encode(call)
+        if b"\\u0000" in content:
+            # The platform does not store NUL characters.
+            content = msgspec.json.encode(_without_nul(msgspec.to_builtins(call)))
         push = Call(
             method="POST",
             path=f"{self._path}/{session}/calls",
-            content=_encoded(call),
+            content=content,
             content_type="application/json",
             is_repeatable=True,
         )
@@ -81,17 +81,9 @@ class PlatformCallStore:
         self._connection.close()
 
 
-def _encoded(call: CallPush) -> bytes:
-    """Return a call as JSON; texts have no NUL characters, which the platform does not store."""
-    content = msgspec.json.encode(call)
-    if b"\\u0000" not in content:
-        return content
-    return msgspec.json.encode(_without_nul(msgspec.to_builtins(call)))
-
-
 def _without_nul(value: Any) -> Any:
     if isinstance(value, str):
-        return value.replace(NUL, SHOWN_NUL)
+        return value.replace("\x00", "\ufffd")
     if isinstance(value, list):
         return [_without_nul(one) for one in value]
     if isinstance(value, dict):
@@ -108,7 +100,7 @@ class CallSpan:
 
     def __init__(self, opened: "Span | None", *, kind: str, model: str) -> None:
         self._span, self._model = opened, model
-        self._operation = "text_completion" if kind == COMPLETION else "chat"
+        self._operation = "text_completion" if kind == "completion" else "chat"
 
     def current(self) -> AbstractContextManager[object]:
         """Return a block in which the span is current again."""

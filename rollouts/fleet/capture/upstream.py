@@ -222,9 +222,26 @@ class InferenceServer:
             raise self._broken(error) from error
         except httpx.TransportError as error:
             raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
-        if response.status_code != 200:
-            raise _refused(response, await self.content(response))
-        return response
+        status = response.status_code
+        if status == 200:
+            return response
+        content = await self.content(response)
+        try:
+            body = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            body = None
+        error = body.get("error", body) if isinstance(body, dict) else None
+        if error is None:
+            shown = content[:SHOWN_ERROR].decode(errors="replace")
+            error = f"the inference server answered {shown!r}"
+        message, code, param = _error(error)
+        raise Refusal(
+            message,
+            status=status if status >= 400 else 502,
+            param=param,
+            code=code,
+            retry_after=response.headers.get("retry-after"),
+        )
 
     def _broken(self, error: httpx.TransportError) -> Refusal:
         if isinstance(error, httpx.ReadTimeout):
@@ -253,21 +270,6 @@ def _decoded(content: bytes, kind: type[T]) -> T:
         raise Refusal(
             f"the inference server sent an invalid response: {error}: {shown!r}", status=502
         ) from error
-
-
-def _refused(response: httpx.Response, content: bytes) -> Refusal:
-    """Return the refusal of an inference server, with its own message if it has one."""
-    try:
-        body = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        body = None
-    error = body.get("error", body) if isinstance(body, dict) else None
-    if error is None:
-        error = f"the inference server answered {content[:SHOWN_ERROR].decode(errors='replace')!r}"
-    message, code, param = _error(error)
-    status = response.status_code if response.status_code >= 400 else 502
-    retry_after = response.headers.get("retry-after")
-    return Refusal(message, status=status, param=param, code=code, retry_after=retry_after)
 
 
 def _error(error: object) -> tuple[str, str | None, str | None]:
@@ -317,10 +319,8 @@ class _Choice:
             self.stop_text = piece.stop_reason
         self.text.append(piece.text or "")
         message = piece.message or piece.delta
-        if message is not None:
-            self._add_message(message)
-
-    def _add_message(self, message: Message) -> None:
+        if message is None:
+            return
         self.role = message.role or self.role
         self.text.append(message.content or "")
         self.reasoning.append(message.reasoning or message.reasoning_content or "")
@@ -329,7 +329,9 @@ class _Choice:
             index = place if part.index is None else part.index
             call = self.tools.setdefault(index, ToolCall(index=index))
             call.id = call.id or part.id
-            call.function = _joined(call.function, part.function)
+            before, new = call.function or Function(), part.function or Function()
+            arguments = (before.arguments or "") + (new.arguments or "")
+            call.function = Function(name=before.name or new.name, arguments=arguments)
 
     def message(self) -> Message:
         """Return the message of the choice so far."""
@@ -441,20 +443,18 @@ def as_json(message: Message) -> Json:
         shown["refusal"] = message.refusal
     if message.tool_calls:
         shown["content"] = message.content or None
-        shown["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+        calls = [(call.id or "", call.function or Function()) for call in message.tool_calls]
+        shown["tool_calls"] = [
+            chat_tool_call(call_id, function.name or "", function.arguments or "")
+            for call_id, function in calls
+        ]
     return shown
 
 
-def _tool_call(call: ToolCall) -> Json:
-    function = call.function or Function()
-    made = {"name": function.name or "", "arguments": function.arguments or ""}
-    return {"id": call.id or "", "type": "function", "function": made}
-
-
-def _joined(before: Function | None, new: Function | None) -> Function:
-    before, new = before or Function(), new or Function()
-    arguments = (before.arguments or "") + (new.arguments or "")
-    return Function(name=before.name or new.name, arguments=arguments)
+def chat_tool_call(call_id: str, name: str, arguments: str) -> Json:
+    """Return a tool call as messages of OpenAI's chat completions contain it."""
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def _lack(lack: str) -> Refusal:
