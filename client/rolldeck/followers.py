@@ -173,17 +173,14 @@ class Follower(Closing):
         """Yield items until the run has ended; acknowledge each set when the next is requested."""
         while True:
             # Read first: items accepted after this status are seen by the next fetch.
-            ended = self._status() in ENDED
+            run = self._connection.json(Call(method="GET", path=self._run))
+            ended = isinstance(run, dict) and run.get("status") in ENDED
             items = self.fetch(wait_seconds=0 if ended else 30)
             if items is not None:
                 yield items
                 self.ack(items)
             elif ended:
                 return
-
-    def _status(self) -> str:
-        answer = self._connection.json(Call(method="GET", path=self._run))
-        return str(answer.get("status")) if isinstance(answer, dict) else ""
 
     def _state(self, call: Call) -> FollowerState:
         raw = self._connection.json(call)

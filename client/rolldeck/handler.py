@@ -191,9 +191,22 @@ class RolloutHandler(Closing):
             answer = self._request(call)
         if answer.get("status") != "success":
             raise InvalidAnswer(status=200, code="not_registered", detail=str(answer))
-        self.registration = self._registration_from(answer)
-        wandb = {"group": self.registration.group, "project": self.registration.project}
-        self._track("registered", name=self.registration.wandb_name, **wandb)
+        wandb = self._request(Call(method="GET", path="/wandb_info"))
+        served = self._request(Call(method="GET", path="/info"))
+        self.registration = Registration(
+            env_id=int(answer["env_id"]),
+            wandb_name=str(answer.get("wandb_name", offer.desired_name)),
+            starting_step=int(answer.get("starting_step", 0)),
+            group=wandb.get("group"),
+            project=wandb.get("project"),
+            batch_size=int(served.get("batch_size", -1)),
+        )
+        self._track(
+            "registered",
+            name=self.registration.wandb_name,
+            group=self.registration.group,
+            project=self.registration.project,
+        )
         return self.registration
 
     def send(self, produced: Produced) -> None:
@@ -251,18 +264,6 @@ class RolloutHandler(Closing):
         marks = rule.pause_above, rule.resume_at
         logger.info(text, self.offer.desired_name, kind, status.current_step, queued, *marks)
         self._track(kind, current_step=status.current_step, queued_sequences=queued)
-
-    def _registration_from(self, answer: Mapping[str, Any]) -> Registration:
-        wandb = self._request(Call(method="GET", path="/wandb_info"))
-        served = self._request(Call(method="GET", path="/info"))
-        return Registration(
-            env_id=int(answer["env_id"]),
-            wandb_name=str(answer.get("wandb_name", self.offer.desired_name)),
-            starting_step=int(answer.get("starting_step", 0)),
-            group=wandb.get("group"),
-            project=wandb.get("project"),
-            batch_size=int(served.get("batch_size", -1)),
-        )
 
     def _registered(self) -> Registration:
         if self.registration is None:

@@ -231,9 +231,12 @@ class Connection(Closing):
     def _response_to(
         self, call: Call, body: Body, headers: Mapping[str, str], *, is_read: bool
     ) -> Response:
+        path = call.path.lstrip("/")
+        if call.params:
+            path += ("&" if "?" in path else "?") + urlencode(call.params)
         return self._pool.urlopen(
             call.method,
-            self._base + "/" + _with_params(call.path.lstrip("/"), call.params),
+            f"{self._base}/{path}",
             body=body,
             headers={**self._headers, **headers},
             timeout=urllib3.Timeout(
@@ -293,12 +296,6 @@ def _content_of(call: Call) -> tuple[Body, dict[str, str]]:
         headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
         headers["Content-Length"] = str(sum(map(len, body)))
     return body, headers
-
-
-def _with_params(path: str, params: Params | None) -> str:
-    if not params:
-        return path
-    return f"{path}{'&' if '?' in path else '?'}{urlencode(params)}"
 
 
 def _pool_for(server: SplitResult) -> urllib3.PoolManager:
@@ -396,16 +393,31 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
     have, silent, heard_at = 0, 0, time.monotonic()
     while have < size_bytes:
         before = have
+        headers = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
+        if have:
+            headers |= {"Range": f"bytes={have}-", "If-Range": f'"{sha256}"'}
         try:
-            have = _further(connection, path, kept, have, tag=f'"{sha256}"')
-        except _Interrupted as broken:
-            have = broken.have
+            with connection.opened(path, headers) as answer:
+                span = answer.headers.get("Content-Range", "")
+                if answer.status != 206 or not span.startswith(f"bytes {have}-"):
+                    have = 0  # the server sends the file from its beginning
+                for chunk in answer.stream(PIECE_BYTES, decode_content=False):
+                    if have + len(chunk) > size_bytes:
+                        message = f"{path} is longer than the {size_bytes} bytes announced"
+                        raise InvalidMessage(message)
+                    kept[have : have + len(chunk)] = chunk
+                    have += len(chunk)
+            if have < size_bytes:
+                raise InvalidMessage(f"{path} has {have} bytes, not the {size_bytes} announced")
+        except RolldeckError as failure:
+            if not isinstance(failure, Unreachable) and failure.status not in RETRIED_STATUSES:
+                raise
             if have > before:
                 silent, heard_at = 0, time.monotonic()
             silent += 1
             is_over = time.monotonic() - heard_at >= connection.retry_for_seconds
             if silent > MIN_SILENT_ATTEMPTS and is_over:
-                raise broken.cause from broken
+                raise
             logger.warning("download of %s interrupted at %d of %d bytes", path, have, size_bytes)
             time.sleep(PAUSES.wait_seconds(silent, random.random()))  # noqa: S311
     if hashlib.sha256(kept).hexdigest() != sha256:
@@ -430,40 +442,3 @@ def save(connection: Connection, path: str, target: Path) -> int:
     finally:
         begun.unlink(missing_ok=True)
     return size_bytes
-
-
-class _Interrupted(Exception):
-    """The connection ended early; `have` bytes of the file have arrived."""
-
-    def __init__(self, have: int, cause: RolldeckError) -> None:
-        super().__init__(str(cause))
-        self.have = have
-        self.cause = cause
-
-
-def _further(connection: Connection, path: str, kept: bytearray, have: int, *, tag: str) -> int:
-    """Write the received bytes into `kept`; return the length, that of the whole file."""
-    headers = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
-    if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": tag}
-    try:
-        with connection.opened(path, headers) as answer:
-            have = have if _continues_at(answer, have) else 0
-            for chunk in answer.stream(PIECE_BYTES, decode_content=False):
-                if have + len(chunk) > len(kept):
-                    raise InvalidMessage(f"{path} is longer than the {len(kept)} bytes announced")
-                kept[have : have + len(chunk)] = chunk
-                have += len(chunk)
-    except RolldeckError as failure:
-        if isinstance(failure, Unreachable) or failure.status in RETRIED_STATUSES:
-            raise _Interrupted(have, failure) from failure
-        raise
-    if have < len(kept):
-        raise InvalidMessage(f"{path} has {have} bytes, not the {len(kept)} announced")
-    return have
-
-
-def _continues_at(answer: Response, have: int) -> bool:
-    """Return whether the response begins at byte `have`, as requested."""
-    span = answer.headers.get("Content-Range", "")
-    return answer.status == 206 and span.startswith(f"bytes {have}-")

@@ -76,13 +76,22 @@ class TensorStore(Closing):
         waiting = list(_runs(list(dict.fromkeys(keys))))
         while waiting:
             part = waiting.pop()
+            path = f"{self._path}/read"
             try:
-                found |= self._read(part)
+                answer = self._connection.send(
+                    Call(method="POST", path=path, json={"keys": part}, accept=SAFETENSORS)
+                )
             except InvalidRequest as error:
                 if error.code != "too_large" or len(part) == 1:
                     raise
                 half = len(part) // 2
                 waiting += [part[:half], part[half:]]
+                continue
+            # Writable, because torch requires it.
+            content = bytearray(answer.data)
+            codecs = safetensors.header_of(content).metadata
+            for key, array in safetensors.decode(content).items():
+                found[key] = Value(array, codecs.get(key, ""))
         return found
 
     def rows(self, prefix: str = "") -> Iterator[Any]:
@@ -108,21 +117,6 @@ class TensorStore(Closing):
             self._post("move", {"moves": {old: moves[old] for old in part}})["keys"]
             for part in parts
         )
-
-    def _read(self, keys: Sequence[str]) -> dict[str, Value]:
-        call = Call(
-            method="POST",
-            path=f"{self._path}/read",
-            json={"keys": keys},
-            accept=SAFETENSORS,
-        )
-        # Writable, because torch requires it.
-        content = bytearray(self._connection.send(call).data)
-        codecs = safetensors.header_of(content).metadata
-        return {
-            key: Value(array, codecs.get(key, ""))
-            for key, array in safetensors.decode(content).items()
-        }
 
     def _post(self, verb: str, body: object) -> Any:
         return self._connection.json(Call(method="POST", path=f"{self._path}/{verb}", json=body))

@@ -262,10 +262,18 @@ class Trainer(Closing):
         Returns:
             The batch, or None if none was complete in time; and whether the run has ended.
         """
+        body: dict[str, Any] = {"wait_seconds": wait_seconds}
+        ids = [batch.head.id for batch in holding]
+        if self.world_size > 1:
+            ids += [done for done in reversed(self._done) if done not in ids]
+            body |= {"rank": self.rank, "world_size": self.world_size}
+            body["holding"] = ids[: MAX_HELD - 1]
+        elif ids:
+            body["holding"] = ids
         call = Call(
             method="POST",
             path=f"{self._root}/batches/next",
-            json={"wait_seconds": wait_seconds, **self._share(holding)},
+            json=body,
             accept=STORED_BATCH,
             wait_seconds=wait_seconds,
         )
@@ -273,14 +281,6 @@ class Trainer(Closing):
         if answer.status == 204:
             return None, answer.headers.get("Rolldeck-Run-Status") in ENDED
         return Batch.decode(answer.data), False
-
-    def _share(self, holding: Sequence[Batch]) -> dict[str, Any]:
-        ids = [batch.head.id for batch in holding]
-        if self.world_size > 1:
-            ids += [done for done in reversed(self._done) if done not in ids]
-            share = {"rank": self.rank, "world_size": self.world_size}
-            return share | {"holding": ids[: MAX_HELD - 1]}
-        return {"holding": ids} if ids else {}
 
     def batch(self, batch_id: str) -> Batch:
         """Return the leased batch with this id again, whole, for any rank of this trainer."""
@@ -306,7 +306,12 @@ class Trainer(Closing):
         if not 0 <= ahead < MAX_HELD:
             raise ValueError(f"ahead is {ahead}; it must be between 0 and {MAX_HELD - 1}")
         if ahead:
-            yield from self._batches_ahead(ahead)
+            with Prefetcher(self, ahead=ahead) as window:
+                while (batch := window.next()) is not None:
+                    yield batch
+                    self._ack_or_log(batch)
+                    window.release(batch)
+            logger.info("run %s has ended: no more batches", self.run)
             return
         while True:
             batch = self.next_batch(wait_seconds)
@@ -319,14 +324,6 @@ class Trainer(Closing):
                 continue
             yield batch
             self._ack_or_log(batch)
-
-    def _batches_ahead(self, ahead: int) -> Generator[Batch]:
-        with Prefetcher(self, ahead=ahead) as window:
-            while (batch := window.next()) is not None:
-                yield batch
-                self._ack_or_log(batch)
-                window.release(batch)
-        logger.info("run %s has ended: no more batches", self.run)
 
     def _ack_or_log(self, batch: Batch) -> None:
         try:
@@ -373,9 +370,18 @@ class Trainer(Closing):
             ManifestMismatch: If the content was damaged in transit.
             OSError: If the shared weights folder cannot be written to.
         """
-        content = state if isinstance(state, bytes) else _encoded(state)
+        if self.registration is None:
+            raise TrainerNotRegistered(
+                status=0,
+                code="trainer_not_registered",
+                detail="call register() first: it returns the epoch of the weights",
+            )
+        if isinstance(state, bytes):
+            content = state
+        else:
+            content = safetensors.encode({name: array_of(x) for name, x in state.items()})
         manifest = WeightsManifest(
-            epoch=self._registered().epoch,
+            epoch=self.registration.epoch,
             step=step,
             sha256=hashlib.sha256(content).hexdigest(),
             size_bytes=len(content),
@@ -401,7 +407,20 @@ class Trainer(Closing):
         """
         raw = self._connection.json(Call(method="GET", path=f"{self._root}/weights/current"))
         manifest = _converted(raw, WeightsManifest)
-        return manifest, safetensors.decode(self._content_of(manifest))
+        folder = self._shared_folder()
+        content: Content | None = weights_directory.read(folder, manifest) if folder else None
+        if content is None:
+            path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
+            size, sha256 = manifest.size_bytes, manifest.sha256
+            try:
+                content = download(self._connection, path, size_bytes=size, sha256=sha256)
+            except InvalidMessage as flaw:
+                detail = str(flaw)
+                raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail) from flaw
+        elif hashlib.sha256(content).hexdigest() != manifest.sha256:
+            detail = f"version {manifest.step} in {folder} does not match its manifest"
+            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
+        return manifest, safetensors.decode(content)
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int) -> None:
         """Store one value per name for the run's charts.
@@ -419,42 +438,10 @@ class Trainer(Closing):
         path = f"{self._root}/metrics"
         self._connection.send(Call(method="POST", path=path, json={"samples": samples}))
 
-    def _content_of(self, manifest: WeightsManifest) -> Content:
-        """Return the checked content of a version."""
-        folder = self._shared_folder()
-        content = weights_directory.read(folder, manifest) if folder is not None else None
-        if content is None:
-            return self._downloaded(manifest)
-        if hashlib.sha256(content).hexdigest() != manifest.sha256:
-            detail = f"version {manifest.step} in {folder} does not match its manifest"
-            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
-        return content
-
-    def _downloaded(self, manifest: WeightsManifest) -> memoryview:
-        path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
-        size, sha256 = manifest.size_bytes, manifest.sha256
-        try:
-            return download(self._connection, path, size_bytes=size, sha256=sha256)
-        except InvalidMessage as flaw:
-            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=str(flaw)) from flaw
-
     def _shared_folder(self) -> Path | None:
         """Return the shared weights folder; None if weights are uploaded."""
         folder = self.registration.weights_directory if self.registration else ""
         return Path(self._weights_directory or folder) if folder else None
-
-    def _registered(self) -> TrainerRegistration:
-        if self.registration is None:
-            raise TrainerNotRegistered(
-                status=0,
-                code="trainer_not_registered",
-                detail="call register() first: it returns the epoch of the weights",
-            )
-        return self.registration
-
-
-def _encoded(state: Mapping[str, Any]) -> bytes:
-    return safetensors.encode({name: array_of(tensor) for name, tensor in state.items()})
 
 
 def _written(value: float) -> float | str:

@@ -1,6 +1,7 @@
 """Contract of a tracker: the values of one run, in batches that it stores or refuses as a whole."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import groupby
@@ -37,6 +38,17 @@ class TrackerRefused(TrackerError):
     def because(cls, tracker: str, detail: str) -> "TrackerRefused":
         """Return the error for a tracker and the reason."""
         return cls(status=0, code="tracker_refused", detail=f"{tracker}: {detail}")
+
+
+@contextmanager
+def errors_of(tracker: str) -> Iterator[None]:
+    """Raise errors of a tracking package as TrackerRefused for a bad value, else TrackerError."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise TrackerRefused.because(tracker, str(error)) from error
+    except Exception as error:
+        raise TrackerError.because(tracker, f"{type(error).__name__} {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

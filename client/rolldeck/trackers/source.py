@@ -197,7 +197,11 @@ class SampleReader:
                 messages = [_message(one["role"], one["text"]) for one in conversation["results"]]
             elif listed["has_text"]:
                 window = self._get(f"{place}/{sequence['index']}", {"count": TOKENS_PER_SEQUENCE})
-                messages = _turns(window)
+                # Divided where the policy begins or ends to write.
+                pieces = zip(window["is_own"], window["text"], strict=True)
+                for is_own, part in groupby(pieces, key=lambda piece: piece[0]):
+                    text = "".join(text for _, text in part)[:CHARACTERS_PER_MESSAGE]
+                    messages.append(_message("response" if is_own else "prompt", text))
             yield RolloutSample(
                 id=str(group["id"]),
                 sequence=sequence["index"],
@@ -244,8 +248,12 @@ class SampleReader:
 
     def _micro_evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
         """Yield answers of the lessons whose micro-evaluations are the newest ones."""
+        # The lessons with a series of micro-evaluations, newest sample first.
+        keys = self._rows("/metrics/keys", {"prefix": "micro_eval/", "limit": 500})
+        named = [(key["at"], key["name"].split("/")) for key in keys]
+        lessons = [(at, parts[1]) for at, parts in named if parts[2:] == ["success"]]
         found = []
-        for lesson in self._micro_evaluated()[:count]:
+        for _, lesson in sorted(lessons, reverse=True)[:count]:
             place = f"/lessons/{quote(lesson, safe='')}/micro-evaluations"
             rows = self._get(place, {"limit": EVALUATIONS_AT_MOST, "samples": 1})["results"]
             found += [(row["id"], lesson, row) for row in rows if row["answers"]]
@@ -255,13 +263,6 @@ class SampleReader:
                 at = micros(row["at"])
                 yield from _answers(row, row["answers"], "micro_eval", lesson, at, str(number))
                 position.micro_evaluation = number
-
-    def _micro_evaluated(self) -> list[str]:
-        """Return the lessons with a series of micro-evaluations, newest sample first."""
-        keys = self._rows("/metrics/keys", {"prefix": "micro_eval/", "limit": 500})
-        found = [(key["at"], key["name"].split("/")) for key in keys]
-        named = [(at, parts[1]) for at, parts in found if parts[2:] == ["success"]]
-        return [lesson for _, lesson in sorted(named, reverse=True)]
 
 
 def micros(text: str) -> int:
@@ -287,18 +288,6 @@ def _answers(
                 _message("response", answer["response"]),
             ],
         )
-
-
-def _turns(window: Row) -> list[Mapping[str, str]]:
-    """Return the decoded text of a sequence, divided where the policy begins or ends to write."""
-    pieces = zip(window["is_own"], window["text"], strict=True)
-    return [
-        _message(
-            "response" if is_own else "prompt",
-            "".join(text for _, text in part)[:CHARACTERS_PER_MESSAGE],
-        )
-        for is_own, part in groupby(pieces, key=lambda piece: piece[0])
-    ]
 
 
 def _message(role: str, text: str) -> Mapping[str, str]:
@@ -419,7 +408,7 @@ class RunSource:
         # lower number was stored late, by a push at the same time.
         begin = max(0, after - 1)
         found = self._samples(name, begin)
-        if known and not _begins_with(found, known):
+        if known and not (found and known.is_at(found[0].step, round(found[0].at * 1e6))):
             begin = max(0, after - SAMPLES_REREAD)
             found = self._samples(name, begin)
             if not found:
@@ -446,8 +435,14 @@ class RunSource:
         for row in self._connection.rows(self._path("/events"), query):
             if row["id"] <= position.events_before:
                 break
-            if row["id"] not in known:
-                found.append(_event(row, steps))
+            if row["id"] in known:
+                continue
+            details, at = row["details"], micros(row["at"]) / 1e6
+            kind = details.get("to", "status") if row["kind"] == "status" else row["kind"]
+            reason = f" ({row['reason']})" if row["reason"] else ""
+            message = f"{row['message']}, by {row['actor']}{reason}"
+            step = steps.at(at)
+            found.append(LifecycleEvent(row["id"], str(kind), at, step, message, row["level"]))
         position.add_events([event.id for event in found])
         return found[::-1]
 
@@ -484,15 +479,3 @@ class StepsByTime:
             return self._last
         index = bisect_right(self._places, seconds, key=lambda place: place[0])
         return self._places[max(0, index - 1)][1]
-
-
-def _begins_with(samples: Sequence[Scalar], known: SeriesPosition) -> bool:
-    return bool(samples) and known.is_at(samples[0].step, round(samples[0].at * 1e6))
-
-
-def _event(row: Mapping[str, Any], steps: StepsByTime) -> LifecycleEvent:
-    kind = row["details"].get("to", row["kind"]) if row["kind"] == "status" else row["kind"]
-    reason = f" ({row['reason']})" if row["reason"] else ""
-    message = f"{row['message']}, by {row['actor']}{reason}"
-    at = micros(row["at"]) / 1e6
-    return LifecycleEvent(row["id"], str(kind), at, steps.at(at), message, row["level"])
