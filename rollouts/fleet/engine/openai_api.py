@@ -113,7 +113,11 @@ def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()
     Raises:
         Refused: If a field is invalid or not supported; `param` names it.
     """
-    given = _without_nulls(raw)
+    given = {name: value for name, value in raw.items() if value is not None}
+    if isinstance(params := given.get("sampling_params"), dict):
+        given["sampling_params"] = {
+            name: value for name, value in params.items() if value is not None
+        }
     try:
         body = msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -121,16 +125,6 @@ def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()
         raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
     check_fields(given, kind, ignored=ignored)
     return body
-
-
-def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a body that are set, and of its parameters for sampling."""
-    given = {name: value for name, value in raw.items() if value is not None}
-    if isinstance(params := given.get("sampling_params"), dict):
-        given["sampling_params"] = {
-            name: value for name, value in params.items() if value is not None
-        }
-    return given
 
 
 def check_fields(
@@ -234,7 +228,10 @@ class OpenAiApi:
 
     async def _complete(self, request: Request) -> Response:
         body = await read_body(request, CompletionRequest)
-        prompts = [self.tokens(prompt) for prompt in _prompts(body.prompt)]
+        given = body.prompt
+        # One or several prompts, as text or tokens.
+        is_single = isinstance(given, str) or isinstance(given[0], int)
+        prompts = [self.tokens(_prompt(one)) for one in ([given] if is_single else given)]
         most = body.max_tokens or DEFAULT_TOKENS
         return await self._answer(
             request, body, prompts, most=most, with_logprobs=body.logprobs is not None
@@ -326,14 +323,17 @@ class OpenAiApi:
             stop_tokens=frozenset([*end, *(body.stop_token_ids or [])]),
             stop=tuple(stop),
         )
-        prompts = [
-            Prompt(
-                tokens=self._fitting(tokens, shape),
-                sampling=replace(sampling, seed=seed + place),
-                answers=shape.answers_each,
-            )
-            for place, tokens in enumerate(shape.prompts)
-        ]
+        prompts = []
+        for place, tokens in enumerate(shape.prompts):
+            if not 0 < len(tokens) < self._context:
+                has, room = len(tokens), self._context - 1
+                raise Refused(
+                    f"the prompt has {has} tokens; 1 to {room} fit the context",
+                    param="messages" if shape.is_chat else "prompt",
+                    code="context_length_exceeded",
+                )
+            own = replace(sampling, seed=seed + place)
+            prompts.append(Prompt(tokens=tuple(tokens), sampling=own, answers=shape.answers_each))
         return Generation(
             self._engine,
             prompts,
@@ -377,16 +377,6 @@ class OpenAiApi:
         finally:
             self._pending -= answers
 
-    def _fitting(self, tokens: Sequence[int], shape: Shape) -> tuple[int, ...]:
-        if 0 < len(tokens) < self._context:
-            return tuple(tokens)
-        has, most = len(tokens), self._context - 1
-        raise Refused(
-            f"the prompt has {has} tokens; 1 to {most} fit the context",
-            param="messages" if shape.is_chat else "prompt",
-            code="context_length_exceeded",
-        )
-
     def check_model(self, name: str) -> None:
         """Check the model name of a request, if it has one.
 
@@ -414,13 +404,6 @@ class OpenAiApi:
             return self._tokenizer.encode(prompt)
         except TokenizerUnusable as error:
             raise Refused(str(error), param=param) from error
-
-
-def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
-    """Return the prompts of a request: one or several, as text or tokens."""
-    if isinstance(prompt, str) or isinstance(prompt[0], int):
-        return [_prompt(prompt)]
-    return [_prompt(one) for one in prompt]
 
 
 def _prompt(prompt: Any) -> str | list[int]:

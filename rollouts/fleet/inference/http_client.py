@@ -5,7 +5,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
@@ -141,8 +141,12 @@ class HttpInferenceServer:
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        if self._dialect.filters_logprobs and not self._is_fixed:
-            _check_unfiltered(prompts)
+        is_filtered = any(one.sampling.top_p < 1 or one.sampling.top_k for one in prompts)
+        if is_filtered and self._dialect.filters_logprobs and not self._is_fixed:
+            raise InferenceFailed(
+                "vLLM reports log probabilities after top_p and top_k; training requires top_p 1 "
+                "and top_k 0"
+            )
         if self._sleep is not None:
             self._sleep.wake()
         deadline = time.monotonic() + timeout_seconds
@@ -186,9 +190,11 @@ class HttpInferenceServer:
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         deadline = time.monotonic() + timeout_seconds
+        # Routers may lack the route.
+        healthy = {200, 404} if self._settings.control else {200}
         while True:
             try:
-                if self._health.get("/health").status_code in self._healthy:
+                if self._health.get("/health").status_code in healthy:
                     return True
             except httpx.HTTPError:
                 pass
@@ -219,11 +225,6 @@ class HttpInferenceServer:
             started.set_result((asyncio.get_running_loop(), portal))
             await portal.sleep_until_stopped()
 
-    @property
-    def _healthy(self) -> frozenset[int]:
-        """Status codes of a server that can generate; routers may lack the route."""
-        return frozenset({200, 404}) if self._settings.control else frozenset({200})
-
     def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
         while not stop.is_set():
             try:
@@ -237,11 +238,20 @@ class HttpInferenceServer:
         self, prompts: Sequence[Prompt], found: dict[int, list[Answer]], deadline: float
     ) -> None:
         turns = asyncio.Semaphore(REQUESTS_AT_A_TIME)
+        model = self._settings.model or self._settings.kind
 
         async def one(place: int, prompt: Prompt) -> None:
             async with turns:
-                answers = self._generate_one(prompt, deadline)
-                found[place] = await traced(answers, prompt, self._settings)
+                with tracing.span(f"text_completion {model}", kind="client") as opened:
+                    answers = found[place] = await self._generate_one(prompt, deadline)
+                    tracing.add_genai(
+                        opened,
+                        operation="text_completion",
+                        provider=self._settings.kind,
+                        model=model,
+                        input_tokens=len(prompt.tokens),
+                        output_tokens=sum(len(answer.tokens) for answer in answers),
+                    )
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -258,8 +268,21 @@ class HttpInferenceServer:
             using = nullcontext(NO_ADAPTER) if self._adapters is None else self._adapters.used()
             with using as adapter:
                 expected = self._expected(dialect, adapter)
-                response, failure = await self._answer_to(prompt, dialect, adapter)
-            if response is not None and dialect.fallback and _is_absent(response):
+                body = dialect.body(prompt, model=self._settings.model, adapter=adapter.name)
+                response: httpx.Response | None = None
+                try:
+                    headers = tracing.headers()
+                    response = await self._http.post(dialect.path, json=body, headers=headers)
+                    failure = f"{response.status_code} {response.text[:500]}"
+                except httpx.TransportError as error:
+                    failure = str(error) or type(error).__name__
+            # Not the model, but the route does not exist.
+            is_absent = (
+                response is not None
+                and response.status_code in ABSENT
+                and "does not exist" not in response.text
+            )
+            if is_absent and dialect.fallback:
                 if self._settings.weight_transfer and not self._is_fixed:
                     raise self._failed("weight_transfer requires vLLM with --enable-scale-out")
                 self._dialect = dialect.fallback
@@ -274,10 +297,11 @@ class HttpInferenceServer:
                     await self._repair(sent)
             since = time.monotonic() if self._failing is None else self._failing[0]
             self._failing = since, failure
-            wished = _retry_after_seconds(response)
-            if time.monotonic() + (wished or wait) > deadline:
+            wished = response.headers.get("Retry-After", "") if response is not None else ""
+            seconds = float(wished) if wished.isdigit() else 0.0
+            if time.monotonic() + (seconds or wait) > deadline:
                 raise self._failed(f"{dialect.path}: {failure}")
-            await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
+            await asyncio.sleep(seconds or wait * (0.5 + random.random() / 2))  # noqa: S311
             wait = min(2 * wait, MOST_WAIT_SECONDS)
 
     def _expected(self, dialect: Dialect, adapter: Adapter) -> Expected:
@@ -321,17 +345,6 @@ class HttpInferenceServer:
     def _failed(self, reason: str) -> InferenceFailed:
         return InferenceFailed(f"the inference server {self._settings.url}: {reason}")
 
-    async def _answer_to(
-        self, prompt: Prompt, dialect: Dialect, adapter: Adapter
-    ) -> tuple[httpx.Response | None, str]:
-        """Return the response, if any, and the failure that it would be."""
-        body = dialect.body(prompt, model=self._settings.model, adapter=adapter.name)
-        try:
-            response = await self._http.post(dialect.path, json=body, headers=tracing.headers())
-        except httpx.TransportError as error:
-            return None, str(error) or type(error).__name__
-        return response, f"{response.status_code} {response.text[:500]}"
-
     def _read(
         self, response: httpx.Response, prompt: Prompt, dialect: Dialect, expected: Expected
     ) -> list[Answer]:
@@ -355,24 +368,6 @@ class HttpInferenceServer:
         return answers
 
 
-def _is_absent(response: httpx.Response) -> bool:
-    """Return whether the server lacks the route, and not the model."""
-    return response.status_code in ABSENT and "does not exist" not in response.text
-
-
-def _check_unfiltered(prompts: Sequence[Prompt]) -> None:
-    if any(prompt.sampling.top_p < 1 or prompt.sampling.top_k for prompt in prompts):
-        raise InferenceFailed(
-            "vLLM reports log probabilities after top_p and top_k; training requires top_p 1 and "
-            "top_k 0"
-        )
-
-
-def _retry_after_seconds(response: httpx.Response | None) -> float | None:
-    wished = response.headers.get("Retry-After", "") if response is not None else ""
-    return float(wished) if wished.isdigit() else None
-
-
 def repeated(answer: Answer, index: int) -> Answer:
     """Return a copy of an answer under another index."""
     return replace(
@@ -387,30 +382,6 @@ def repeated(answer: Answer, index: int) -> Answer:
 def cancelled(index: int) -> Answer:
     """Return an answer that was not generated."""
     return Answer(request=0, index=index, finish="cancelled")
-
-
-async def traced(
-    answers: Awaitable[list[Answer]], prompt: Prompt, settings: InferenceServerSettings
-) -> list[Answer]:
-    """Return the answers to a prompt, awaited in a span.
-
-    Args:
-        answers: The request, with its retries.
-        prompt: The prompt.
-        settings: Settings of the inference server.
-    """
-    model = settings.model or settings.kind
-    with tracing.span(f"text_completion {model}", kind="client") as opened:
-        found = await answers
-        tracing.add_genai(
-            opened,
-            operation="text_completion",
-            provider=settings.kind,
-            model=model,
-            input_tokens=len(prompt.tokens),
-            output_tokens=sum(len(one.tokens) for one in found),
-        )
-        return found
 
 
 def weights_route(

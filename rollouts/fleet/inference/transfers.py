@@ -68,7 +68,7 @@ class OfferedFile:
         Raises:
             Unreachable: If the reader's host cannot be reached.
         """
-        self._requested, self._sent = threading.Event(), threading.Event()
+        requested, sent = self._requested, self._sent = threading.Event(), threading.Event()
         path = f"/{secrets.token_urlsafe(16)}"
         family, host = _interface_towards(reader)
 
@@ -76,7 +76,24 @@ class OfferedFile:
             address_family = family
             daemon_threads = True
 
-        self._server = Server((host, 0), self._handler(path, content))
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path != path:
+                    self.send_error(404)
+                    return
+                requested.set()
+                try:
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+                finally:
+                    sent.set()
+
+            def log_message(self, *_: Any) -> None:
+                """Write no access log."""
+
+        self._server = Server((host, 0), Handler)
         port = self._server.server_address[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -99,28 +116,6 @@ class OfferedFile:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-    def _handler(self, path: str, content: bytes) -> type[BaseHTTPRequestHandler]:
-        requested, sent = self._requested, self._sent
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path != path:
-                    self.send_error(404)
-                    return
-                requested.set()
-                try:
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(content)))
-                    self.end_headers()
-                    self.wfile.write(content)
-                finally:
-                    sent.set()
-
-            def log_message(self, *_: Any) -> None:
-                """Write no access log."""
-
-        return Handler
 
 
 def _interface_towards(url: str) -> tuple[socket.AddressFamily, str]:
@@ -247,8 +242,13 @@ class VllmTransfer:
             self._begin({"init_info": source})
             if not (self._wait(offered, weights, run) and self._start(weights, run)):
                 return
+            chosen = {"update_info": {"sha256": weights.sha256}}
             try:
-                self._finish(weights)
+                with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
+                    post_json(self._http, "/update_weights", chosen)
+                    post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
+                    label = {"weight_version": weights.label}
+                    post_json(self._http, "/finish_weight_update", label)
             except InferenceFailed as failure:
                 if found := MISFIT.search(str(failure)):
                     raise WeightsDoNotFit(found[0]) from failure
@@ -294,9 +294,3 @@ class VllmTransfer:
             if has_started or time.monotonic() > deadline:
                 return True
             time.sleep(POLL_SECONDS)
-
-    def _finish(self, weights: Weights) -> None:
-        with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
-            post_json(self._http, "/update_weights", {"update_info": {"sha256": weights.sha256}})
-            post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
-            post_json(self._http, "/finish_weight_update", {"weight_version": weights.label})
