@@ -290,26 +290,19 @@ def column_problem(name: str, config: DatasetConfig, *, root: str) -> tuple[str,
     if config.eval_split and not has_splits(path):
         return "eval_split", f"{name} is a single file, which has no splits"
     for argument in ("train_split", "eval_split"):
-        problem = _split_problem(path, config, argument)
-        if problem is not None:
-            return problem
-    return None
-
-
-def _split_problem(path: Path, config: DatasetConfig, argument: str) -> tuple[str, str] | None:
-    split = getattr(config, argument)
-    if not split:
-        return None
-    try:
-        columns = _columns(path, split)
-    except DatasetUnusable as error:
-        if error.kind == "dependency_missing":
-            return None
-        return argument if has_splits(path) else "", str(error)
-    for field in ("prompt", "answer"):
-        column = getattr(config, field)
-        if column and columns is not None and column not in columns:
-            return field, f"{path.name} has no column {column!r}; columns: {', '.join(columns)}"
+        split = getattr(config, argument)
+        if not split:
+            continue
+        try:
+            columns = _columns(path, split)
+        except DatasetUnusable as error:
+            if error.kind == "dependency_missing":
+                continue
+            return argument if has_splits(path) else "", str(error)
+        for field in ("prompt", "answer"):
+            column = getattr(config, field)
+            if column and columns is not None and column not in columns:
+                return field, f"{path.name} has no column {column!r}; columns: {', '.join(columns)}"
     return None
 
 

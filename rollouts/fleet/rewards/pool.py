@@ -244,16 +244,12 @@ class RewardWorker:
                 if waiting.poll(left * 1000):
                     return channel.receive()[0]
         except (EOFError, OSError) as error:
-            return self._exit_error(error)
-        return None
-
-    def _exit_error(self, error: Exception) -> Exception:
-        if self._process is None:
+            if self._process is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    code = self._process.wait(timeout=0.5)
+                    return EOFError(f"signal {-code}" if code < 0 else f"exit code {code}")
             return error
-        with suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(timeout=0.5)
-            return EOFError(f"signal {-code}" if code < 0 else f"exit code {code}")
-        return error
+        return None
 
 
 def _ended(answer: Any) -> str:
@@ -301,7 +297,17 @@ class RewardPool:
     ) -> list[Scores | tuple[RewardConfig, RewardFailed]] | None:
         """Return the rewards of each answer, or its first failed reward; None if stopped."""
         timeouts = Counter[int]()
-        futures = [self._submitted(answered, timeouts) for answered in answers]
+        pools = [
+            self._judged if place in self._judges else self._calls
+            for place in range(len(self._rewards))
+        ]
+        futures = [
+            [
+                pool.submit(self._called, place, answered, timeouts)
+                for place, pool in enumerate(pools)
+            ]
+            for answered in answers
+        ]
         waiting = {future for row in futures for future in row}
         while waiting:
             if should_stop():
@@ -323,14 +329,6 @@ class RewardPool:
             worker.kill()
         for judge in self._judges.values():
             judge.close()
-
-    def _submitted(self, answered: Answered, timeouts: Counter[int]) -> list[Future[float]]:
-        return [
-            (self._judged if place in self._judges else self._calls).submit(
-                self._called, place, answered, timeouts
-            )
-            for place in range(len(self._rewards))
-        ]
 
     def _result(self, row: Sequence[Future[float]]) -> Scores | tuple[RewardConfig, RewardFailed]:
         scores = []

@@ -185,7 +185,16 @@ class Spool:
         if not spool._take_lock():
             return None
         for path in sorted(folder.glob("*.segment")):
-            spool._reopen(path)
+            try:
+                segment = Segment.reopen(path)
+                places, is_cut_short = segment.positions()
+            except OSError:
+                spool.lost += 1
+                continue
+            spool._segments.append(segment)
+            spool._entries.extend(_Entry(segment, place, None) for place in places)
+            spool._bytes += sum(place.size for place in places)
+            spool.lost += is_cut_short
         if not spool._entries and not spool.lost:
             spool.close()
             return None
@@ -198,9 +207,8 @@ class Spool:
         """Return whether another fragment fits."""
         if self._bytes < min(SEGMENT_BYTES, self._most_bytes):
             return True
-        return self._bytes < self._most_bytes and self._leaves_free()
-
-    def _leaves_free(self) -> bool:
+        if self._bytes >= self._most_bytes:
+            return False
         try:
             disk = os.statvfs(self.folder)
         except OSError:
@@ -270,18 +278,6 @@ class Spool:
         if self._entries and self._entries[0].segment is segment:
             return False
         return segment is not self._segments[-1] or segment.size >= SEGMENT_BYTES
-
-    def _reopen(self, path: Path) -> None:
-        try:
-            segment = Segment.reopen(path)
-            places, is_cut_short = segment.positions()
-        except OSError:
-            self.lost += 1
-            return
-        self._segments.append(segment)
-        self._entries.extend(_Entry(segment, place, None) for place in places)
-        self._bytes += sum(place.size for place in places)
-        self.lost += is_cut_short
 
     def _make_folder(self) -> None:
         for _ in range(LOCK_TRIES):
