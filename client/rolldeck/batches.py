@@ -305,20 +305,16 @@ class Batch:
         arrays["contiguous"] = np.array([view.fragment.contiguous for view in views])
         arrays["version_min"] = np.array([view.fragment.version_min for view in views])
         arrays["version_max"] = np.array([view.fragment.version_max for view in views])
-        return arrays | self._endings()
-
-    def _endings(self) -> dict[str, NDArray[Any]]:
-        ended = [(n, v) for n, v in enumerate(self.fragments) if "final_step" in v.names]
+        # The episodes that ended anywhere in the batch.
+        ended = [(n, v) for n, v in enumerate(views) if "final_step" in v.names]
         steps = [view["final_step"].astype(np.int64) for _, view in ended]
         owners = [np.full(len(view["final_step"]), n, dtype=np.int64) for n, view in ended]
         empty = np.zeros(0, dtype=np.int64)
-        endings = {
-            "final_fragment": np.concatenate([empty, *owners]),
-            "final_step": np.concatenate([empty, *steps]),
-        }
-        first = self.fragments[0]
+        arrays["final_fragment"] = np.concatenate([empty, *owners])
+        arrays["final_step"] = np.concatenate([empty, *steps])
+        first = views[0]
         for name in [name for name in first.names if name.startswith("next_obs")]:
             final = name.replace("next_obs", FINAL_OBS, 1)
             none = np.zeros((0, *first[name].shape), dtype=first[name].dtype)
-            endings[final] = np.concatenate([none, *(view[final] for _, view in ended)])
-        return endings
+            arrays[final] = np.concatenate([none, *(view[final] for _, view in ended)])
+        return arrays

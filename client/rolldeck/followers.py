@@ -9,7 +9,6 @@ import msgspec
 
 from rolldeck.batches import FragmentView
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer
 from rolldeck.http import Call, Connection
 from rolldeck.wire import FOLLOW_TYPE, FollowAnswer, FollowHead, Fragment, InvalidMessage
 
@@ -133,11 +132,13 @@ class Follower(Closing):
             "environment": environment,
             "min_score": min_score,
         }
-        return self._state(Call(method="PUT", path=self._root, json=body))
+        return self._connection.decoded(
+            Call(method="PUT", path=self._root, json=body), FollowerState
+        )
 
     def state(self) -> FollowerState:
         """Return the position of the follower."""
-        return self._state(Call(method="GET", path=self._root))
+        return self._connection.decoded(Call(method="GET", path=self._root), FollowerState)
 
     def fetch(self, count: int = 64, wait_seconds: float = 0.0) -> Followed | None:
         """Return the next unacknowledged items, or None if none arrive in time.
@@ -163,7 +164,8 @@ class Follower(Closing):
             Conflict: If the follower has already acknowledged later items.
         """
         body = {"cursor": items.head.cursor}
-        return self._state(Call(method="POST", path=f"{self._root}/ack", json=body))
+        call = Call(method="POST", path=f"{self._root}/ack", json=body)
+        return self._connection.decoded(call, FollowerState)
 
     def forget(self) -> None:
         """Delete the follower and its position."""
@@ -173,18 +175,11 @@ class Follower(Closing):
         """Yield items until the run has ended; acknowledge each set when the next is requested."""
         while True:
             # Read first: items accepted after this status are seen by the next fetch.
-            run = self._connection.json(Call(method="GET", path=self._run))
-            ended = isinstance(run, dict) and run.get("status") in ENDED
+            run = self._connection.decoded(Call(method="GET", path=self._run), dict[str, Any])
+            ended = run.get("status") in ENDED
             items = self.fetch(wait_seconds=0 if ended else 30)
             if items is not None:
                 yield items
                 self.ack(items)
             elif ended:
                 return
-
-    def _state(self, call: Call) -> FollowerState:
-        raw = self._connection.json(call)
-        try:
-            return msgspec.convert(raw, FollowerState)
-        except msgspec.ValidationError as error:
-            raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error

@@ -271,12 +271,7 @@ class RolloutHandler(Closing):
         return self.registration
 
     def _request(self, call: Call) -> dict[str, Any]:
-        answer = self._connection.json(call)
-        if not isinstance(answer, dict):
-            raise InvalidAnswer(
-                status=200, code="bad_answer", detail=f"{call.path} returned {answer!r}, no object"
-            )
-        return answer
+        return self._connection.decoded(call, dict[str, Any])
 
     def _track(self, kind: str, **values: Any) -> None:
         if self._tracker is not None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -42,6 +42,7 @@ from rolldeck.wire import InvalidMessage
 Params = Mapping[str, str | int | float]
 Body = bytes | list[bytes] | None
 Response = urllib3.BaseHTTPResponse
+T = TypeVar("T")
 
 logger = logging.getLogger("rolldeck")
 
@@ -190,6 +191,19 @@ class Connection(Closing):
                 code="bad_answer",
                 detail=f"{call.method} {call.path} returned no JSON; is {self.url} a server?",
             ) from error
+
+    def decoded(self, call: Call, kind: type[T]) -> T:
+        """Send `call` and return the JSON response as a value of a type.
+
+        Raises:
+            InvalidAnswer: If the body is not JSON of this type.
+            RolldeckError: As :meth:`send` does.
+        """
+        try:
+            return msgspec.convert(self.json(call), kind)
+        except msgspec.ValidationError as error:
+            detail = f"{call.method} {call.path}: {error}"
+            raise InvalidAnswer(status=200, code="bad_answer", detail=detail) from error
 
     def rows(self, path: str, params: Params | None = None) -> Iterator[Any]:
         """Yield the rows of a list, page by page.

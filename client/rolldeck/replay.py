@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer
 from rolldeck.followers import Follower
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
@@ -84,11 +82,7 @@ class ReplayBufferInterface(Closing):
         """
         body = encode_push([encode(fragment) for fragment in fragments])
         call = Call(method="POST", path=self._root, content=body, content_type=FRAGMENTS_TYPE)
-        raw = self._connection.json(call)
-        try:
-            return msgspec.convert(raw, FragmentReceipt)
-        except msgspec.ValidationError as error:
-            raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
+        return self._connection.decoded(call, FragmentReceipt)
 
     def fetch(
         self, count: int, wait_seconds: float = 0.0, *, ack: Batch | None = None

@@ -15,18 +15,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-import msgspec
-
 from rolldeck import wire
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer
 from rolldeck.group_encoding import pack_group
 from rolldeck.http import Call, Connection
 from rolldeck.wire import GROUPS_TYPE, GroupPush, GroupsReceipt
 
 MAX_GROUPS: Final = 1024
 """Maximum number of groups in a push."""
-_decode_receipt = msgspec.json.Decoder(GroupsReceipt).decode
 
 
 class GroupSender(Closing):
@@ -89,10 +85,4 @@ class GroupSender(Closing):
             content_type=GROUPS_TYPE,
             idempotency_key=key,
         )
-        answer = self._connection.send(call)
-        try:
-            return _decode_receipt(answer.data)
-        except msgspec.DecodeError as error:
-            raise InvalidAnswer(
-                status=answer.status, code="bad_answer", detail=str(error)
-            ) from error
+        return self._connection.decoded(call, GroupsReceipt)

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -140,7 +140,6 @@ ENDED: Final = frozenset({"completed", "stopped", "failed"})
 # Groups arrive in the codec in which they were pushed, without conversion.
 STORED_BATCH: Final = f"{BATCH_TYPE}; groups=stored"
 Weights = Mapping[str, NDArray[Any]]
-T = TypeVar("T")
 
 
 class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,7 +226,7 @@ class Trainer(Closing):
             json={"name": self.name, "resume": resume}
             | ({} if batch_size is None else {"batch_size": batch_size}),
         )
-        self.registration = _converted(self._connection.json(call), TrainerRegistration)
+        self.registration = self._connection.decoded(call, TrainerRegistration)
         return self.registration
 
     def next_batch(
@@ -395,7 +394,7 @@ class Trainer(Closing):
         else:
             form["weights"] = ("weights.safetensors", content, "application/octet-stream")
         call = Call(method="POST", path=f"{self._root}/weights", files=form)
-        return _converted(self._connection.json(call), WeightsManifest)
+        return self._connection.decoded(call, WeightsManifest)
 
     def current_weights(self) -> tuple[WeightsManifest, dict[str, NDArray[Any]]]:
         """Return the run's newest published version, for a trainer that resumes.
@@ -405,8 +404,8 @@ class Trainer(Closing):
         Raises:
             NotFound: If no version was published.
         """
-        raw = self._connection.json(Call(method="GET", path=f"{self._root}/weights/current"))
-        manifest = _converted(raw, WeightsManifest)
+        newest = Call(method="GET", path=f"{self._root}/weights/current")
+        manifest = self._connection.decoded(newest, WeightsManifest)
         folder = self._shared_folder()
         content: Content | None = weights_directory.read(folder, manifest) if folder else None
         if content is None:
@@ -455,10 +454,3 @@ def _field(answer: object, name: str) -> Any:
     if not isinstance(answer, dict) or name not in answer:
         raise InvalidAnswer(status=200, code="bad_answer", detail=f"the response lacks {name!r}")
     return answer[name]
-
-
-def _converted(raw: object, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
