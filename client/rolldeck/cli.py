@@ -96,7 +96,14 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         shown=_run_line,
     )
     show.add_argument("run", metavar="RUN")
-    why = command("why", "show what limits a run, and what to do", command=_why, shown=_diagnosis)
+    why = command(
+        "why",
+        "show what limits a run, and what to do",
+        command=lambda connection, args: connection.json(
+            Call(method="GET", path=_path(args, "/pipeline"))
+        )["diagnosis"],
+        shown=_diagnosis,
+    )
     why.add_argument("run", metavar="RUN")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
     _add_run(launch)
@@ -215,10 +222,6 @@ def _check(connection: Connection, args: argparse.Namespace) -> object:
 
 def _path(args: argparse.Namespace, rest: str = "") -> str:
     return f"/api/v1/runs/{quote(args.run, safe='')}{rest}"
-
-
-def _why(connection: Connection, args: argparse.Namespace) -> object:
-    return connection.json(Call(method="GET", path=_path(args, "/pipeline")))["diagnosis"]
 
 
 def _diagnosis(found: Row) -> str:

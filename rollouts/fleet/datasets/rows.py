@@ -161,7 +161,15 @@ def read_split(path: Path, split: str) -> Rows:
         return _saved(path, split)
     file = file_of(path, split)
     try:
-        return _parquet(file) if file.suffix == ".parquet" else JsonLines(file)
+        if file.suffix != ".parquet":
+            return JsonLines(file)
+        opened = _opened(file)
+        from pyarrow import ArrowException
+
+        try:
+            return ArrowRows(opened.read(), file.name)
+        except ArrowException as error:
+            raise DatasetUnusable(f"{file.name}: damaged: {error}") from error
     except OSError as error:
         raise DatasetUnusable(f"{file.name}: {error.strerror or error}") from error
 
@@ -224,16 +232,6 @@ def parquet_columns(path: Path) -> list[str]:
     if not found.metadata.num_rows:
         raise DatasetUnusable(f"{path.name}: contains no rows")
     return list(found.schema_arrow.names)
-
-
-def _parquet(path: Path) -> Rows:
-    from pyarrow import ArrowException
-
-    found = _opened(path)
-    try:
-        return ArrowRows(found.read(), path.name)
-    except ArrowException as error:
-        raise DatasetUnusable(f"{path.name}: damaged: {error}") from error
 
 
 def _opened(path: Path) -> Any:
@@ -313,7 +311,14 @@ def _columns(path: Path, split: str) -> list[str] | None:
         DatasetUnusable: If there is no such split, or it has no rows.
     """
     if is_saved(path):
-        return _saved_columns(path, split)
+        folder = path / split if (path / "dataset_dict.json").exists() else path
+        if not folder.is_dir():
+            raise DatasetUnusable(f"{path.name}: no split {split!r}")
+        try:
+            described = msgspec.json.decode((folder / "dataset_info.json").read_bytes())
+            return list(described["features"])
+        except (OSError, msgspec.DecodeError, KeyError, TypeError):
+            return None
     file = file_of(path, split)
     if file.suffix == ".parquet":
         return parquet_columns(file)
@@ -330,18 +335,6 @@ def _columns(path: Path, split: str) -> list[str] | None:
         return list(msgspec.json.decode(line, type=dict[str, Any]))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # workers leave invalid rows out, or stop: a setting of the lesson
-
-
-def _saved_columns(path: Path, split: str) -> list[str] | None:
-    """Return the columns of a folder of `save_to_disk`, from its description."""
-    folder = path / split if (path / "dataset_dict.json").exists() else path
-    if not folder.is_dir():
-        raise DatasetUnusable(f"{path.name}: no split {split!r}")
-    try:
-        described = msgspec.json.decode((folder / "dataset_info.json").read_bytes())
-        return list(described["features"])
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
-        return None
 
 
 def listed(root: str) -> list[str]:

@@ -231,7 +231,15 @@ class OpenAiApi:
         given = body.prompt
         # One or several prompts, as text or tokens.
         is_single = isinstance(given, str) or isinstance(given[0], int)
-        prompts = [self.tokens(_prompt(one)) for one in ([given] if is_single else given)]
+        try:
+            texts = [
+                one if isinstance(one, str) else msgspec.convert(one, TokenIds)
+                for one in ([given] if is_single else given)
+            ]
+        except msgspec.ValidationError as error:
+            problem = f"must be text, tokens or a list of either: {error}"
+            raise Refused(problem, param="prompt") from error
+        prompts = [self.tokens(one) for one in texts]
         most = body.max_tokens or DEFAULT_TOKENS
         return await self._answer(
             request, body, prompts, most=most, with_logprobs=body.logprobs is not None
@@ -404,16 +412,6 @@ class OpenAiApi:
             return self._tokenizer.encode(prompt)
         except TokenizerUnusable as error:
             raise Refused(str(error), param=param) from error
-
-
-def _prompt(prompt: Any) -> str | list[int]:
-    if isinstance(prompt, str):
-        return prompt
-    try:
-        return msgspec.convert(prompt, TokenIds)
-    except msgspec.ValidationError as error:
-        problem = f"must be text, tokens or a list of either: {error}"
-        raise Refused(problem, param="prompt") from error
 
 
 def _flat(message: dict[str, Any]) -> dict[str, Any]:

@@ -185,7 +185,16 @@ class EngineThread:
             while not self._is_closing:
                 for score in self._read_inbox():
                     self._score(score)
-                self._dispatch(self._engine.step())
+                answers = self._engine.step()
+                with self._changed:
+                    for answer in answers:
+                        pending = self._waiters.get(answer.request)
+                        if pending is None:
+                            continue
+                        pending.listener(answer)
+                        pending.ended += bool(answer.finish)
+                        if pending.ended == pending.prompt.answers:
+                            del self._waiters[answer.request]
         except Exception as error:  # noqa: BLE001 passed to all pending requests
             self.give_up(f"{type(error).__name__}: {error}")
 
@@ -215,14 +224,3 @@ class EngineThread:
                     del self._waiters[pending.number]
                     self._engine.cancel(pending.number)
             return inbox.scores
-
-    def _dispatch(self, answers: list[Answer]) -> None:
-        with self._changed:
-            for answer in answers:
-                pending = self._waiters.get(answer.request)
-                if pending is None:
-                    continue
-                pending.listener(answer)
-                pending.ended += bool(answer.finish)
-                if pending.ended == pending.prompt.answers:
-                    del self._waiters[answer.request]

@@ -88,7 +88,14 @@ class Judge:
         text = self._options.prompt
         for name in ("prompt", "answer", "response"):
             text = text.replace(f"{{{name}}}", getattr(answered, name))
-        content = self._answer(text)
+        answer = self._answer(text)
+        if answer.status_code != 200:
+            raise RewardFailed("reward_failed", f"HTTP {answer.status_code}: {answer.text[:300]}")
+        try:
+            completion = msgspec.json.decode(answer.content, type=_Completion)
+            content = completion.choices[0].message.content or ""
+        except (msgspec.DecodeError, IndexError) as error:
+            raise RewardFailed("reward_failed", f"not a chat completion: {error}") from error
         numbers = NUMBER.findall(content)
         if not numbers:
             raise RewardFailed("reward_invalid", f"answered without a number: {content[-200:]!r}")
@@ -98,7 +105,7 @@ class Judge:
         """Close the connections; calls in progress fail."""
         self._http.close()
 
-    def _answer(self, text: str) -> str:
+    def _answer(self, text: str) -> httpx.Response:
         """Return the judge's answer; busy and unreachable servers are called again."""
         deadline, wait = time.monotonic() + self._seconds, FIRST_WAIT_SECONDS
         problem = "no answer"
@@ -117,7 +124,7 @@ class Judge:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if answer.status_code not in RETRIED:
-                    return _content(answer)
+                    return answer
                 problem = f"HTTP {answer.status_code}"
             time.sleep(max(0.0, min(wait, deadline - time.monotonic())))
             wait = min(2 * wait, MOST_WAIT_SECONDS)
@@ -135,16 +142,6 @@ class _Choice(msgspec.Struct):
 
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
-
-
-def _content(answer: httpx.Response) -> str:
-    if answer.status_code != 200:
-        raise RewardFailed("reward_failed", f"HTTP {answer.status_code}: {answer.text[:300]}")
-    try:
-        completion = msgspec.json.decode(answer.content, type=_Completion)
-        return completion.choices[0].message.content or ""
-    except (msgspec.DecodeError, IndexError) as error:
-        raise RewardFailed("reward_failed", f"not a chat completion: {error}") from error
 
 
 class RewardWorker:

@@ -224,29 +224,26 @@ def messages_of(request: ResponsesRequest) -> list[Json]:
         if isinstance(item, FunctionCallOutput):
             text = _text(item.output)
             messages.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
-        elif isinstance(item, InputMessage) and item.role != "assistant":
+            continue
+        if isinstance(item, InputMessage) and item.role != "assistant":
             role, text = "user" if item.role == "user" else "system", _text(item.content)
             if role == "system" and len(messages) == 1 and messages[0]["role"] == "system":
                 # Chat templates support one system message, at the beginning.
                 text = f"{messages.pop()['content']}\n\n{text}"
             messages.append({"role": role, "content": text})
-        else:
-            _add_to_answer(messages, item)
+            continue
+        # Another item belongs to the assistant's message at the end, or to a new one.
+        if not messages or messages[-1]["role"] != "assistant":
+            messages.append({"role": "assistant", "content": None})
+        message = messages[-1]
+        if isinstance(item, InputMessage):
+            message["content"] = (message["content"] or "") + _text(item.content)
+        elif isinstance(item, FunctionCall):
+            call = chat_tool_call(item.call_id, item.name, item.arguments)
+            message.setdefault("tool_calls", []).append(call)
+        elif item.content:
+            message["reasoning"] = "".join(part.text for part in item.content)
     return messages
-
-
-def _add_to_answer(messages: list[Json], item: InputMessage | FunctionCall | ReasoningItem) -> None:
-    """Add an item to the assistant's message at the end, or to a new one."""
-    if not messages or messages[-1]["role"] != "assistant":
-        messages.append({"role": "assistant", "content": None})
-    message = messages[-1]
-    if isinstance(item, InputMessage):
-        message["content"] = (message["content"] or "") + _text(item.content)
-    elif isinstance(item, FunctionCall):
-        call = chat_tool_call(item.call_id, item.name, item.arguments)
-        message.setdefault("tool_calls", []).append(call)
-    elif item.content:
-        message["reasoning"] = "".join(part.text for part in item.content)
 
 
 def _text(content: str | list[Any]) -> str:
