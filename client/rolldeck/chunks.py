@@ -222,11 +222,21 @@ def _joined(fragments: Sequence[FragmentView], items: list[int]) -> Chunk:
             for view in views
         )
     )
-    arrays = _finals_of(views, lengths)
+    arrays: dict[str, NDArray[Any]] = {}
     for name in sorted(shared - {"mask"}):
         if not _is_per_chunk(name) and not is_per_episode(name):
             rows = [view[name][:length] for view, length in zip(views, lengths, strict=True)]
             arrays[name] = _concatenated(name, rows)
+    # The last observations of the ended episodes, with their steps in the chunk.
+    starts = np.cumsum(lengths) - lengths
+    ended = [
+        (view, start) for view, start in zip(views, starts, strict=True) if "final_step" in view
+    ]
+    steps = [view["final_step"].astype(np.int64) + start for view, start in ended]
+    arrays["final_step"] = np.concatenate([np.zeros(0, dtype=np.int64), *steps])
+    for name in [name for name in views[0].names if name.startswith("next_obs")]:
+        final, none = name.replace("next_obs", FINAL_OBS, 1), views[0][name][None][:0]
+        arrays[final] = _concatenated(final, [none, *(view[final] for view, _ in ended)])
     episodes = {name: None for view in views for name in view.fragment.episode_ids}
     places = {name: place for place, name in enumerate(episodes)}
     arrays["episode_index"] = np.concatenate(
@@ -252,23 +262,6 @@ def _joined(fragments: Sequence[FragmentView], items: list[int]) -> Chunk:
         episode_ids=tuple(places),
         arrays=arrays,
     )
-
-
-def _finals_of(
-    views: Sequence[FragmentView], lengths: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
-    """Return the last observations of the ended episodes, with their steps in the chunk."""
-    starts = np.cumsum(lengths) - lengths
-    empty = np.zeros(0, dtype=np.int64)
-    ended = [
-        (view, start) for view, start in zip(views, starts, strict=True) if "final_step" in view
-    ]
-    steps = [view["final_step"].astype(np.int64) + start for view, start in ended]
-    finals = {"final_step": np.concatenate([empty, *steps])}
-    for name in [name for name in views[0].names if name.startswith("next_obs")]:
-        final, none = name.replace("next_obs", FINAL_OBS, 1), views[0][name][None][:0]
-        finals[final] = _concatenated(final, [none, *(view[final] for view, _ in ended)])
-    return finals
 
 
 def _is_per_chunk(name: str) -> bool:

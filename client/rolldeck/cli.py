@@ -124,7 +124,10 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         "--details", action="store_true", help="print details such as tracebacks below each event"
     )
     bundle = command(
-        "bundle", "save a run as one page that opens offline", command=_bundle, shown=_saved_line
+        "bundle",
+        "save a run as one page that opens offline",
+        command=_bundle,
+        shown=lambda saved: f"{saved['file']}: {saved['bytes']:,} bytes; open it in a browser",
     )
     bundle.add_argument("run", metavar="RUN")
     bundle.add_argument("--groups", type=int, default=20, help="number of newest groups to include")
@@ -252,10 +255,6 @@ def _bundle(connection: Connection, args: argparse.Namespace) -> object:
     target: Path = args.out or Path(f"{args.run}.html")
     path = _path(args, f"/bundle?groups={args.groups}")
     return {"file": str(target), "bytes": save(connection, path, target)}
-
-
-def _saved_line(saved: Row) -> str:
-    return f"{saved['file']}: {saved['bytes']:,} bytes; open it in a browser"
 
 
 def _run_line(run: Row) -> str:

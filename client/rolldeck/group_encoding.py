@@ -126,15 +126,18 @@ def to_message(arrays: GroupArrays) -> wire.Group:
             packed[name] = _packed(name, _floats(arrays.rows[name].values))
     for name, values in arrays.distillation.items():
         packed[name] = _packed(name, _narrow(values) if name == DISTILLATION[0] else values)
+    own_lengths = {}
+    for name, rows in arrays.rows.items():
+        # A reader derives lengths that equal those of the tokens, and one advantage per sequence.
+        is_single = name == "advantages" and len(rows.values) == len(tokens.lengths)
+        derived = np.ones_like(tokens.lengths) if is_single else tokens.lengths
+        if not np.array_equal(rows.lengths, derived):
+            own_lengths[name] = wire.pack_array(rows.lengths.astype(np.int32))
     return wire.Group(
         env_id=arrays.env_id,
         epoch=arrays.epoch,
         policy_step=arrays.policy_step,
-        own_lengths={
-            name: wire.pack_array(rows.lengths.astype(np.int32))
-            for name, rows in arrays.rows.items()
-            if not _lengths_follow(name, rows, tokens)
-        },
+        own_lengths=own_lengths,
         json=dict(arrays.json),
         **packed,
     )
@@ -157,13 +160,6 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 def _floats(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.kind == "f" else values.astype(np.float64)
-
-
-def _lengths_follow(name: str, rows: Rows, tokens: Rows) -> bool:
-    """Return whether a reader can derive the lengths of a field."""
-    if name == "advantages" and len(rows.values) == len(tokens.lengths):
-        return bool((rows.lengths == 1).all()) and len(rows.lengths) == len(tokens.lengths)
-    return np.array_equal(rows.lengths, tokens.lengths)
 
 
 def to_json(arrays: GroupArrays) -> bytes:

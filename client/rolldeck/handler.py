@@ -163,7 +163,7 @@ class RolloutHandler(Closing):
             due = time.monotonic() - examined >= self.pace.poll_seconds
             if due or self.state is HandlerState.PAUSED:
                 examined = time.monotonic()
-                self._decide(rule, self.status())
+                self._adjust_state(rule)
         self.disconnect()
 
     def register(self) -> Registration | None:
@@ -248,7 +248,8 @@ class RolloutHandler(Closing):
         self._request(Call(method="POST", path="/disconnect-env", json=body))
         self._track("disconnected")
 
-    def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
+    def _adjust_state(self, rule: PauseRule) -> None:
+        status = self.status()
         # The server counts groups; batches are counted in sequences.
         queued = status.queued_groups * self.offer.group_size
         state = (

@@ -146,11 +146,24 @@ def _distillation(
     found: dict[str, NDArray[Any]] = {}
     kinds = zip(DISTILLATION, (IGNORED, pad_logprob), (np.int32, np.float32), strict=True)
     for name, fill, dtype in kinds:
-        cells = [_of_teacher(group, name, fill, dtype) for group in groups]
-        given = [values for values in cells if values is not None]
+        given: list[NDArray[Any]] = []
+        has_values: list[bool] = []
+        for group in groups:
+            values = group.distillation.get(name)
+            if values is None:
+                # A distillation of varying K is JSON; it counts if every token has a row.
+                rows = msgspec.json.decode(group.json.get(name, b"null")) or []
+                if [len(row) for row in rows] == group.rows["tokens"].lengths.tolist():
+                    cells = Rows.of([cell for row in rows for cell in row], np.asarray(fill).dtype)
+                    within = np.arange(cells.lengths.max(initial=0)) < cells.lengths[:, None]
+                    values = _spread([cells.values], within, fill, dtype)
+            has_values.append(values is not None and values.size > 0)
+            if values is not None and values.size:
+                _check_range(values, dtype)
+                given.append(values)
         if not given:
             continue
-        has = np.array([values is not None for values in cells])[group_index]
+        has = np.array(has_values)[group_index]
         width = max(values.shape[1] for values in given)
         spread = np.full((*inside.shape, width), fill, dtype=dtype)
         spread[inside & has[:, None]] = np.concatenate(
@@ -161,17 +174,3 @@ def _distillation(
         )
         found |= {name: spread, f"has_{name}": has}
     return found
-
-
-def _of_teacher(group: GroupArrays, name: str, fill: float, dtype: Any) -> NDArray[Any] | None:
-    """Return a teacher's values for each token, ``[ΣT, K]``; None if any token has no row."""
-    values = group.distillation.get(name)
-    if values is None:
-        rows = msgspec.json.decode(group.json.get(name, b"null")) or []
-        if [len(row) for row in rows] != group.rows["tokens"].lengths.tolist():
-            return None
-        cells = Rows.of([cell for row in rows for cell in row], np.asarray(fill).dtype)
-        inside = np.arange(cells.lengths.max(initial=0)) < cells.lengths[:, None]
-        values = _spread([cells.values], inside, fill, dtype)
-    _check_range(values, dtype)
-    return values if values.size else None

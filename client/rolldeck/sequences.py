@@ -89,8 +89,11 @@ def groups_in(
         for batch in file.iter_batches(
             batch_size=GROUPS_AT_ONCE, row_groups=row_groups, columns=[*COLUMNS]
         ):
-            rows = batch.to_pylist()
-            yield [_group(archive, row) for row in rows if items is None or row["item_id"] in items]
+            yield [
+                _group(archive, row)
+                for row in batch.to_pylist()
+                if items is None or row["item_id"] in items
+            ]
 
 
 def row_groups_of(archive: Path) -> list[tuple[int, int]]:

@@ -225,9 +225,8 @@ class RolloutFunction:
             kind = grpo.accelerator.distributed_type
             raise ValueError(f"distributed_type: {kind} shards the weights; use DDP")
         self._grpo = grpo
-        self._step, resumes = self._on_main(self._register)
+        self._step, resumes = self._on_main(self._join)
         if resumes:
-            self._on_main(self._load_weights)
             for parameter in grpo.model.parameters():
                 broadcast(parameter.data)
         else:
@@ -237,14 +236,18 @@ class RolloutFunction:
         vars(grpo).update(use_vllm=True, vllm_generation=_PublishedWeights(), _last_loaded_step=-1)
         grpo.add_callback(_Acknowledgements(self))
 
-    def _register(self) -> tuple[int, bool]:
+    def _join(self) -> tuple[int, bool]:
+        """Register, and load the weights of the newest version if the training resumes.
+
+        Returns:
+            The step of that version, and whether the training resumes; -1 and False otherwise.
+        """
         size = self._grpo.args.generation_batch_size
         registration = self._trainer.register(resume=self._resume, batch_size=size)
         check_run(registration, self._grpo.args)
         resumes = self._resume and registration.policy_step >= 0
-        return (registration.policy_step if resumes else -1), resumes
-
-    def _load_weights(self) -> None:
+        if not resumes:
+            return -1, False
         manifest, arrays = self._trainer.current_weights()
         for name, parameter in self._grpo.model.named_parameters():
             array = arrays.get(name)
@@ -257,6 +260,7 @@ class RolloutFunction:
             values = float32_of(array) if array.dtype == BITS["BF16"] else array
             with torch.no_grad():
                 parameter.copy_(torch.tensor(values))
+        return registration.policy_step, True
 
     def _publish(self) -> None:
         model = self._grpo.accelerator.unwrap_model(self._grpo.model)

@@ -172,26 +172,25 @@ class _Download:
         self._folder.cleanup()
 
     def _run(self) -> None:
+        digest, size, reason = hashlib.sha256(), 0, ""
         try:
-            self._fetch()
+            with (
+                _WITHOUT_PROXY.open(self._source.url, timeout=READ_SECONDS) as response,
+                self._path.open("wb") as file,
+            ):
+                while (piece := response.read(PIECE_BYTES)) and not self._is_deleted:
+                    digest.update(piece)
+                    size += len(piece)
+                    file.write(piece)
         except (OSError, ValueError) as error:
-            reason = error or type(error).__name__
+            reason = str(error) or type(error).__name__
+        else:
+            if size != self._source.size:
+                reason = f"{size} bytes received, expected {self._source.size}"
+            elif digest.hexdigest() != self._source.sha256:
+                reason = "the SHA-256 of the file differs"
+        if reason:
             self._failure = f"weights cannot be downloaded from {self._source.url}: {reason}"
-
-    def _fetch(self) -> None:
-        digest, size = hashlib.sha256(), 0
-        with (
-            _WITHOUT_PROXY.open(self._source.url, timeout=READ_SECONDS) as response,
-            self._path.open("wb") as file,
-        ):
-            while (piece := response.read(PIECE_BYTES)) and not self._is_deleted:
-                digest.update(piece)
-                size += len(piece)
-                file.write(piece)
-        if size != self._source.size:
-            raise ValueError(f"{size} bytes received, expected {self._source.size}")
-        if digest.hexdigest() != self._source.sha256:
-            raise ValueError("the SHA-256 of the file differs")
 
 
 _WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -122,7 +122,13 @@ class EnvironmentTracker(Closing):
             is_closing = self._closing.is_set()
             lines = self._next(position.offset)
             if not lines:
-                self._empty_file(position)
+                with self._lock:
+                    is_whole = not self._file.closed and position.offset == self._file.tell()
+                    if is_whole and position.offset > BYTES_KEPT:
+                        position.offset = 0
+                        self._save(position)
+                        self._file.truncate(0)
+                        self._file.seek(0)
                 if is_closing:
                     break
                 self._arrived.wait(1.0)
@@ -205,16 +211,6 @@ class EnvironmentTracker(Closing):
                 if line["kind"] == "registered":
                     break
         return found
-
-    def _empty_file(self, position: "_Position") -> None:
-        """Empty the file if all of it is stored and it has grown."""
-        with self._lock:
-            if self._file.closed or not BYTES_KEPT < position.offset == self._file.tell():
-                return
-            position.offset = 0
-            self._save(position)
-            self._file.truncate(0)
-            self._file.seek(0)
 
     def _save(self, position: "_Position") -> None:
         fresh = self._done.with_suffix(".new")

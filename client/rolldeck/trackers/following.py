@@ -163,19 +163,17 @@ class _Following:
             totals.scalars += len(batch.scalars)
             totals.events += len(batch.events)
             totals.rollouts += len(batch.rollouts)
-        elif has_ended and self._is_complete(run):
-            self._tracker.finish(run["status"])
-            return None
+        elif has_ended:
+            now = time.monotonic()
+            if self._last_until is None:
+                age = datetime.now(UTC) - datetime.fromisoformat(run["status_changed_at"])
+                # Clocks of two machines differ.
+                is_old = age > timedelta(minutes=5)
+                self._last_until = now if is_old else now + options.last_seconds
+            if now >= self._last_until:
+                self._tracker.finish(run["status"])
+                return None
         return 0.0 if len(batch.scalars) >= SCALARS_AT_ONCE else options.every_seconds
-
-    def _is_complete(self, run: Mapping[str, Any]) -> bool:
-        now = time.monotonic()
-        if self._last_until is None:
-            age = datetime.now(UTC) - datetime.fromisoformat(run["status_changed_at"])
-            # Clocks of two machines differ.
-            is_old = age > timedelta(minutes=5)
-            self._last_until = now if is_old else now + self._options.last_seconds
-        return now >= self._last_until
 
 
 def key_of(run: Mapping[str, Any]) -> str:

@@ -110,6 +110,17 @@ class Choice(Struct):
     policy_versions: list[tuple[Count, Step, Count]] | None = None
     logprobs: Logprobs | None = None
 
+    @property
+    def sampled_logprobs(self) -> list[float]:
+        """Log probabilities of the tokens, for all supported servers."""
+        if self.token_logprobs is not None:
+            return self.token_logprobs
+        if self.logprobs is None:
+            return []
+        if self.logprobs.content is not None:
+            return [one.logprob for one in self.logprobs.content]
+        return self.logprobs.token_logprobs or []
+
 
 class Completion(Struct):
     """Response of the inference server, or one chunk of it."""
@@ -311,7 +322,7 @@ class _Choice:
         """Add a choice of a response, or of a chunk."""
         self.prompt = self.prompt or piece.prompt_token_ids or []
         self.tokens += piece.token_ids or []
-        self.logprobs += _logprobs(piece)
+        self.logprobs += piece.sampled_logprobs
         # Each chunk has the versions of all tokens so far.
         self.versions = piece.policy_versions or self.versions
         self.finish = piece.finish_reason or self.finish
@@ -404,33 +415,35 @@ class Reading:
             raise _lack("no token ids of the prompt")
         if any(prompt != prompts[0] for prompt in prompts):
             raise Refusal("the call has several prompts; capture supports one", status=400)
-        answers = [self._answer(choice) for choice in choices]
+        is_chat = self._kind != "completion"
+        answers = []
+        for choice in choices:
+            message = choice.message()
+            has_content = message.content or message.tool_calls or message.reasoning
+            if not choice.tokens and has_content:
+                raise _lack("no token ids of the answer")
+            if len(choice.logprobs) != len(choice.tokens):
+                raise _lack(f"{len(choice.logprobs)} logprobs for {len(choice.tokens)} tokens")
+            if not choice.finish:
+                raise _lack("an incomplete answer, without a finish reason")
+            # Weights that no trainer has published have no version.
+            versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions if s >= 0]
+            is_covered = sum(one.tokens for one in versions) == len(choice.tokens)
+            answers.append(
+                Answer(
+                    tokens=choice.tokens,
+                    logprobs=choice.logprobs,
+                    versions=versions if is_covered else [],
+                    finish=choice.finish[:MOST_FINISH],
+                    message=as_json(message) if is_chat else None,
+                    text="" if is_chat else message.content or "",
+                )
+            )
         return self._push(key, prompt_tokens=prompts[0], answers=answers)
 
     def _push(self, key: str, **fields: Any) -> CallPush:
         return CallPush(
             key=key, kind=self._kind, model=self._model[:200], messages=self._messages, **fields
-        )
-
-    def _answer(self, choice: _Choice) -> Answer:
-        message = choice.message()
-        has_content = message.content or message.tool_calls or message.reasoning
-        if not choice.tokens and has_content:
-            raise _lack("no token ids of the answer")
-        if len(choice.logprobs) != len(choice.tokens):
-            raise _lack(f"{len(choice.logprobs)} logprobs for {len(choice.tokens)} tokens")
-        if not choice.finish:
-            raise _lack("an incomplete answer, without a finish reason")
-        # Weights that no trainer has published have no version.
-        versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions if s >= 0]
-        is_chat = self._kind != "completion"
-        return Answer(
-            tokens=choice.tokens,
-            logprobs=choice.logprobs,
-            versions=versions if sum(one.tokens for one in versions) == len(choice.tokens) else [],
-            finish=choice.finish[:MOST_FINISH],
-            message=as_json(message) if is_chat else None,
-            text="" if is_chat else message.content or "",
         )
 
 
@@ -459,14 +472,3 @@ def chat_tool_call(call_id: str, name: str, arguments: str) -> Json:
 
 def _lack(lack: str) -> Refusal:
     return Refusal(f"the inference server returned {lack}; the call cannot be captured", status=502)
-
-
-def _logprobs(piece: Choice) -> list[float]:
-    """Return the log probabilities of a choice's tokens, for all supported servers."""
-    if piece.token_logprobs is not None:
-        return piece.token_logprobs
-    if piece.logprobs is None:
-        return []
-    if piece.logprobs.content is not None:
-        return [one.logprob for one in piece.logprobs.content]
-    return piece.logprobs.token_logprobs or []

@@ -274,21 +274,20 @@ class ToolTask(DatasetTask):
         calls = CALL.findall(turns[-1].text)
         if not calls or len(turns) >= self.most_turns or turns[-1].is_truncated:
             return super().reply(example, turns)
-        results = [f"<tool_response>\n{self._result(call)}\n</tool_response>" for call in calls]
-        return Reply("\n".join(results), is_over=False, reward=0.0)
-
-    def _result(self, text: str) -> str:
-        try:
-            call = msgspec.json.decode(text.strip(), type=ToolCall)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            return f"error: not a call: {error}"
-        try:
-            result, is_error = self._server.call(
-                call.name, call.arguments, seconds=self._tools.seconds
-            )
-        except ToolFailed as error:
-            raise EpisodeFailed("tool_failed", str(error)) from error
-        return (f"error: {result}" if is_error else result)[:MOST_RESULT]
+        responses = []
+        for text in calls:
+            try:
+                call = msgspec.json.decode(text.strip(), type=ToolCall)
+                result, is_error = self._server.call(
+                    call.name, call.arguments, seconds=self._tools.seconds
+                )
+            except (msgspec.DecodeError, UnicodeEncodeError) as error:
+                result, is_error = f"not a call: {error}", True
+            except ToolFailed as error:
+                raise EpisodeFailed("tool_failed", str(error)) from error
+            shown = (f"error: {result}" if is_error else result)[:MOST_RESULT]
+            responses.append(f"<tool_response>\n{shown}\n</tool_response>")
+        return Reply("\n".join(responses), is_over=False, reward=0.0)
 
 
 def lesson_task(lesson: LessonConfig) -> Task:

@@ -64,7 +64,12 @@ class JsonLines:
         at = 0
         with path.open("rb") as file:
             for line in count(1):
-                length, is_blank = _skip_line(file)
+                length, is_blank = 0, True
+                while part := file.readline(MOST_ROW_BYTES):
+                    length += len(part)
+                    is_blank = is_blank and not part.strip()
+                    if part.endswith(b"\n"):
+                        break
                 if not length:
                     break
                 if not is_blank:
@@ -158,7 +163,20 @@ def read_split(path: Path, split: str) -> Rows:
         DatasetUnusable: If there is no such split, a package is missing or a file is damaged.
     """
     if is_saved(path):
-        return _saved(path, split)
+        try:
+            import datasets
+        except ModuleNotFoundError as error:
+            raise _missing("folders of save_to_disk need datasets") from error
+        try:
+            found = datasets.load_from_disk(str(path))
+        except Exception as error:  # the package raises errors of several others
+            raise DatasetUnusable(f"{path.name}: {type(error).__name__}: {error}") from error
+        if isinstance(found, datasets.DatasetDict):
+            if split not in found:
+                splits = ", ".join(found)
+                raise DatasetUnusable(f"{path.name}: no split {split!r}; splits: {splits}")
+            found = found[split]
+        return ArrowRows(found, path.name)
     file = file_of(path, split)
     try:
         if file.suffix != ".parquet":
@@ -211,17 +229,6 @@ def rows_in(rows: Rows) -> Iterator[tuple[int, Row | DatasetUnusable]]:
             yield number, error
 
 
-def _skip_line(file: Any) -> tuple[int, bool]:
-    """Return the length of the next line, 0 at the end, and whether it is blank."""
-    length, is_blank = 0, True
-    while part := file.readline(MOST_ROW_BYTES):
-        length += len(part)
-        is_blank = is_blank and not part.strip()
-        if part.endswith(b"\n"):
-            break
-    return length, is_blank
-
-
 def parquet_columns(path: Path) -> list[str]:
     """Return the columns of a Parquet file, from its metadata.
 
@@ -245,22 +252,6 @@ def _opened(path: Path) -> Any:
         raise DatasetUnusable(f"{path.name}: not a Parquet file: {error}") from error
     except OSError as error:
         raise DatasetUnusable(f"{path.name}: {error.strerror or error}") from error
-
-
-def _saved(path: Path, split: str) -> Rows:
-    try:
-        import datasets
-    except ModuleNotFoundError as error:
-        raise _missing("folders of save_to_disk need datasets") from error
-    try:
-        found = datasets.load_from_disk(str(path))
-    except Exception as error:  # the package raises errors of several others
-        raise DatasetUnusable(f"{path.name}: {type(error).__name__}: {error}") from error
-    if isinstance(found, datasets.DatasetDict):
-        if split not in found:
-            raise DatasetUnusable(f"{path.name}: no split {split!r}; splits: {', '.join(found)}")
-        found = found[split]
-    return ArrowRows(found, path.name)
 
 
 def _missing(text: str) -> DatasetUnusable:

@@ -239,8 +239,16 @@ class Generation:
             ClientDisconnect: As soon as the client has disconnected.
             Refused: If the engine ends.
         """
-        leaving = asyncio.create_task(_left(request))
-        answering = asyncio.create_task(self._drain())
+
+        async def left() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        async def answered() -> None:
+            async for _ in self.pieces():
+                pass
+
+        leaving, answering = asyncio.create_task(left()), asyncio.create_task(answered())
         try:
             await asyncio.wait({leaving, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
@@ -268,10 +276,6 @@ class Generation:
             missing -= bool(choice.finish)
             yield choice, new
 
-    async def _drain(self) -> None:
-        async for _ in self.pieces():
-            pass
-
     def _submit(self, prompt: Prompt, choices: Sequence[Choice]) -> PendingGeneration:
         def on_answer(answer: Answer) -> None:
             if answer.finish or self._hears_each_token:
@@ -281,8 +285,3 @@ class Generation:
                     )
 
         return self._engine.submit(prompt, on_answer)
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

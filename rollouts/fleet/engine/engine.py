@@ -116,7 +116,13 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
     logprobs = torch.log_softmax(logits.float() / rules.temperature, dim=-1)
     probabilities = logprobs.exp()
     if rules.is_limited:
-        probabilities = _limited(probabilities, rules)
+        # 0 for tokens that may not be sampled; the most likely token is always kept.
+        ordered, places = probabilities.sort(dim=-1, descending=True)
+        before = ordered.cumsum(dim=-1) - ordered
+        ranks = torch.arange(ordered.shape[-1], device=ordered.device)
+        kept = (before < rules.top_p) & (ranks < rules.top_k) | (ranks == 0)
+        limited = torch.zeros_like(probabilities)
+        probabilities = limited.scatter(-1, places, ordered * kept)
     reached = probabilities.cumsum(dim=-1)
     # Relative to the remaining mass, which limits and rounding reduce below 1.
     target = points.to(reached.dtype)[:, None] * reached[:, -1:]
@@ -131,16 +137,6 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
             rules.is_greedy, plain.gather(-1, likeliest[:, None]).squeeze(-1), chosen
         )
     return tokens, chosen
-
-
-def _limited(probabilities: Tensor, rules: Rules) -> Tensor:
-    """Return the probabilities ``[S, vocab]``, 0 for tokens that may not be sampled."""
-    ordered, places = probabilities.sort(dim=-1, descending=True)
-    before = ordered.cumsum(dim=-1) - ordered
-    ranks = torch.arange(ordered.shape[-1], device=ordered.device)
-    # The most likely token is always kept.
-    kept = (before < rules.top_p) & (ranks < rules.top_k) | (ranks == 0)
-    return torch.zeros_like(probabilities).scatter(-1, places, ordered * kept)
 
 
 class PromptTooLong(ValueError):

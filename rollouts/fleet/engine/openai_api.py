@@ -147,15 +147,12 @@ def check_fields(
         if name in schema:
             if isinstance(inner, type) and issubclass(inner, Struct) and name not in ignored:
                 check_fields(value, inner, path=f"{path}{name}.")
-        elif name not in UNUSED and not _is_neutral(name, value):
+            continue
+        # By identity: 0 has an effect in some fields.
+        is_empty = value is False or (isinstance(value, str | list | dict) and not value)
+        is_neutral = value == NEUTRAL[name] if name in NEUTRAL else is_empty
+        if name not in UNUSED and not is_neutral:
             raise Refused(f"{path}{name} is not supported", param=f"{path}{name}")
-
-
-def _is_neutral(name: str, value: Any) -> bool:
-    if name in NEUTRAL:
-        return value == NEUTRAL[name]
-    # By identity: 0 has an effect in some fields.
-    return value is False or (isinstance(value, str | list | dict) and not value)
 
 
 class OpenAiApi:
@@ -255,8 +252,18 @@ class OpenAiApi:
 
     def _rendered(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """Return the prompt tokens of a chat."""
+        flat = []
+        for message in messages:
+            content = message.get("content")
+            if isinstance(content, list):
+                if any(
+                    not isinstance(part, dict) or part.get("type") != "text" for part in content
+                ):
+                    raise Refused("only text parts are supported", param="messages")
+                content = "".join(str(part.get("text", "")) for part in content)
+            flat.append(message | {"content": content} if "content" in message else message)
         try:
-            text = self._tokenizer.render([_flat(message) for message in messages])
+            text = self._tokenizer.render(flat)
         except TokenizerUnusable as error:
             raise Refused(str(error), param="messages") from error
         return self.tokens(text)
@@ -412,16 +419,6 @@ class OpenAiApi:
             return self._tokenizer.encode(prompt)
         except TokenizerUnusable as error:
             raise Refused(str(error), param=param) from error
-
-
-def _flat(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with its text parts joined; raise Refused for other parts."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    if any(not isinstance(part, dict) or part.get("type") != "text" for part in content):
-        raise Refused("only text parts are supported", param="messages")
-    return message | {"content": "".join(str(part.get("text", "")) for part in content)}
 
 
 def _event(content: dict[str, Any]) -> bytes:

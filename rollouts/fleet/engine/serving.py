@@ -184,7 +184,8 @@ class EngineThread:
         try:
             while not self._is_closing:
                 for score in self._read_inbox():
-                    self._score(score)
+                    if score.result.set_running_or_notify_cancel():
+                        self._score(score)
                 answers = self._engine.step()
                 with self._changed:
                     for answer in answers:
@@ -199,8 +200,6 @@ class EngineThread:
             self.give_up(f"{type(error).__name__}: {error}")
 
     def _score(self, pending: PendingScore) -> None:
-        if not pending.result.set_running_or_notify_cancel():
-            return
         try:
             found = self._engine.prompt_logprobs(pending.tokens, likeliest=pending.likeliest)
         except Exception as error:

@@ -446,7 +446,14 @@ def _answer(
 
 def prompt_error(text: str) -> PromptTooLong | TokenUnknown | None:
     """Return the error that the body of a 400 response describes; None if it is not the prompt."""
-    error = _error_in(text)
+    try:
+        body = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError):
+        body = {}
+    # The error is below `error`, or the body itself.
+    error = body.get("error", body)
+    if not isinstance(error, dict):
+        error = {"message": error}
     code, parameter = error.get("code"), error.get("param")
     if isinstance(code, str):  # vLLM and SGLang send the HTTP status as a number
         kind = CODES.get(code)
@@ -461,13 +468,3 @@ def prompt_error(text: str) -> PromptTooLong | TokenUnknown | None:
 def lacks(adapter: str, text: str) -> bool:
     """Return whether the body of a 400 or 404 response describes an adapter as not loaded."""
     return adapter in text and ("does not exist" in text or "not loaded" in text)
-
-
-def _error_in(text: str) -> dict[str, Any]:
-    """Return the error object of a response: below `error`, or the body itself."""
-    try:
-        body = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError):
-        return {}
-    error = body.get("error", body)
-    return error if isinstance(error, dict) else {"message": error}

@@ -153,7 +153,13 @@ class HttpInferenceServer:
         found: dict[int, list[Answer]] = {}
         pending = self._portal.start_task_soon(self._all, prompts, found, deadline)
         try:
-            self._wait(pending, stop, deadline)
+            while not stop.is_set():
+                try:
+                    pending.result(POLL_SECONDS)
+                    break
+                except TimeoutError:
+                    if time.monotonic() > deadline:
+                        raise self._failed("did not answer within the time limit") from None
         finally:
             # Closing the connections lets the server free its rows.
             pending.cancel()
@@ -224,15 +230,6 @@ class HttpInferenceServer:
         async with self._http, BlockingPortal() as portal:
             started.set_result((asyncio.get_running_loop(), portal))
             await portal.sleep_until_stopped()
-
-    def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
-        while not stop.is_set():
-            try:
-                return pending.result(POLL_SECONDS)
-            except TimeoutError:
-                if time.monotonic() > deadline:
-                    raise self._failed("did not answer within the time limit") from None
-        return None
 
     async def _all(
         self, prompts: Sequence[Prompt], found: dict[int, list[Answer]], deadline: float

@@ -44,16 +44,21 @@ class Replicas(Generic[Replica]):
 
     def reports(self) -> list[ReplicaReport]:
         """Return version and last contact of each replica, without a request."""
-        now = time.monotonic()
-        return [
-            ReplicaReport(
-                address=_address_of(url),
-                version=contact.version,
-                contact_seconds=None if contact.at is None else now - contact.at,
-                error=contact.error[:ERROR_CHARACTERS],
+        now, reports = time.monotonic(), []
+        for url, contact in self._contacts.items():
+            # Host and port, without credentials.
+            parts = urlsplit(url)
+            host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            reports.append(
+                ReplicaReport(
+                    address=f"{host}:{port}",
+                    version=contact.version,
+                    contact_seconds=None if contact.at is None else now - contact.at,
+                    error=contact.error[:ERROR_CHARACTERS],
+                )
             )
-            for url, contact in self._contacts.items()
-        ]
+        return reports
 
     def versions(self, question: Callable[[Replica], Version]) -> dict[str, Version]:
         """Return the version of each replica that can be reached; raises like `ask`."""
@@ -125,13 +130,6 @@ class Replicas(Generic[Replica]):
             except InferenceFailed as failure:
                 raise InferenceFailed(f"{url}: {failure}") from failure
         return found, missed
-
-
-def _address_of(url: str) -> str:
-    """Return host and port of an address, without credentials."""
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
 
 class UploadedWeights:

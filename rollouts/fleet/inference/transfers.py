@@ -239,7 +239,16 @@ class VllmTransfer:
         check_model(self._http, self._model)
         with OfferedFile(weights.content, reader=str(self._http.base_url)) as offered:
             source = {"url": offered.url, "size": len(weights.content), "sha256": weights.sha256}
-            self._begin({"init_info": source})
+            path = "/init_weight_transfer_engine"
+            response = post(self._http, path, {"init_info": source})
+            if response.status_code != httpx.codes.OK:
+                problem = f"POST {path}: {response.status_code} {response.text[:500]}"
+                if response.status_code == httpx.codes.NOT_FOUND:
+                    raise InferenceFailed(f"{problem}; start vLLM with VLLM_SERVER_DEV_MODE=1")
+                raise InferenceFailed(
+                    f"{problem}; install rolldeck-client in the environment of vLLM, and start "
+                    f"vLLM with {OPTION}"
+                )
             if not (self._wait(offered, weights, run) and self._start(weights, run)):
                 return
             chosen = {"update_info": {"sha256": weights.sha256}}
@@ -253,19 +262,6 @@ class VllmTransfer:
                 if found := MISFIT.search(str(failure)):
                     raise WeightsDoNotFit(found[0]) from failure
                 raise
-
-    def _begin(self, body: dict[str, Any]) -> None:
-        path = "/init_weight_transfer_engine"
-        response = post(self._http, path, body)
-        if response.status_code == httpx.codes.OK:
-            return
-        problem = f"POST {path}: {response.status_code} {response.text[:500]}"
-        if response.status_code == httpx.codes.NOT_FOUND:
-            raise InferenceFailed(f"{problem}; start vLLM with VLLM_SERVER_DEV_MODE=1")
-        raise InferenceFailed(
-            f"{problem}; install rolldeck-client in the environment of vLLM, and start vLLM with "
-            f"{OPTION}"
-        )
 
     def _wait(self, offered: OfferedFile, weights: Weights, run: str) -> bool:
         """Wait for the download; return False if another worker has loaded the version."""

@@ -78,7 +78,22 @@ def make_reward(config: RewardConfig, *, place: int) -> RewardFunction:
     """
     field = f"rewards[{place}]"
     if config.kind.startswith(OWN):
-        return _own(config, f"{field}.kind")
+        try:
+            function = load(REWARDS, f"{field}.kind", config.kind)
+        except ExtensionFailed as error:
+            kind = "environment_unknown" if error.is_missing else "environment_failed"
+            raise RewardUnusable(kind, str(error)) from error
+
+        def score(answered: Answered) -> Any:
+            return function(
+                prompt=answered.prompt,
+                response=answered.response,
+                answer=answered.answer,
+                row=dict(answered.row),
+                **config.options,
+            )
+
+        return score
     try:
         return _BUILT[config.kind](options_of(config))
     except ModuleNotFoundError as error:
@@ -104,25 +119,6 @@ def reward_of(function: RewardFunction, answered: Answered) -> tuple[float, str]
     if not math.isfinite(reward):
         return 0.0, f"returned {reward}, expected a finite number"
     return reward, ""
-
-
-def _own(config: RewardConfig, field: str) -> RewardFunction:
-    try:
-        function = load(REWARDS, field, config.kind)
-    except ExtensionFailed as error:
-        kind = "environment_unknown" if error.is_missing else "environment_failed"
-        raise RewardUnusable(kind, str(error)) from error
-
-    def score(answered: Answered) -> Any:
-        return function(
-            prompt=answered.prompt,
-            response=answered.response,
-            answer=answered.answer,
-            row=dict(answered.row),
-            **config.options,
-        )
-
-    return score
 
 
 def _exact(options: ExactOptions) -> RewardFunction:

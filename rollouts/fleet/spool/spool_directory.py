@@ -222,8 +222,14 @@ class Spool:
         Raises:
             OSError: If the disk does not accept it; nothing is written then.
         """
+        for _ in range(LOCK_TRIES):
+            if self._lock is not None:
+                break
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Fails if another process removes the empty folder in between.
+            self._take_lock()
         if self._lock is None:
-            self._make_folder()
+            raise OSError(f"{self.folder} cannot be locked")
         if not self._segments or self._segments[-1].size >= SEGMENT_BYTES:
             self._segments.append(Segment.create(self.folder / f"{self._next:020d}.segment"))
             self._next += 1
@@ -256,7 +262,13 @@ class Spool:
         self._bytes_in_memory -= 0 if entry.content is None else entry.place.size
         with suppress(OSError):  # it may be sent twice, but is stored once
             entry.segment.answered(entry.place)
-        while self._segments and self._is_over(self._segments[0]):
+        while self._segments:
+            segment = self._segments[0]
+            is_used = bool(self._entries) and self._entries[0].segment is segment
+            # The last segment gets further fragments until it is full.
+            is_open = segment is self._segments[-1] and segment.size < SEGMENT_BYTES
+            if is_used or is_open:
+                break
             self._segments.popleft().remove()
 
     def close(self) -> None:
@@ -272,20 +284,6 @@ class Spool:
                 self.folder.rmdir()
         os.close(self._lock)
         self._lock = None
-
-    def _is_over(self, segment: Segment) -> bool:
-        """Return whether a segment is empty and will get no more fragments."""
-        if self._entries and self._entries[0].segment is segment:
-            return False
-        return segment is not self._segments[-1] or segment.size >= SEGMENT_BYTES
-
-    def _make_folder(self) -> None:
-        for _ in range(LOCK_TRIES):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if self._take_lock():
-                return
-            # Another process removed the empty folder in between.
-        raise OSError(f"{self.folder} cannot be locked")
 
     def _take_lock(self) -> bool:
         """Lock the folder; return whether this process now owns it."""

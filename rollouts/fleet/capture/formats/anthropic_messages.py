@@ -214,13 +214,13 @@ class _MessagesStream(TranslatedStream):
     def fail(self, refusal: Refusal) -> list[bytes]:
         return [sse("error", AnthropicMessages.error(refusal))]
 
-    def _first_events(self, prompt_tokens: int) -> list[bytes]:
+    def first_events(self, prompt_tokens: int) -> list[bytes]:
         usage = {"input_tokens": prompt_tokens, "output_tokens": 0}
         nothing: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         message = _head(self._model) | nothing
         return [sse("message_start", {"type": "message_start", "message": message})]
 
-    def _events_of(self, change: BlockEvent) -> list[Event]:
+    def events_of(self, change: BlockEvent) -> list[Event]:
         block = change.block
         fields: Json = {}
         if change.action == "open":
@@ -233,7 +233,7 @@ class _MessagesStream(TranslatedStream):
         completes = change.action == "close" and block.kind == "tool"
         return [Event(sse(name, {"type": name, "index": block.place} | fields), completes)]
 
-    def _last_events(self, generated: Generated) -> list[bytes]:
+    def last_events(self, generated: Generated) -> list[bytes]:
         end = {"type": "message_delta", "delta": _end(generated), "usage": _usage(generated)}
         return [sse("message_delta", end), sse("message_stop", {"type": "message_stop"})]
 

@@ -237,30 +237,30 @@ class TranslatedStream(ABC):
         events = [Event(data) for data in self._begin(len(prompt))]
         for choice in chunk.choices[:1]:
             for change in self._blocks.add(choice.delta):
-                events += self._events_of(change)
+                events += self.events_of(change)
         return events
 
     def finish(self, generated: Generated) -> list[bytes]:
         self._is_cut = generated.finish == "length"
         events = self._begin(generated.prompt_tokens)
         for change in self._blocks.close():
-            events += [event.data for event in self._events_of(change)]
-        return [*events, *self._last_events(generated)]
+            events += [event.data for event in self.events_of(change)]
+        return [*events, *self.last_events(generated)]
 
     def _begin(self, prompt_tokens: int) -> list[bytes]:
         is_first, self._is_begun = not self._is_begun, True
-        return self._first_events(prompt_tokens) if is_first else []
+        return self.first_events(prompt_tokens) if is_first else []
 
     @abstractmethod
-    def _first_events(self, prompt_tokens: int) -> list[bytes]:
+    def first_events(self, prompt_tokens: int) -> list[bytes]:
         """Return the events that begin the stream."""
 
     @abstractmethod
-    def _events_of(self, change: BlockEvent) -> list[Event]:
+    def events_of(self, change: BlockEvent) -> list[Event]:
         """Return the events for the change of a block."""
 
     @abstractmethod
-    def _last_events(self, generated: Generated) -> list[bytes]:
+    def last_events(self, generated: Generated) -> list[bytes]:
         """Return the events that end the stream."""
 
 

@@ -40,31 +40,17 @@ _DELTAS = {
 }
 
 
-class OpenAiCompletions:
-    """A completion; requests and responses pass unchanged, with the fields for capture added."""
+class _PassedCall:
+    """A call whose request and response pass unchanged, with the fields for capture added."""
 
-    kind: ClassVar[Kind] = "completion"
-    path: ClassVar[str] = "completions"
-
-    def __init__(self, body: Json) -> None:
+    def __init__(self, body: Json, *, messages: list[Json], logprobs: object) -> None:
         model = body.get("model") or ""
         if not isinstance(model, str):
             raise Refusal("model: must be a string", status=400, param="model")
         self.model = model
         self.is_streamed = bool(body.get("stream"))
-        self.messages = self._messages(body)
-        logprobs = True if self.kind == "chat" else body.get("logprobs") or 1
+        self.messages = messages
         self.body = body | {"return_token_ids": True, "logprobs": logprobs}
-
-    def _messages(self, body: Json) -> list[Json]:
-        prompt = body.get("prompt")
-        if isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int):
-            raise Refusal(
-                f"prompt: has {len(prompt)} prompts; capture supports one",
-                status=400,
-                param="prompt",
-            )
-        return []
 
     def response(self, generated: Generated, content: bytes) -> bytes:  # noqa: ARG002 interface
         return content
@@ -77,17 +63,34 @@ class OpenAiCompletions:
         return openai_error(refusal)
 
 
-class OpenAiChat(OpenAiCompletions):
+class OpenAiCompletions(_PassedCall):
+    """A completion."""
+
+    kind: ClassVar[Kind] = "completion"
+    path: ClassVar[str] = "completions"
+
+    def __init__(self, body: Json) -> None:
+        prompt = body.get("prompt")
+        if isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int):
+            raise Refusal(
+                f"prompt: has {len(prompt)} prompts; capture supports one",
+                status=400,
+                param="prompt",
+            )
+        super().__init__(body, messages=[], logprobs=body.get("logprobs") or 1)
+
+
+class OpenAiChat(_PassedCall):
     """A chat completion."""
 
     kind: ClassVar[Kind] = "chat"
     path: ClassVar[str] = "chat/completions"
 
-    def _messages(self, body: Json) -> list[Json]:
+    def __init__(self, body: Json) -> None:
         messages = body.get("messages")
         if not isinstance(messages, list) or any(not isinstance(one, dict) for one in messages):
             raise Refusal("messages: must be a list of objects", status=400, param="messages")
-        return messages
+        super().__init__(body, messages=messages, logprobs=True)
 
 
 class _PassedStream:
@@ -324,11 +327,11 @@ class _ResponsesStream(TranslatedStream):
         response = self._head | {"status": "failed", "error": error}
         return [*self._begin(0), self._event("response.failed", response=response)]
 
-    def _first_events(self, prompt_tokens: int) -> list[bytes]:  # noqa: ARG002 interface
+    def first_events(self, prompt_tokens: int) -> list[bytes]:  # noqa: ARG002 interface
         names = ("response.created", "response.in_progress")
         return [self._event(name, response=self._head) for name in names]
 
-    def _events_of(self, change: BlockEvent) -> list[Event]:
+    def events_of(self, change: BlockEvent) -> list[Event]:
         block = change.block
         place = {"output_index": block.place}
         part_place = place | {"item_id": _identity(block), "content_index": 0}
@@ -358,7 +361,7 @@ class _ResponsesStream(TranslatedStream):
         events.append(self._event("response.output_item.done", item=item, **place))
         return [Event(data, block.kind == "tool") for data in events]
 
-    def _last_events(self, generated: Generated) -> list[bytes]:
+    def last_events(self, generated: Generated) -> list[bytes]:
         response = _finished(self._head, self._blocks.all, generated)
         return [self._event(f"response.{response['status']}", response=response)]
 
