@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from rolldeck.captures import Answer, CallPush
 
@@ -26,9 +27,8 @@ Version = tuple[int, int]
 """Epoch and step of a policy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedSequence:
-    """A sequence of T tokens and the parts that the model wrote; lists have length T."""
+class CapturedRow(Struct, frozen=True, kw_only=True):
+    """A sequence assembled from a session's calls; lists have length T."""
 
     tokens: list[int]
     masks: list[int]
@@ -36,14 +36,14 @@ class CapturedSequence:
     logprobs: list[float]
     """Log probability if the token is trained on, else :data:`IGNORED_LOGPROB`."""
     answers: list[tuple[int, int]]
-    """Answers that it holds, in order: numbers of the call and of its answer, from 0."""
+    """Numbers of the call and of its choice, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
     """The sequences and gaps of a session."""
 
-    sequences: list[CapturedSequence]
+    sequences: list[CapturedRow]
     gaps: list[str]
     """One sentence for each part that could not be captured."""
     repairs: int
@@ -124,7 +124,7 @@ def _longest_in(nodes: list[_Node], prompt: bytes) -> _Node | None:
     return max(within, key=lambda node: len(node.whole), default=None)
 
 
-def _sequence(leaf: _Node) -> CapturedSequence:
+def _sequence(leaf: _Node) -> CapturedRow:
     tokens = np.frombuffer(leaf.whole, dtype=np.int64)
     masks = np.full(len(tokens), IGNORED, dtype=np.int64)
     logprobs = np.full(len(tokens), IGNORED_LOGPROB)
@@ -136,7 +136,7 @@ def _sequence(leaf: _Node) -> CapturedSequence:
         written = slice(node.prompt_length, node.prompt_length + len(node.answer.tokens))
         masks[written] = tokens[written]
         logprobs[written] = node.answer.logprobs
-    return CapturedSequence(
+    return CapturedRow(
         tokens=tokens.tolist(),
         masks=masks.tolist(),
         logprobs=logprobs.tolist(),

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import SplitResult, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import certifi
@@ -285,6 +285,30 @@ class Connection(Closing):
         if not (retried and call.is_repeatable):
             return refusal, -1.0
         return refusal, retry_after_seconds(answer.headers.get("Retry-After"), datetime.now(UTC))
+
+
+class PlatformClient(Closing):
+    """Base of clients of one run: they use an existing connection, or open their own."""
+
+    def __init__(
+        self, url: str, run: str, token: str | None, connection: Connection | None = None
+    ) -> None:
+        """Configure the client without sending a request.
+
+        Args:
+            url: URL of the platform, as ``http://host:8000``.
+            run: Name of the run.
+            token: Token for this run.
+            connection: Existing connection to use; `close` leaves it open.
+        """
+        self._owns_connection = connection is None
+        self._connection = connection or Connection(url, token)
+        self._root = f"/api/v1/runs/{quote(run, safe='')}"
+
+    def close(self) -> None:
+        """Close the sockets of its own connection."""
+        if self._owns_connection:
+            self._connection.close()
 
 
 def _content_of(call: Call) -> tuple[Body, dict[str, str]]:

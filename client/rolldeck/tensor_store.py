@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.closing import Closing
 from rolldeck.errors import InvalidRequest
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, PlatformClient
 
 PART_BYTES: Final = 16 << 20
 """Size at which a push is divided into several requests."""
@@ -30,7 +29,7 @@ class Value(NamedTuple):
         return self.array.nbytes
 
 
-class TensorStore(Closing):
+class TensorStore(PlatformClient):
     """Access to the stored tensors of one run; thread-safe."""
 
     def __init__(self, url: str, run: str, token: str | None = None) -> None:
@@ -41,11 +40,8 @@ class TensorStore(Closing):
             run: Name of the run.
             token: A token with the scope `trainer`.
         """
-        self._connection = Connection(url, token)
-        self._path = f"/api/v1/runs/{run}/tensors"
-
-    def close(self) -> None:
-        self._connection.close()
+        super().__init__(url, run, token)
+        self._path = f"{self._root}/tensors"
 
     def put(self, values: Mapping[str, Value]) -> None:
         """Store values; existing keys are replaced. All are durable on return.

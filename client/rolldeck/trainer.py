@@ -37,7 +37,7 @@ from rolldeck.errors import (
     LeaseLost,
     TrainerNotRegistered,
 )
-from rolldeck.http import Call, Connection, download
+from rolldeck.http import Call, Connection, PlatformClient, download
 from rolldeck.safetensors import Content, array_of
 from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
 
@@ -162,7 +162,7 @@ class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     weights_directory: str = ""
 
 
-class Trainer(Closing):
+class Trainer(PlatformClient):
     """The consumer of a run's batches and the publisher of its weights; not thread-safe."""
 
     def __init__(
@@ -191,6 +191,7 @@ class Trainer(Closing):
             weights_directory: Path of the run's shared weights folder on this machine, if it
                 differs from the platform's path; ignored for a run whose weights are uploaded.
         """
+        super().__init__(url, run, token, connection)
         self.run = run
         self.name = name
         self.rank = rank
@@ -198,15 +199,7 @@ class Trainer(Closing):
         # Batches that this rank acknowledged; rank 0 may still hold them.
         self._done: tuple[str, ...] = ()
         self.registration: TrainerRegistration | None = None
-        self._owns_connection = connection is None
-        self._connection = connection or Connection(url, token)
         self._weights_directory = weights_directory
-        self._root = f"/api/v1/runs/{quote(run, safe='')}"
-
-    def close(self) -> None:
-        """Close the sockets; an unacknowledged batch will be served again."""
-        if self._owns_connection:
-            self._connection.close()
 
     def register(
         self, *, resume: bool = False, batch_size: int | None = None
@@ -308,7 +301,7 @@ class Trainer(Closing):
             with Prefetcher(self, ahead=ahead) as window:
                 while (batch := window.next()) is not None:
                     yield batch
-                    self._ack_or_log(batch)
+                    ack_or_log(self, batch)
                     window.release(batch)
             logger.info("run %s has ended: no more batches", self.run)
             return
@@ -322,13 +315,7 @@ class Trainer(Closing):
                 logger.info("run %s is %s: still waiting for a batch", self.run, status)
                 continue
             yield batch
-            self._ack_or_log(batch)
-
-    def _ack_or_log(self, batch: Batch) -> None:
-        try:
-            self.ack(batch)
-        except LeaseLost as error:
-            logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+            ack_or_log(self, batch)
 
     def status(self) -> str:
         """Return the status of the run, such as ``running`` or ``completed``."""
@@ -441,6 +428,14 @@ class Trainer(Closing):
         """Return the shared weights folder; None if weights are uploaded."""
         folder = self.registration.weights_directory if self.registration else ""
         return Path(self._weights_directory or folder) if folder else None
+
+
+def ack_or_log(trainer: Trainer, batch: Batch) -> None:
+    """Acknowledge a batch; log it if the lease expired, because its data may be served again."""
+    try:
+        trainer.ack(batch)
+    except LeaseLost as error:
+        logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
 
 
 def _written(value: float) -> float | str:

@@ -12,7 +12,6 @@ weights, then acknowledges the batches that were yielded: an acknowledged batch 
 published version.
 """
 
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -26,13 +25,10 @@ from torchrl.collectors import BaseCollector
 from torchrl.weight_update import TransportBackend, WeightSyncScheme
 
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
 from rolldeck.torch_tensors import tensors_of
-from rolldeck.trainer import ENDED, MAX_HELD, Trainer
+from rolldeck.trainer import ENDED, MAX_HELD, Trainer, ack_or_log
 
 __all__ = ["PublishedWeights", "RunCollector", "fragments_tensordict"]
-
-logger = logging.getLogger("rolldeck")
 
 OBS, FINAL_OBS, NEXT_OBS, STATE = "obs", "final_obs", "next_obs", "in_state."
 PER_STEP = {"action": "action", "behavior_logprob": "action_log_prob", "value": "behavior_value"}
@@ -222,11 +218,7 @@ class RunCollector(BaseCollector):
     def _send_weights_scheme(self, **named: Any) -> None:
         super()._send_weights_scheme(**named)
         while self._held:
-            batch = self._held.pop(0)
-            try:
-                self._trainer.ack(batch)
-            except LeaseLost as error:
-                logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+            ack_or_log(self._trainer, self._held.pop(0))
 
 
 def fragments_tensordict(batch: Batch) -> TensorDict:

@@ -31,10 +31,9 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
 from rolldeck.integrations.token_rows import token_rows
 from rolldeck.safetensors import BITS, float32_of
-from rolldeck.trainer import ENDED, MAX_HELD, Trainer, TrainerRegistration
+from rolldeck.trainer import ENDED, MAX_HELD, Trainer, TrainerRegistration, ack_or_log
 from rolldeck.wire import InvalidMessage
 
 # Settings of TRL and of a run that have to agree.
@@ -354,10 +353,7 @@ class RolloutFunction:
             return False
         self._publish()
         for batch in done:
-            try:
-                self._trainer.ack(batch)
-            except LeaseLost as error:
-                logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+            ack_or_log(self._trainer, batch)
             del self._held[0]
         return True
 

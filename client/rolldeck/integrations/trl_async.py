@@ -30,10 +30,9 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from rolldeck.advantages import RULES, Rule
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
 from rolldeck.integrations.token_rows import token_rows
-from rolldeck.integrations.trl import RunEnded, check_language, logger
-from rolldeck.trainer import MAX_HELD, Trainer
+from rolldeck.integrations.trl import RunEnded, check_language
+from rolldeck.trainer import MAX_HELD, Trainer, ack_or_log
 
 __all__ = ["AsyncRollouts"]
 
@@ -173,11 +172,7 @@ class AsyncRollouts:
         for held in self._held:
             if held.end > trained:
                 return
-            try:
-                self._trainer.ack(held.batch)
-            except LeaseLost as error:
-                ordinal = held.batch.head.ordinal
-                logger.warning("batch %d was not acknowledged: %s", ordinal, error)
+            ack_or_log(self._trainer, held.batch)
             with self._lock:
                 self._held = self._held[1:]
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -96,11 +97,15 @@ class HttpInferenceServer:
             url: httpx.Client(base_url=url, headers=headers, timeout=30.0)
             for url in settings.replicas
         }
-        self._adapters = (
-            adapter_route(settings, self._replicas, run=run, adapter=adapter)
-            if adapter.rank and not is_fixed
-            else None
-        )
+        self._adapters: Adapters | None = None
+        if adapter.rank and not is_fixed:
+            kind, model = settings.kind, settings.model
+            servers = {
+                url: AdapterServer(http, kind=kind, model=model)
+                for url, http in self._replicas.items()
+            }
+            folder = shared_folder(settings)
+            self._adapters = Adapters(folder, servers, run=run, adapter=adapter)
         self._weights: WeightsRoute = self._adapters or (
             FixedWeights() if is_fixed else weights_route(settings, self._replicas, run=run)
         )
@@ -164,7 +169,11 @@ class HttpInferenceServer:
             # Closing the connections lets the server free its rows.
             pending.cancel()
         return [
-            found.get(place) or [cancelled(index) for index in range(prompt.answers)]
+            found.get(place)
+            or [
+                Answer(request=0, index=index, finish="cancelled")
+                for index in range(prompt.answers)
+            ]
             for place, prompt in enumerate(prompts)
         ]
 
@@ -359,26 +368,12 @@ class HttpInferenceServer:
         except ValueError as error:
             raise self._failed(f"{dialect.path}: {error}") from error
         if prompt.sampling.is_greedy and not dialect.repeats_greedy and len(answers) == 1:
-            answers = [repeated(answers[0], index) for index in range(prompt.answers)]
+            answers = [
+                replace(deepcopy(answers[0]), index=index) for index in range(prompt.answers)
+            ]
         if len(answers) != prompt.answers:
             raise self._failed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
-
-
-def repeated(answer: Answer, index: int) -> Answer:
-    """Return a copy of an answer under another index."""
-    return replace(
-        answer,
-        index=index,
-        tokens=[*answer.tokens],
-        logprobs=[*answer.logprobs],
-        versions=[*answer.versions],
-    )
-
-
-def cancelled(index: int) -> Answer:
-    """Return an answer that was not generated."""
-    return Answer(request=0, index=index, finish="cancelled")
 
 
 def weights_route(
@@ -403,19 +398,6 @@ def weights_route(
     reload = VllmReload if kind == "vllm" else SglangReload
     readers = {url: reload(http, model=model) for url, http in replicas.items()}
     return SharedFolder(shared_folder(settings), readers, run=run)
-
-
-def adapter_route(
-    settings: InferenceServerSettings,
-    replicas: Mapping[str, httpx.Client],
-    *,
-    run: str,
-    adapter: AdapterConfig,
-) -> Adapters:
-    """Return the route of adapters; see `weights_route`."""
-    kind, model = settings.kind, settings.model
-    servers = {url: AdapterServer(http, kind=kind, model=model) for url, http in replicas.items()}
-    return Adapters(shared_folder(settings), servers, run=run, adapter=adapter)
 
 
 def shared_folder(settings: InferenceServerSettings) -> Path:
