@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -47,19 +47,10 @@ POLL_SECONDS: Final = 1.0
 """Maximum wait of one request, and therefore of :meth:`Prefetcher.close`."""
 
 
-class BatchSource(Protocol):
-    """The trainer, as far as a window needs it."""
-
-    def poll_batch(
-        self, wait_seconds: float, *, holding: Sequence[Batch] = ()
-    ) -> tuple[Batch | None, bool]:
-        """Return another batch, if one was complete in time, and whether the run has ended."""
-
-
 class Prefetcher(Closing):
     """A window of leased batches, in the order in which they are to be acknowledged."""
 
-    def __init__(self, trainer: BatchSource, *, ahead: int) -> None:
+    def __init__(self, trainer: "Trainer", *, ahead: int) -> None:
         """Start to lease batches.
 
         Args:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
@@ -23,25 +23,11 @@ class CallNotStored(Exception):
         self.status = status
 
 
-class CallStore(Protocol):
-    """Storage for captured calls; thread-safe."""
-
-    saved: int
-    """Total number of stored calls."""
-
-    def save(self, session: str, call: CallPush) -> None:
-        """Store a call durably.
-
-        Raises:
-            CallNotStored: If it could not be stored.
-        """
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
 class PlatformCallStore:
-    """Stores calls on the platform; calls have keys, so retries during short outages are safe."""
+    """Stores calls on the platform; thread-safe.
+
+    Calls have keys, so retries during short outages are safe.
+    """
 
     def __init__(self, connection: Connection, run: str) -> None:
         """Set up storage for one run.
@@ -51,11 +37,17 @@ class PlatformCallStore:
             run: Name of the run.
         """
         self.saved = 0
+        """Total number of stored calls."""
         self._connection = connection
         self._path = f"/api/v1/runs/{quote(run, safe='')}/captures"
         self._lock = threading.Lock()
 
     def save(self, session: str, call: CallPush) -> None:
+        """Store a call durably.
+
+        Raises:
+            CallNotStored: If it could not be stored.
+        """
         content = msgspec.json.encode(call)
         if b"\\u0000" in content:
             # The platform does not store NUL characters.
@@ -110,17 +102,16 @@ class CallSpan:
 
         return use_span(self._span, end_on_exit=False)
 
-    def finish(self, generated: Generated | None = None) -> None:
-        """End the span, with the sizes of the first answer if there is one."""
-        if generated is not None:
-            tracing.add_genai(
-                self._span,
-                operation=self._operation,
-                provider="openai",
-                model=self._model,
-                input_tokens=generated.prompt_tokens,
-                output_tokens=generated.tokens,
-            )
+    def finish(self, generated: Generated) -> None:
+        """End the span, with the sizes of the first answer."""
+        tracing.add_genai(
+            self._span,
+            operation=self._operation,
+            provider="openai",
+            model=self._model,
+            input_tokens=generated.prompt_tokens,
+            output_tokens=generated.tokens,
+        )
         if self._span is not None:
             self._span.end()
 

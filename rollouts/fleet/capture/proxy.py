@@ -25,7 +25,7 @@ from rolldeck.captures import SESSION_PATTERN, CallPush
 from rollouts.fleet.capture.calls import (
     CallNotStored,
     CallSpan,
-    CallStore,
+    PlatformCallStore,
     call_span,
 )
 from rollouts.fleet.capture.drift import DriftRepair
@@ -98,7 +98,7 @@ class CaptureProxy:
         self,
         *,
         upstream: str,
-        store: CallStore,
+        store: PlatformCallStore,
         api_key: str = "",
         upstream_seconds: float = UPSTREAM_SECONDS,
     ) -> None:
