@@ -184,8 +184,17 @@ class EngineThread:
         try:
             while not self._is_closing:
                 for score in self._read_inbox():
-                    if score.result.set_running_or_notify_cancel():
-                        self._score(score)
+                    if not score.result.set_running_or_notify_cancel():
+                        continue
+                    try:
+                        found = self._engine.prompt_logprobs(
+                            score.tokens, likeliest=score.likeliest
+                        )
+                    except Exception as error:
+                        failure = EngineFailed(f"{type(error).__name__}: {error}")
+                        score.result.set_exception(failure)
+                        raise
+                    score.result.set_result(found)
                 answers = self._engine.step()
                 with self._changed:
                     for answer in answers:
@@ -198,14 +207,6 @@ class EngineThread:
                             del self._waiters[answer.request]
         except Exception as error:  # noqa: BLE001 passed to all pending requests
             self.give_up(f"{type(error).__name__}: {error}")
-
-    def _score(self, pending: PendingScore) -> None:
-        try:
-            found = self._engine.prompt_logprobs(pending.tokens, likeliest=pending.likeliest)
-        except Exception as error:
-            pending.result.set_exception(EngineFailed(f"{type(error).__name__}: {error}"))
-            raise
-        pending.result.set_result(found)
 
     def _read_inbox(self) -> list[PendingScore]:
         with self._changed:

@@ -70,7 +70,14 @@ class OfferedFile:
         """
         requested, sent = self._requested, self._sent = threading.Event(), threading.Event()
         path = f"/{secrets.token_urlsafe(16)}"
-        family, host = _interface_towards(reader)
+        # The interface that leads to the reader.
+        parts = urlsplit(reader)
+        address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            with socket.create_connection(address, CONNECT_SECONDS) as connection:
+                family, host = connection.family, connection.getsockname()[0]
+        except OSError as error:
+            raise Unreachable(f"{reader}: {error}") from error
 
         class Server(ThreadingHTTPServer):
             address_family = family
@@ -116,17 +123,6 @@ class OfferedFile:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-
-def _interface_towards(url: str) -> tuple[socket.AddressFamily, str]:
-    """Return family and address of the interface that leads to a host."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        with socket.create_connection((parts.hostname or "", port), CONNECT_SECONDS) as connection:
-            return connection.family, connection.getsockname()[0]
-    except OSError as error:
-        raise Unreachable(f"{url}: {error}") from error
 
 
 class Weights(NamedTuple):
