@@ -13,6 +13,7 @@ choice has `policy_versions`, ``[[epoch, step, tokens], …]`` in order, as in t
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct, field
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from rollouts.fleet.engine.answers import Choice, Shape
+from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.openai_api import (
     DEFAULT_TOKENS,
     OpenAiApi,
@@ -79,6 +81,34 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
     token_ids: Annotated[TokenIds, Meta(min_length=1)]
     model: str = ""
     sampling_params: TokenSampling = TokenSampling()
+
+
+def choice_of(
+    index: int,
+    *,
+    tokens: Sequence[int],
+    logprobs: Sequence[float],
+    versions: Sequence[Version],
+    finish: str,
+) -> dict[str, Any]:
+    """Return an answer as a choice of the response to a :class:`TokenRequest`."""
+    pairs = zip(tokens, logprobs, strict=True)
+    content = [
+        {"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []}
+        for token, logprob in pairs
+    ]
+    return {
+        "index": index,
+        "token_ids": list(tokens),
+        "logprobs": {"content": content},
+        "finish_reason": finish,
+        "policy_versions": [[*version, len(list(same))] for version, same in groupby(versions)],
+    }
+
+
+def response_of(identity: str, choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the body of the response."""
+    return {"request_id": identity, "choices": list(choices), "prompt_logprobs": None}
 
 
 class SglangSampling(Sampling, frozen=True, kw_only=True):
@@ -160,7 +190,7 @@ class GenerateApi:
             return await self._trl(request, decoded(raw, TrlRequest))
         if "prompt" in raw:
             return await self._vllm(request, decoded(raw, VllmRequest))
-        return await self._sglang(request, decoded(raw, GenerateRequest))
+        return await self.sglang(request, raw)
 
     async def _generate_tokens(self, request: Request) -> Response:
         body = await read_body(request, TokenRequest)
@@ -171,24 +201,24 @@ class GenerateApi:
             most = params.max_tokens or self._context
             choices = await self._api.choices(request, shape, completion_of(params), most)
         shown = [
-            {
-                "index": choice.index,
-                "token_ids": choice.tokens,
-                "logprobs": {
-                    "content": [
-                        {"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []}
-                        for token, logprob in zip(choice.tokens, choice.logprobs, strict=True)
-                    ]
-                },
-                "finish_reason": choice.finish,
-                "policy_versions": choice.policy_versions,
-            }
+            choice_of(
+                choice.index,
+                tokens=choice.tokens,
+                logprobs=choice.logprobs,
+                versions=choice.versions,
+                finish=choice.finish,
+            )
             for choice in choices
         ]
-        identity = f"generate-{shape.identity}"
-        return JSONResponse({"request_id": identity, "choices": shown, "prompt_logprobs": None})
+        return JSONResponse(response_of(f"generate-{shape.identity}", shown))
 
-    async def _sglang(self, request: Request, body: GenerateRequest) -> Response:
+    async def sglang(self, request: Request, raw: dict[str, Any]) -> Response:
+        """Return the response to a request in SGLang's format.
+
+        Raises:
+            Refused: If a field is invalid or not supported, or no answer can be generated.
+        """
+        body = decoded(raw, GenerateRequest)
         given: Any = body.text if body.input_ids is None else body.input_ids
         if given is None:
             raise Refused("input_ids, text, prompt or prompts is required", param="input_ids")
