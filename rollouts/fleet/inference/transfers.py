@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
 
+from rolldeck.closing import Closing
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import (
@@ -55,7 +56,7 @@ CONNECT_SECONDS: Final = 10.0
 SEND_SECONDS: Final = 600.0
 
 
-class OfferedFile:
+class OfferedFile(Closing):
     """Server with one file, under an address that cannot be guessed."""
 
     def __init__(self, content: bytes, *, reader: str) -> None:
@@ -114,11 +115,7 @@ class OfferedFile:
         """Wait until the file was sent once, or the connection ended."""
         self._sent.wait(SEND_SECONDS)
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Close the server."""
         self._server.shutdown()
         self._thread.join()
