@@ -32,7 +32,6 @@ VERBS: Final = {
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 FURTHER: Final = "rolldeck.commands"
 """Entry points of commands from other packages: ``main(argv) -> exit code``."""
-BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 Row = dict[str, Any]
 
 
@@ -44,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader, such as `head`, has ended. Buffered output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return 128 + signal.SIGPIPE
     return code
 
 

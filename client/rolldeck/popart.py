@@ -140,7 +140,8 @@ class PopArt:
             # β_t = β / (1 − (1 − β)^t) for the t-th update. Rounded, the first rate may differ
             # from 1, and make a variance of 0 negative.
             counted = np.maximum(1, updates)
-            decayed = 1.0 if self._beta == 1 else -np.expm1(counted * math.log1p(-self._beta))
+            kept = -math.inf if self._beta == 1 else math.log1p(-self._beta)
+            decayed = -np.expm1(counted * kept)
             rate = np.where(counted == 1, 1.0, self._beta / decayed)
             rate = np.where(counts > 0, rate, 0)
             step = means - self.mean

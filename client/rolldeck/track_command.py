@@ -18,7 +18,6 @@ Row = dict[str, Any]
 TRACKERS: Final = ("mlflow", "tensorboard", "trackio", "wandb")
 TAKEN_BY: Final = {"--tracker-url": ("mlflow", "trackio"), "--logdir": ("tensorboard",)}
 """Trackers that an option applies to."""
-LOG_FORMAT: Final = "%(asctime)s %(message)s"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def call(connection: Connection, args: argparse.Namespace) -> object:
     """Follow the run until it has ended, or until SIGINT or SIGTERM."""
-    logging.basicConfig(format=LOG_FORMAT)
+    logging.basicConfig(format="%(asctime)s %(message)s")
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())

@@ -225,7 +225,7 @@ class OpenAiApi:
 
     async def _complete(self, request: Request) -> Response:
         body = await read_body(request, CompletionRequest)
-        given = body.prompt
+        given: Any = body.prompt
         # One or several prompts, as text or tokens.
         is_single = isinstance(given, str) or isinstance(given[0], int)
         try:

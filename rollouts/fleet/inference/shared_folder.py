@@ -165,15 +165,9 @@ class SharedFolder:
         self._replicas = Replicas(replicas)
 
     def current(self) -> Version:
-        """Return the newest version in use.
-
-        Raises:
-            InferenceFailed: If the weights belong to another run, or the marker is invalid.
-        """
         return self._marker().version
 
     def oldest(self) -> Version:
-        """Return the oldest version that a replica may use; raises like `current`."""
         marker = self._marker()
         return marker.version if marker.oldest is None else marker.oldest
 
@@ -239,6 +233,7 @@ class SharedFolder:
         return loaded
 
     def _marker(self) -> "_Marker":
+        """Return the marker; raise InferenceFailed if it is invalid or of another run."""
         try:
             marker = msgspec.json.decode((self._folder / MARKER).read_bytes(), type=_Marker)
         except FileNotFoundError:

@@ -148,12 +148,6 @@ class TransferredWeights:
         return self._newest is not None
 
     def current(self) -> Version:
-        """Return the newest version in use.
-
-        Raises:
-            InferenceFailed: If a replica has the weights of another run.
-            Unreachable: If no replica can be reached.
-        """
         return max(self._versions())
 
     def oldest(self) -> Version:
