@@ -241,11 +241,11 @@ class InferenceServer:
             body = msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError):
             body = None
-        error = body.get("error", body) if isinstance(body, dict) else None
-        if error is None:
+        reason = body.get("error", body) if isinstance(body, dict) else None
+        if reason is None:
             shown = content[:SHOWN_ERROR].decode(errors="replace")
-            error = f"the inference server answered {shown!r}"
-        message, code, param = _error(error)
+            reason = f"the inference server answered {shown!r}"
+        message, code, param = _error(reason)
         raise Refusal(
             message,
             status=status if status >= 400 else 502,

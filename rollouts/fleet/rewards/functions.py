@@ -239,8 +239,8 @@ def serve(channel: Channel) -> None:
                             place: make_reward(one, place=place) for place, one in rewards.items()
                         }
                         built = Built()
-                    except RewardUnusable as error:
-                        functions, built = {}, Built(error.kind, str(error))
+                    except RewardUnusable as refusal:
+                        functions, built = {}, Built(refusal.kind, str(refusal))
                     channel.send(built)
                 case Call(place, answered):
                     reward, error = reward_of(functions[place], answered)

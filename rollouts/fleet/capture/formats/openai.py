@@ -333,7 +333,7 @@ class _ResponsesStream(TranslatedStream):
 
     def events_of(self, change: BlockEvent) -> list[Event]:
         block = change.block
-        place = {"output_index": block.place}
+        place: Json = {"output_index": block.place}
         part_place = place | {"item_id": _identity(block), "content_index": 0}
         # The place of a delta and of its end; of a tool call, without a content index.
         text_place = place | {"item_id": _identity(block)} if block.kind == "tool" else part_place
