@@ -1,6 +1,5 @@
 """API views of captured sessions, their calls and their scores."""
 
-from dataclasses import asdict
 from datetime import datetime
 
 from django.http import HttpResponse
@@ -11,6 +10,7 @@ from rest_framework.request import Request
 
 from buffer.capture import queries as captures
 from buffer.capture.models import CaptureSession
+from buffer.capture.rules import CapturedRow
 from buffer.capture.services import assembled, capture_call, score_sessions
 from buffer.ingest.api import CountsRefusals
 from rolldeck.captures import CallPush, CallReceipt, ScoreReceipt, ScoreSessions
@@ -39,16 +39,6 @@ class CaptureRow(Struct, frozen=True, kw_only=True):
 
 class Captures(Page[CaptureRow], frozen=True, kw_only=True):
     """Captured sessions, most recently changed first."""
-
-
-class CapturedRow(Struct, frozen=True, kw_only=True):
-    """A sequence assembled from a session's calls; lists have length T."""
-
-    tokens: list[int]
-    masks: list[int]
-    logprobs: list[float]
-    answers: list[tuple[int, int]]
-    """Numbers of the call and of its choice, from 0."""
 
 
 class CaptureDetail(CaptureRow, frozen=True, kw_only=True):
@@ -108,7 +98,7 @@ class CaptureView(ApiView):
         return answer(
             CaptureDetail(
                 **_fields(found),  # type: ignore[arg-type]
-                sequences=[CapturedRow(**asdict(one)) for one in made.sequences],
+                sequences=made.sequences,
                 gaps=made.gaps,
                 repairs=made.repairs,
             )

@@ -8,10 +8,13 @@ the sampled tokens. The repair applies if an earlier call of the session has the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+
+from rolldeck.captures import Answer, CallPush
 
 IGNORED: Final = -100
 """Mask of a token that is not trained on."""
@@ -24,33 +27,8 @@ Version = tuple[int, int]
 """Epoch and step of a policy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedAnswer:
-    """One answer to a call, as the model's tokens."""
-
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    versions: tuple[Version, ...] = ()
-    """All versions that sampled a token; empty if the server does not report them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedCall:
-    """One call of the model."""
-
-    prompt: tuple[int, ...]
-    answers: tuple[CapturedAnswer, ...]
-    gap: str = ""
-    """Description of what could not be captured; if set, the call has no answers."""
-    repaired: tuple[int, ...] = ()
-    """Prompt with the sampled tokens of an earlier call, of equal text; empty without a repair."""
-    repaired_until: int = 0
-    """End of these sampled tokens in `repaired`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedSequence:
-    """A sequence of T tokens and the parts that the model wrote; lists have length T."""
+class CapturedRow(Struct, frozen=True, kw_only=True):
+    """A sequence assembled from a session's calls; lists have length T."""
 
     tokens: list[int]
     masks: list[int]
@@ -58,14 +36,14 @@ class CapturedSequence:
     logprobs: list[float]
     """Log probability if the token is trained on, else :data:`IGNORED_LOGPROB`."""
     answers: list[tuple[int, int]]
-    """Answers that it holds, in order: numbers of the call and of its answer, from 0."""
+    """Numbers of the call and of its choice, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
     """The sequences and gaps of a session."""
 
-    sequences: list[CapturedSequence]
+    sequences: list[CapturedRow]
     gaps: list[str]
     """One sentence for each part that could not be captured."""
     repairs: int
@@ -78,7 +56,7 @@ class Assembled:
 class _Node:
     place: tuple[int, int]
     """Numbers of the call and of its answer."""
-    answer: CapturedAnswer
+    answer: Answer
     prompt_length: int
     whole: bytes
     """Prompt and answer, as int64."""
@@ -96,37 +74,7 @@ class _Node:
         return found
 
 
-@dataclass(slots=True)
-class _Tree:
-    nodes: list[_Node] = field(default_factory=list)
-    repairs: int = 0
-
-    def add(self, call: int, captured: CapturedCall) -> None:
-        prompt, parent = self._continued(captured)
-        for index, answer in enumerate(captured.answers):
-            whole = prompt + _packed(answer.tokens)
-            length = len(prompt) // _TOKEN_BYTES
-            self.nodes.append(_Node((call, index), answer, length, whole, parent))
-        if parent is not None and captured.answers:
-            parent.has_children = True
-
-    def _continued(self, captured: CapturedCall) -> tuple[bytes, _Node | None]:
-        """Return the prompt of a call, repaired if an earlier call confirms it, and its parent."""
-        if captured.repaired:
-            prompt = _packed(captured.repaired)
-            parent = self._longest_in(prompt)
-            if parent is not None and len(parent.whole) >= captured.repaired_until * _TOKEN_BYTES:
-                self.repairs += 1
-                return prompt, parent
-        prompt = _packed(captured.prompt)
-        return prompt, self._longest_in(prompt)
-
-    def _longest_in(self, prompt: bytes) -> _Node | None:
-        within = (node for node in self.nodes if prompt.startswith(node.whole))
-        return max(within, key=lambda node: len(node.whole), default=None)
-
-
-def assemble(calls: Sequence[CapturedCall]) -> Assembled:
+def assemble(calls: Sequence[CallPush]) -> Assembled:
     """Return the sequences of a session, in the order in which they began.
 
     Each token written by the model is trained on exactly once. If two sequences share a
@@ -135,27 +83,48 @@ def assemble(calls: Sequence[CapturedCall]) -> Assembled:
     Args:
         calls: The calls in chronological order.
     """
-    tree = _Tree()
-    gaps = []
+    nodes: list[_Node] = []
+    gaps, repairs = [], 0
     for number, call in enumerate(calls):
         if call.gap:
             gaps.append(f"call {number}: {call.gap}")
-        else:
-            tree.add(number, call)
-    leaves = [node for node in tree.nodes if not node.has_children]
-    drawn = [node.answer for node in tree.nodes if node.answer.tokens]
-    oldest = min((min(answer.versions) for answer in drawn if answer.versions), default=None)
-    if not all(answer.versions for answer in drawn):
-        oldest = None
+            continue
+        prompt = _packed(call.repaired_prompt)
+        parent = _longest_in(nodes, prompt)
+        if call.repair is not None:
+            # A repair applies if an earlier call has all of its sampled tokens.
+            repaired_until = call.repair.start + len(call.repair.tokens)
+            if parent is not None and len(parent.whole) >= repaired_until * _TOKEN_BYTES:
+                repairs += 1
+            else:
+                prompt = _packed(call.prompt_tokens)
+                parent = _longest_in(nodes, prompt)
+        length = len(prompt) // _TOKEN_BYTES
+        for index, answer in enumerate(call.answers):
+            whole = prompt + _packed(answer.tokens)
+            nodes.append(_Node((number, index), answer, length, whole, parent))
+        if parent is not None and call.answers:
+            parent.has_children = True
+    versions = [
+        [(drawn.epoch, drawn.step) for drawn in node.answer.versions if drawn.tokens]
+        for node in nodes
+        if node.answer.tokens
+    ]
+    oldest = min(min(each) for each in versions) if versions and all(versions) else None
     return Assembled(
-        sequences=[_sequence(leaf) for leaf in leaves],
+        sequences=[_sequence(node) for node in nodes if not node.has_children],
         gaps=gaps,
-        repairs=tree.repairs,
+        repairs=repairs,
         oldest=oldest,
     )
 
 
-def _sequence(leaf: _Node) -> CapturedSequence:
+def _longest_in(nodes: list[_Node], prompt: bytes) -> _Node | None:
+    within = (node for node in nodes if prompt.startswith(node.whole))
+    return max(within, key=lambda node: len(node.whole), default=None)
+
+
+def _sequence(leaf: _Node) -> CapturedRow:
     tokens = np.frombuffer(leaf.whole, dtype=np.int64)
     masks = np.full(len(tokens), IGNORED, dtype=np.int64)
     logprobs = np.full(len(tokens), IGNORED_LOGPROB)
@@ -167,7 +136,7 @@ def _sequence(leaf: _Node) -> CapturedSequence:
         written = slice(node.prompt_length, node.prompt_length + len(node.answer.tokens))
         masks[written] = tokens[written]
         logprobs[written] = node.answer.logprobs
-    return CapturedSequence(
+    return CapturedRow(
         tokens=tokens.tolist(),
         masks=masks.tolist(),
         logprobs=logprobs.tolist(),

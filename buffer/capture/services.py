@@ -13,8 +13,7 @@ from django.db.models import F
 
 from buffer.capture.models import CapturedCall, CaptureSession, CaptureState
 from buffer.capture.queries import CaptureNotFound
-from buffer.capture.rules import Assembled, CapturedAnswer, assemble
-from buffer.capture.rules import CapturedCall as Call
+from buffer.capture.rules import Assembled, assemble
 from buffer.ingest.schemas.bodies import InvalidBody
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group
@@ -22,7 +21,7 @@ from buffer.ingest.services.pushes import accept_groups, check_accepts, check_ki
 from buffer.items.queries import server_limits
 from buffer.items.rules.states import ItemKind
 from rolldeck.advantages import RULES
-from rolldeck.captures import Answer, CallPush, ScoreReceipt
+from rolldeck.captures import CallPush, ScoreReceipt
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk
@@ -164,7 +163,13 @@ def score_sessions(
     """
     check_kind(run, ItemKind.GROUPS)
     check_accepts(run)
-    found = _locked(run, scores)
+    # Locked by id to avoid deadlocks.
+    rows = CaptureSession.objects.select_for_update().filter(run=run, name__in=list(scores))
+    by_name = {one.name: one for one in rows.order_by("pk")}
+    for name in scores:
+        if name not in by_name:
+            raise CaptureNotFound(name, field=f"scores.{name}")
+    found = [by_name[name] for name in scores]
     if all(one.state == CaptureState.SCORED and one.score == scores[one.name] for one in found):
         receipts = [one.receipt for one in found]
         if all(receipt == receipts[0] for receipt in receipts):
@@ -205,62 +210,29 @@ def delete_old_captures(*, now: datetime) -> int:
     expired = 0
     old = CaptureSession.objects.filter(changed_at__lt=due)
     for one in old.filter(state=CaptureState.OPEN).select_related("run")[:1000]:
-        expired += _expire(one, due=due, now=now)
+        with transaction.atomic():
+            changed = CaptureSession.objects.filter(
+                pk=one.pk, state=CaptureState.OPEN, changed_at__lt=due
+            ).update(state=CaptureState.EXPIRED)
+            if changed:
+                record_event(
+                    run_id=one.run_id,
+                    kind="capture_expired",
+                    level="warning",
+                    actor="platform",
+                    message=f"Session {one.name} expired unscored with {one.calls} calls",
+                    now=now,
+                )
+        expired += changed
     CapturedCall.objects.filter(session__in=old.exclude(state=CaptureState.OPEN)).delete()
     return expired
-
-
-@transaction.atomic
-def _expire(session: CaptureSession, *, due: datetime, now: datetime) -> int:
-    changed = CaptureSession.objects.filter(
-        pk=session.pk, state=CaptureState.OPEN, changed_at__lt=due
-    ).update(state=CaptureState.EXPIRED)
-    if changed:
-        record_event(
-            run_id=session.run_id,
-            kind="capture_expired",
-            level="warning",
-            actor="platform",
-            message=f"Session {session.name} expired unscored with {session.calls} calls",
-            now=now,
-        )
-    return changed
-
-
-def _locked(run: Run, names: Mapping[str, float]) -> list[CaptureSession]:
-    """Return the sessions in the order of `names`; locks them by id to avoid deadlocks."""
-    rows = CaptureSession.objects.select_for_update().filter(run=run, name__in=list(names))
-    found = {one.name: one for one in rows.order_by("pk")}
-    for name in names:
-        if name not in found:
-            raise CaptureNotFound(name, field=f"scores.{name}")
-    return [found[name] for name in names]
 
 
 def _assembled(session: CaptureSession, score: float) -> _Scored:
     rows = CapturedCall.objects.filter(session=session).order_by("number")
     contents = rows.values_list("content", flat=True)
     calls = [msgspec.msgpack.decode(content, type=CallPush) for content in contents]
-    return _Scored(session, score, calls, assemble([_call(call) for call in calls]))
-
-
-def _call(call: CallPush) -> Call:
-    repair = call.repair
-    return Call(
-        prompt=tuple(call.prompt_tokens),
-        answers=tuple(_answer(answer) for answer in call.answers),
-        gap=call.gap,
-        repaired=() if repair is None else tuple(call.repaired_prompt),
-        repaired_until=0 if repair is None else repair.start + len(repair.tokens),
-    )
-
-
-def _answer(answer: Answer) -> CapturedAnswer:
-    return CapturedAnswer(
-        tokens=tuple(answer.tokens),
-        logprobs=tuple(answer.logprobs),
-        versions=tuple((one.epoch, one.step) for one in answer.versions if one.tokens),
-    )
+    return _Scored(session, score, calls, assemble(calls))
 
 
 def _trained(assembled: Assembled) -> int:
@@ -274,17 +246,25 @@ def _group(run: Run, scored: list[_Scored], *, env_id: int | None) -> Group:
         NothingCaptured: If no session contains a token of the policy.
         InvalidCapture: If the run refuses it.
     """
-    rows = [(one, sequence) for one in scored for sequence in one.assembled.sequences]
+    rows = []
+    for one in scored:
+        for sequence in one.assembled.sequences:
+            # The conversation up to the last answer; empty for completions.
+            number, index = sequence.answers[-1]
+            call = one.calls[number]
+            message = call.answers[index].message
+            messages = [*call.messages, *([] if message is None else [message])]
+            rows.append((one, sequence, messages))
     if not any(_trained(one.assembled) for one in scored):
         gaps = [f"{one.session.name}: {gap}" for one in scored for gap in one.assembled.gaps]
         raise NothingCaptured("; ".join(gaps[:5]) or "the sessions have no calls")
     content: dict[str, Any] = {
-        "tokens": [sequence.tokens for _, sequence in rows],
-        "masks": [sequence.masks for _, sequence in rows],
-        "scores": [one.score for one, _ in rows],
-        "inference_logprobs": [sequence.logprobs for _, sequence in rows],
-        "messages": [_messages(one.calls, *sequence.answers[-1]) for one, sequence in rows],
-        "overrides": [{"session": one.session.name} for one, _ in rows],
+        "tokens": [sequence.tokens for _, sequence, _ in rows],
+        "masks": [sequence.masks for _, sequence, _ in rows],
+        "scores": [one.score for one, _, _ in rows],
+        "inference_logprobs": [sequence.logprobs for _, sequence, _ in rows],
+        "messages": [messages for _, _, messages in rows],
+        "overrides": [{"session": one.session.name} for one, _, _ in rows],
         "group_overrides": {
             "captured": {one.session.name: one.assembled.gaps for one in scored},
             "repairs": {one.session.name: one.assembled.repairs for one in scored},
@@ -321,9 +301,3 @@ def _advantages(rule: str, scored: list[_Scored]) -> dict[str, list[list[float]]
         for sequence in one.assembled.sequences
     ]
     return {"advantages": rows}
-
-
-def _messages(calls: list[CallPush], call: int, index: int) -> list[dict[str, Any]]:
-    """Return the conversation up to an answer; empty for completions."""
-    message = calls[call].answers[index].message
-    return [*calls[call].messages, *([] if message is None else [message])]

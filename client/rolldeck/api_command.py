@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,27 +32,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def call(connection: Connection, args: argparse.Namespace) -> object:
     """Send the request and return the decoded response; None for an empty one."""
-    return connection.json(_call_of(args.method, args.path, args.fields, args.body))
+    method, fields, body = args.method, args.fields, args.body
+    place = "/api/v1/" + args.path.lstrip("/").removeprefix("api/v1/")
+    if method in ASKING and body is None:
+        query = {
+            name: value if isinstance(value, str) else json.dumps(value) for name, value in fields
+        }
+        return connection.json(Call(method=method, path=place, params=query or None))
+    if body is None or isinstance(body, dict):
+        body = (body or {}) | dict(fields)
+    elif fields:
+        detail = "fields need a JSON object as body"
+        raise RolldeckError(status=0, code="misused", detail=detail)
+    return connection.json(Call(method=method, path=place, json=body))
 
 
 def shown(answer: object) -> str:
     """Format a response as JSON, with or without --json."""
     return json.dumps(answer, indent=2)
-
-
-def _call_of(method: str, path: str, fields: Sequence[tuple[str, Any]], body: object) -> Call:
-    place = "/api/v1/" + path.lstrip("/").removeprefix("api/v1/")
-    if method in ASKING and body is None:
-        query = {
-            name: value if isinstance(value, str) else json.dumps(value) for name, value in fields
-        }
-        return Call(method=method, path=place, params=query or None)
-    if body is None or isinstance(body, dict):
-        return Call(method=method, path=place, json=(body or {}) | dict(fields))
-    if fields:
-        detail = "fields need a JSON object as body"
-        raise RolldeckError(status=0, code="misused", detail=detail)
-    return Call(method=method, path=place, json=body)
 
 
 def _field(text: str) -> tuple[str, Any]:

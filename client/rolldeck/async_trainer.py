@@ -17,8 +17,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
-from rolldeck.trainer import Prefetcher, Trainer, TrainerRegistration, Weights, logger
+from rolldeck.trainer import Prefetcher, Trainer, TrainerRegistration, Weights, ack_or_log
 from rolldeck.wire import WeightsManifest
 
 POLL_SECONDS: Final = 1.0
@@ -80,10 +79,7 @@ class AsyncTrainer:
         try:
             while (batch := await asyncio.to_thread(window.next)) is not None:
                 yield batch
-                try:
-                    await self.ack(batch)
-                except LeaseLost as error:
-                    logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+                await self._run(ack_or_log, self.trainer, batch)
                 window.release(batch)
         finally:
             await asyncio.to_thread(window.close)

@@ -72,8 +72,12 @@ def decode_push(body: bytes) -> ReceivedPush:
 if TYPE_CHECKING:
     import torch
 
-# The number of ended episodes varies, so these arrays differ in length between fragments.
-FINAL_OBS = "final_obs"
+FINAL_OBS: Final = "final_obs"
+
+
+def is_per_episode(name: str) -> bool:
+    """Return whether an array has a row for each ended episode, whose number varies."""
+    return name in {"final_step", FINAL_OBS} or name.startswith(f"{FINAL_OBS}.")
 
 
 class FragmentView:
@@ -283,42 +287,34 @@ class Batch:
             InvalidMessage: If two fragments differ in length or in an array's shape.
         """
         views = self.fragments
-        shared = frozenset.intersection(*(view.names for view in views))
-        shared -= {name for name in shared if _is_ragged(name)} | {"mask"}
-        arrays = {name: _stacked(name, [view[name] for view in views]) for name in sorted(shared)}
-        arrays["mask"] = np.stack([_mask_of(view) for view in views])
+        shared = frozenset.intersection(*(view.names for view in views)) - {"mask"}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in sorted(name for name in shared if not is_per_episode(name)):
+            rows = [view[name] for view in views]
+            shapes = {row.shape for row in rows}
+            if len(shapes) > 1:
+                message = f"{name}: fragments of shapes {sorted(shapes)} cannot be stacked"
+                raise InvalidMessage(message)
+            arrays[name] = np.stack(rows)
+        arrays["mask"] = np.stack(
+            [
+                view["mask"] if "mask" in view else np.ones(view.fragment.steps, dtype=np.bool_)
+                for view in views
+            ]
+        )
         arrays["contiguous"] = np.array([view.fragment.contiguous for view in views])
         arrays["version_min"] = np.array([view.fragment.version_min for view in views])
         arrays["version_max"] = np.array([view.fragment.version_max for view in views])
-        return arrays | self._endings()
-
-    def _endings(self) -> dict[str, NDArray[Any]]:
-        ended = [(n, v) for n, v in enumerate(self.fragments) if "final_step" in v.names]
+        # The episodes that ended anywhere in the batch.
+        ended = [(n, v) for n, v in enumerate(views) if "final_step" in v.names]
         steps = [view["final_step"].astype(np.int64) for _, view in ended]
         owners = [np.full(len(view["final_step"]), n, dtype=np.int64) for n, view in ended]
         empty = np.zeros(0, dtype=np.int64)
-        endings = {
-            "final_fragment": np.concatenate([empty, *owners]),
-            "final_step": np.concatenate([empty, *steps]),
-        }
-        first = self.fragments[0]
+        arrays["final_fragment"] = np.concatenate([empty, *owners])
+        arrays["final_step"] = np.concatenate([empty, *steps])
+        first = views[0]
         for name in [name for name in first.names if name.startswith("next_obs")]:
             final = name.replace("next_obs", FINAL_OBS, 1)
             none = np.zeros((0, *first[name].shape), dtype=first[name].dtype)
-            endings[final] = np.concatenate([none, *(view[final] for _, view in ended)])
-        return endings
-
-
-def _is_ragged(name: str) -> bool:
-    return name in {"final_step", FINAL_OBS} or name.startswith(f"{FINAL_OBS}.")
-
-
-def _mask_of(view: FragmentView) -> NDArray[np.bool_]:
-    return view["mask"] if "mask" in view else np.ones(view.fragment.steps, dtype=np.bool_)
-
-
-def _stacked(name: str, arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    shapes = {array.shape for array in arrays}
-    if len(shapes) > 1:
-        raise InvalidMessage(f"{name}: fragments of shapes {sorted(shapes)} cannot be stacked")
-    return np.stack(arrays)
+            arrays[final] = np.concatenate([none, *(view[final] for _, view in ended)])
+        return arrays

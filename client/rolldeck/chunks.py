@@ -21,8 +21,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.batches import FINAL_OBS, FragmentView
-from rolldeck.wire import Fragment, InvalidMessage
+from rolldeck.batches import FINAL_OBS, FragmentView, is_per_episode
+from rolldeck.wire import InvalidMessage
 
 ITEM: Final = "item"
 UNREPEATED: Final = frozenset({"reward", "first", "terminated", "truncated"})
@@ -140,13 +140,18 @@ def stack(chunks: Sequence[Chunk]) -> dict[str, NDArray[Any]]:
     }
     for name in sorted(shared):
         rows = [chunk.arrays[name] for chunk in chunks]
-        if _is_per_episode(name):
+        if is_per_episode(name):
             arrays[name] = _concatenated(name, rows)
         elif _is_per_chunk(name):
             _check_shapes(name, rows)
             arrays[name] = np.stack(rows)
         else:
-            arrays[name] = _padded(name, rows, mask)
+            _check_shapes(name, rows, after_axis=1)
+            padded = np.empty((*mask.shape, *rows[0].shape[1:]), dtype=np.result_type(*rows))
+            for row, out in zip(rows, padded, strict=True):
+                out[: len(row)] = row
+                out[len(row) :] = 0 if name in UNREPEATED else row[-1]
+            arrays[name] = padded
     return arrays
 
 
@@ -155,7 +160,18 @@ def _runs(fragments: Sequence[FragmentView], ordered: list[int]) -> Iterator[lis
     run = ordered[:1]
     for before, after in pairwise(ordered):
         one, next_one = fragments[before].fragment, fragments[after].fragment
-        _check_slot(one, next_one, items=(before, after))
+        if one.number == next_one.number:
+            raise InvalidMessage(
+                f"fragment {one.number} of slot {one.slot} occurs twice, as items "
+                f"{before} and {after}"
+            )
+        for name in ("environment", "worker"):
+            value, next_value = getattr(one, name), getattr(next_one, name)
+            if value != next_value:
+                raise InvalidMessage(
+                    f"{name}: fragments {one.number} and {next_one.number} of slot {one.slot} have "
+                    f"{value!r} and {next_value!r}, one slot must have one {name}"
+                )
         is_next = next_one.number == one.number + 1 and next_one.contiguous
         if is_next and next_one.epoch == one.epoch:
             _check_border(fragments[before], fragments[after])
@@ -164,22 +180,6 @@ def _runs(fragments: Sequence[FragmentView], ordered: list[int]) -> Iterator[lis
             yield run
             run = [after]
     yield run
-
-
-def _check_slot(one: Fragment, next_one: Fragment, *, items: tuple[int, int]) -> None:
-    """Check that two fragments of a slot are different ones of the same environment and worker."""
-    if one.number == next_one.number:
-        raise InvalidMessage(
-            f"fragment {one.number} of slot {one.slot} occurs twice, as items "
-            f"{items[0]} and {items[1]}"
-        )
-    for name in ("environment", "worker"):
-        values = getattr(one, name), getattr(next_one, name)
-        if values[0] != values[1]:
-            raise InvalidMessage(
-                f"{name}: fragments {one.number} and {next_one.number} of slot {one.slot} have "
-                f"{values[0]!r} and {values[1]!r}, one slot must have one {name}"
-            )
 
 
 def _check_border(view: FragmentView, next_view: FragmentView) -> None:
@@ -191,8 +191,11 @@ def _check_border(view: FragmentView, next_view: FragmentView) -> None:
     if next_view["first"][0] and not has_ended:
         raise _NotContinued(view, "first", "it begins an episode before the end of the last one")
     for name in sorted(name for name in view.names if name.startswith("next_obs")):
-        shown = name.replace("next_obs", "obs", 1)
-        if shown not in next_view or not _equal(next_view[shown][0], view[name]):
+        shown, after = name.replace("next_obs", "obs", 1), view[name]
+        first = next_view[shown][0] if shown in next_view else None
+        if first is None or not np.array_equal(
+            first, after, equal_nan=first.dtype.kind == "f" == after.dtype.kind
+        ):
             raise _NotContinued(view, shown, f"its first observation is not the {name} there")
 
 
@@ -208,15 +211,32 @@ class _NotContinued(InvalidMessage):
         )
 
 
-def _equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f" == other.dtype.kind)
-
-
 def _joined(fragments: Sequence[FragmentView], items: list[int]) -> Chunk:
     views = [fragments[item] for item in items]
     lengths = np.array([_real_steps(view) for view in views])
     one, last = views[0].fragment, views[-1].fragment
-    arrays = _steps_of(views, lengths) | _finals_of(views, lengths)
+    # The arrays that every fragment has for each of its steps.
+    shared = frozenset.intersection(
+        *(
+            frozenset(name for name in view.names if view[name].shape[:1] == (view.fragment.steps,))
+            for view in views
+        )
+    )
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in sorted(shared - {"mask"}):
+        if not _is_per_chunk(name) and not is_per_episode(name):
+            rows = [view[name][:length] for view, length in zip(views, lengths, strict=True)]
+            arrays[name] = _concatenated(name, rows)
+    # The last observations of the ended episodes, with their steps in the chunk.
+    starts = np.cumsum(lengths) - lengths
+    ended = [
+        (view, start) for view, start in zip(views, starts, strict=True) if "final_step" in view
+    ]
+    steps = [view["final_step"].astype(np.int64) + start for view, start in ended]
+    arrays["final_step"] = np.concatenate([np.zeros(0, dtype=np.int64), *steps])
+    for name in [name for name in views[0].names if name.startswith("next_obs")]:
+        final, none = name.replace("next_obs", FINAL_OBS, 1), views[0][name][None][:0]
+        arrays[final] = _concatenated(final, [none, *(view[final] for view, _ in ended)])
     episodes = {name: None for view in views for name in view.fragment.episode_ids}
     places = {name: place for place, name in enumerate(episodes)}
     arrays["episode_index"] = np.concatenate(
@@ -244,65 +264,13 @@ def _joined(fragments: Sequence[FragmentView], items: list[int]) -> Chunk:
     )
 
 
-def _steps_of(views: Sequence[FragmentView], lengths: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Return the arrays ``[T, …]`` that every fragment has for each of its steps."""
-    shared = frozenset.intersection(*(_names_per_step(view) for view in views))
-    return {
-        name: _concatenated(
-            name, [view[name][:length] for view, length in zip(views, lengths, strict=True)]
-        )
-        for name in sorted(shared)
-    }
-
-
-def _finals_of(
-    views: Sequence[FragmentView], lengths: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
-    """Return the last observations of the ended episodes, with their steps in the chunk."""
-    starts = np.cumsum(lengths) - lengths
-    empty = np.zeros(0, dtype=np.int64)
-    ended = [
-        (view, start) for view, start in zip(views, starts, strict=True) if "final_step" in view
-    ]
-    steps = [view["final_step"].astype(np.int64) + start for view, start in ended]
-    finals = {"final_step": np.concatenate([empty, *steps])}
-    for name in [name for name in views[0].names if name.startswith("next_obs")]:
-        final, none = name.replace("next_obs", FINAL_OBS, 1), views[0][name][None][:0]
-        finals[final] = _concatenated(final, [none, *(view[final] for view, _ in ended)])
-    return finals
-
-
-def _names_per_step(view: FragmentView) -> frozenset[str]:
-    return frozenset(
-        name
-        for name in view.names - {"mask"}
-        if not _is_per_chunk(name)
-        and not _is_per_episode(name)
-        and view[name].shape[:1] == (view.fragment.steps,)
-    )
-
-
 def _is_per_chunk(name: str) -> bool:
     return name == "next_obs" or name.startswith(("in_state.", "next_obs."))
-
-
-def _is_per_episode(name: str) -> bool:
-    return name in {"final_step", FINAL_OBS} or name.startswith(f"{FINAL_OBS}.")
 
 
 def _real_steps(view: FragmentView) -> int:
     """Return the number of steps that are not padding, which comes last."""
     return int(view["mask"].sum()) if "mask" in view else view.fragment.steps
-
-
-def _padded(name: str, rows: list[NDArray[Any]], mask: NDArray[np.bool_]) -> NDArray[Any]:
-    """Return rows of different lengths as ``[C, T, …]``."""
-    _check_shapes(name, rows, after_axis=1)
-    padded = np.empty((*mask.shape, *rows[0].shape[1:]), dtype=np.result_type(*rows))
-    for row, out in zip(rows, padded, strict=True):
-        out[: len(row)] = row
-        out[len(row) :] = 0 if name in UNREPEATED else row[-1]
-    return padded
 
 
 def _concatenated(name: str, rows: list[NDArray[Any]]) -> NDArray[Any]:

@@ -32,7 +32,6 @@ VERBS: Final = {
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 FURTHER: Final = "rolldeck.commands"
 """Entry points of commands from other packages: ``main(argv) -> exit code``."""
-BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 Row = dict[str, Any]
 
 
@@ -44,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader, such as `head`, has ended. Buffered output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return 128 + signal.SIGPIPE
     return code
 
 
@@ -89,9 +88,21 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
     runs.add_argument("--status", help="only runs in this status")
     runs.add_argument("--project", help="only runs in this project")
-    show = command("show", "show a run with its configuration", command=_show, shown=_run_line)
+    show = command(
+        "show",
+        "show a run with its configuration",
+        command=lambda connection, args: connection.json(Call(method="GET", path=_path(args))),
+        shown=_run_line,
+    )
     show.add_argument("run", metavar="RUN")
-    why = command("why", "show what limits a run, and what to do", command=_why, shown=_diagnosis)
+    why = command(
+        "why",
+        "show what limits a run, and what to do",
+        command=lambda connection, args: connection.json(
+            Call(method="GET", path=_path(args, "/pipeline"))
+        )["diagnosis"],
+        shown=_diagnosis,
+    )
     why.add_argument("run", metavar="RUN")
     launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
     _add_run(launch)
@@ -103,9 +114,19 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         steer.add_argument("run", metavar="RUN")
         steer.add_argument("--reason", default="", help="stored with the run's events")
     events = command("events", "show events of a run", command=_list_events, shown=_events_table)
-    _add_events(events)
+    events.add_argument("run", metavar="RUN")
+    events.add_argument("--limit", type=int, default=50)
+    events.add_argument(
+        "--kinds", default="", help="only events of these kinds, separated by commas"
+    )
+    events.add_argument(
+        "--details", action="store_true", help="print details such as tracebacks below each event"
+    )
     bundle = command(
-        "bundle", "save a run as one page that opens offline", command=_bundle, shown=_saved_line
+        "bundle",
+        "save a run as one page that opens offline",
+        command=_bundle,
+        shown=lambda saved: f"{saved['file']}: {saved['bytes']:,} bytes; open it in a browser",
     )
     bundle.add_argument("run", metavar="RUN")
     bundle.add_argument("--groups", type=int, default=20, help="number of newest groups to include")
@@ -132,18 +153,6 @@ def _installed_version() -> str:
         except PackageNotFoundError:
             continue
     return "from a source folder"
-
-
-def _add_events(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that select events."""
-    parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--limit", type=int, default=50)
-    parser.add_argument(
-        "--kinds", default="", help="only events of these kinds, separated by commas"
-    )
-    parser.add_argument(
-        "--details", action="store_true", help="print details such as tracebacks below each event"
-    )
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -213,46 +222,38 @@ def _check(connection: Connection, args: argparse.Namespace) -> object:
     )
 
 
-def _show(connection: Connection, args: argparse.Namespace) -> object:
-    return connection.json(Call(method="GET", path=f"/api/v1/runs/{quote(args.run, safe='')}"))
-
-
-def _why(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/v1/runs/{quote(args.run, safe='')}/pipeline"
-    return connection.json(Call(method="GET", path=path))["diagnosis"]
+def _path(args: argparse.Namespace, rest: str = "") -> str:
+    return f"/api/v1/runs/{quote(args.run, safe='')}{rest}"
 
 
 def _diagnosis(found: Row) -> str:
     """Return the most harmful cause, then the further ones."""
-    return "\n\n".join(_cause(cause) for cause in (found, *found.get("further", ())))
-
-
-def _cause(cause: Row) -> str:
-    lines = [cause["summary"], *(f"  {each}" for each in cause["evidence"])]
-    return "\n".join([*lines, *([f"What to do: {cause['change']}"] if cause["change"] else [])])
+    causes = []
+    for cause in (found, *found.get("further", ())):
+        change = [f"What to do: {cause['change']}"] if cause["change"] else []
+        evidence = (f"  {each}" for each in cause["evidence"])
+        causes.append("\n".join([cause["summary"], *evidence, *change]))
+    return "\n\n".join(causes)
 
 
 def _steer(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/v1/runs/{quote(args.run, safe='')}/{args.verb}"
-    return connection.json(Call(method="POST", path=path, json={"reason": args.reason}))
+    call = Call(method="POST", path=_path(args, f"/{args.verb}"), json={"reason": args.reason})
+    return connection.json(call)
 
 
 def _list_events(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/v1/runs/{quote(args.run, safe='')}/events"
     query = {"limit": min(args.limit, EVENTS_PER_PAGE)}
-    newest = connection.rows(path, query | ({"kinds": args.kinds} if args.kinds else {}))
+    newest = connection.rows(
+        _path(args, "/events"), query | ({"kinds": args.kinds} if args.kinds else {})
+    )
     found = list(islice(newest, args.limit))[::-1]
     return found if args.json or args.details else [event | {"details": {}} for event in found]
 
 
 def _bundle(connection: Connection, args: argparse.Namespace) -> object:
-    path = f"/api/v1/runs/{quote(args.run, safe='')}/bundle?groups={args.groups}"
     target: Path = args.out or Path(f"{args.run}.html")
+    path = _path(args, f"/bundle?groups={args.groups}")
     return {"file": str(target), "bytes": save(connection, path, target)}
-
-
-def _saved_line(saved: Row) -> str:
-    return f"{saved['file']}: {saved['bytes']:,} bytes; open it in a browser"
 
 
 def _run_line(run: Row) -> str:
@@ -286,18 +287,15 @@ def _events_table(events: list[Row]) -> str:
     columns = ["at", "level", "kind", "actor", "message"]
     rows = [[str(event.get(name, "")) for name in columns] for event in events]
     header, *lines = _lines(columns, rows)
-    blocks = [f"{line}{_details(event)}" for line, event in zip(lines, events, strict=True)]
-    return "\n".join([header, *blocks])
-
-
-def _details(event: Row) -> str:
-    """Return the details of an event, indented below it; texts such as tracebacks as lines."""
-    found = []
-    for name, value in (event.get("details") or {}).items():
-        text = value.rstrip() if isinstance(value, str) else json.dumps(value)
-        is_long = "\n" in text
-        found.append(f"{name}:\n{indent(text, '  ')}" if is_long else f"{name}: {text}")
-    return "".join(f"\n{indent(one, '    ')}" for one in found)
+    shown = [header]
+    for line, event in zip(lines, events, strict=True):
+        shown.append(line)
+        # Details are indented below their event; texts such as tracebacks as lines.
+        for name, value in (event.get("details") or {}).items():
+            text = value.rstrip() if isinstance(value, str) else json.dumps(value)
+            detail = f"{name}:\n{indent(text, '  ')}" if "\n" in text else f"{name}: {text}"
+            shown.append(indent(detail, "    "))
+    return "\n".join(shown)
 
 
 def _lines(columns: list[str], rows: list[list[str]]) -> list[str]:

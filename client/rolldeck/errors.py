@@ -138,23 +138,18 @@ def error_of(status: int, body: object) -> RolldeckError:
     problem: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     code = str(problem.get("code") or f"http_{status}")
     detail = problem.get("detail")
-    errors = tuple(_field_errors(problem))
-    text = detail if isinstance(detail, str) else str(problem.get("title") or f"HTTP {status}")
-    if status == 401:
-        text = f"{text.rstrip('.')}: {HOW_TO_SIGN_IN}"
-    kind = BY_CODE.get(code) or BY_STATUS.get(status, RolldeckError)
-    return kind(status=status, code=code, detail=text, errors=errors)
-
-
-def _field_errors(problem: Mapping[str, Any]) -> list[FieldError]:
-    listed = problem.get("errors") or problem.get("detail")
-    if not isinstance(listed, list):
-        return []
-    rows = [row for row in listed if isinstance(row, Mapping)]
-    return [
+    listed = problem.get("errors") or detail
+    rows = listed if isinstance(listed, list) else []
+    errors = tuple(
         FieldError(
             field=str(row.get("field") or ".".join(str(part) for part in row.get("loc", []))),
             message=str(row.get("message") or row.get("msg") or ""),
         )
         for row in rows
-    ]
+        if isinstance(row, Mapping)
+    )
+    text = detail if isinstance(detail, str) else str(problem.get("title") or f"HTTP {status}")
+    if status == 401:
+        text = f"{text.rstrip('.')}: {HOW_TO_SIGN_IN}"
+    kind = BY_CODE.get(code) or BY_STATUS.get(status, RolldeckError)
+    return kind(status=status, code=code, detail=text, errors=errors)

@@ -8,9 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck.batches import FragmentView
-from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, PlatformClient
 from rolldeck.wire import FOLLOW_TYPE, FollowAnswer, FollowHead, Fragment, InvalidMessage
 
 __all__ = ["Followed", "Follower", "FollowerState"]
@@ -67,7 +65,7 @@ class Followed:
         return tuple(msgspec.json.decode(item) for item in self.items)
 
 
-class Follower(Closing):
+class Follower(PlatformClient):
     """A named reader of a run; needs the scope ``trainer``. Not thread-safe.
 
     The intended loop, which continues after the last acknowledged item when restarted::
@@ -99,14 +97,8 @@ class Follower(Closing):
             name: Name of the follower; readers with the same name share its position.
             connection: Existing connection to use; `close` leaves it open.
         """
-        self._owns_connection = connection is None
-        self._connection = connection or Connection(url, token)
-        self._run = f"/api/v1/runs/{quote(run, safe='')}"
-        self._root = f"{self._run}/followers/{quote(name, safe='')}"
-
-    def close(self) -> None:
-        if self._owns_connection:
-            self._connection.close()
+        super().__init__(url, run, token, connection)
+        self._path = f"{self._root}/followers/{quote(name, safe='')}"
 
     def begin(
         self,
@@ -133,11 +125,13 @@ class Follower(Closing):
             "environment": environment,
             "min_score": min_score,
         }
-        return self._state(Call(method="PUT", path=self._root, json=body))
+        return self._connection.decoded(
+            Call(method="PUT", path=self._path, json=body), FollowerState
+        )
 
     def state(self) -> FollowerState:
         """Return the position of the follower."""
-        return self._state(Call(method="GET", path=self._root))
+        return self._connection.decoded(Call(method="GET", path=self._path), FollowerState)
 
     def fetch(self, count: int = 64, wait_seconds: float = 0.0) -> Followed | None:
         """Return the next unacknowledged items, or None if none arrive in time.
@@ -148,7 +142,7 @@ class Follower(Closing):
         """
         call = Call(
             method="POST",
-            path=f"{self._root}/fetch",
+            path=f"{self._path}/fetch",
             json={"count": count, "wait_seconds": wait_seconds},
             accept=FOLLOW_TYPE,
             wait_seconds=wait_seconds,
@@ -163,31 +157,22 @@ class Follower(Closing):
             Conflict: If the follower has already acknowledged later items.
         """
         body = {"cursor": items.head.cursor}
-        return self._state(Call(method="POST", path=f"{self._root}/ack", json=body))
+        call = Call(method="POST", path=f"{self._path}/ack", json=body)
+        return self._connection.decoded(call, FollowerState)
 
     def forget(self) -> None:
         """Delete the follower and its position."""
-        self._connection.send(Call(method="DELETE", path=self._root))
+        self._connection.send(Call(method="DELETE", path=self._path))
 
     def __iter__(self) -> Iterator[Followed]:
         """Yield items until the run has ended; acknowledge each set when the next is requested."""
         while True:
             # Read first: items accepted after this status are seen by the next fetch.
-            ended = self._status() in ENDED
+            run = self._connection.decoded(Call(method="GET", path=self._root), dict[str, Any])
+            ended = run.get("status") in ENDED
             items = self.fetch(wait_seconds=0 if ended else 30)
             if items is not None:
                 yield items
                 self.ack(items)
             elif ended:
                 return
-
-    def _status(self) -> str:
-        answer = self._connection.json(Call(method="GET", path=self._run))
-        return str(answer.get("status")) if isinstance(answer, dict) else ""
-
-    def _state(self, call: Call) -> FollowerState:
-        raw = self._connection.json(call)
-        try:
-            return msgspec.convert(raw, FollowerState)
-        except msgspec.ValidationError as error:
-            raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error

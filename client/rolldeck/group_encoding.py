@@ -51,20 +51,20 @@ def pack_group(group: Mapping[str, Any], *, logprob_dtype: str | None = None) ->
         if isinstance(given.get(name), np.ndarray):
             deep = given.pop(name)
             distillation[name] = deep.reshape(-1, deep.shape[-1])
+    scores = np.asarray(given.pop("scores"), dtype=None)
+    numbers = {
+        name: operator.index(given.pop(name)) for name in ("env_id", *VERSION) if name in given
+    }
+    others = {}
+    for name, value in given.items():
+        try:
+            others[name] = msgspec.json.encode(value, enc_hook=_plain)
+        except (TypeError, ValueError) as error:
+            raise InvalidGroup(name, str(error)) from error
     arrays = GroupArrays(
-        rows=rows,
-        scores=np.asarray(given.pop("scores"), dtype=None),
-        env_id=_whole(given.pop("env_id", None)),
-        epoch=_whole(given.pop("epoch", None)),
-        policy_step=_whole(given.pop("policy_step", None)),
-        distillation=distillation,
-        json={name: _json(name, value) for name, value in given.items()},
+        rows=rows, scores=scores, distillation=distillation, json=others, **numbers
     )
     return to_message(arrays)
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else operator.index(value)
 
 
 def _rows(name: str, value: Any) -> Rows:
@@ -85,13 +85,6 @@ def _numbers(name: str, row: Any) -> NDArray[Any]:
     if isinstance(row, np.ndarray) and row.dtype.name in wire.DTYPES:
         return row
     return np.asarray(row, dtype=np.int64 if name in INTEGER_ROWS else np.float64)
-
-
-def _json(name: str, value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value, enc_hook=_plain)
-    except (TypeError, ValueError) as error:
-        raise InvalidGroup(name, str(error)) from error
 
 
 def _plain(value: Any) -> Any:
@@ -115,11 +108,17 @@ def to_message(arrays: GroupArrays) -> wire.Group:
     Raises:
         InvalidGroup: If a field has an unsupported dtype.
     """
-    tokens = arrays.rows["tokens"]
+    tokens, masks = arrays.rows["tokens"], arrays.rows["masks"]
+    flags = _narrow(masks.values)
+    if np.array_equal(masks.lengths, tokens.lengths):
+        # Flags are enough if each mask is its token or -100.
+        is_token = masks.values == tokens.values
+        if np.array_equal(np.where(is_token, tokens.values, IGNORED), masks.values):
+            flags = is_token
     packed: dict[str, Any] = {
         "lengths": wire.pack_array(tokens.lengths.astype(np.int32)),
         "tokens": _packed("tokens", _narrow(tokens.values)),
-        "masks": _packed("masks", _flags(arrays.rows["masks"], tokens)),
+        "masks": _packed("masks", flags),
         "scores": _packed("scores", _floats(arrays.scores)),
     }
     for name in ROWS[2:]:
@@ -127,15 +126,18 @@ def to_message(arrays: GroupArrays) -> wire.Group:
             packed[name] = _packed(name, _floats(arrays.rows[name].values))
     for name, values in arrays.distillation.items():
         packed[name] = _packed(name, _narrow(values) if name == DISTILLATION[0] else values)
+    own_lengths = {}
+    for name, rows in arrays.rows.items():
+        # A reader derives lengths that equal those of the tokens, and one advantage per sequence.
+        is_single = name == "advantages" and len(rows.values) == len(tokens.lengths)
+        derived = np.ones_like(tokens.lengths) if is_single else tokens.lengths
+        if not np.array_equal(rows.lengths, derived):
+            own_lengths[name] = wire.pack_array(rows.lengths.astype(np.int32))
     return wire.Group(
         env_id=arrays.env_id,
         epoch=arrays.epoch,
         policy_step=arrays.policy_step,
-        own_lengths={
-            name: wire.pack_array(rows.lengths.astype(np.int32))
-            for name, rows in arrays.rows.items()
-            if not _lengths_follow(name, rows, tokens)
-        },
+        own_lengths=own_lengths,
         json=dict(arrays.json),
         **packed,
     )
@@ -158,22 +160,6 @@ def _narrow(values: NDArray[Any]) -> NDArray[Any]:
 
 def _floats(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.kind == "f" else values.astype(np.float64)
-
-
-def _flags(masks: Rows, tokens: Rows) -> NDArray[Any]:
-    """Convert masks to flags if each is its token or -100, otherwise return them unchanged."""
-    if np.array_equal(masks.lengths, tokens.lengths):
-        flags: NDArray[Any] = masks.values == tokens.values
-        if np.array_equal(np.where(flags, tokens.values, IGNORED), masks.values):
-            return flags
-    return _narrow(masks.values)
-
-
-def _lengths_follow(name: str, rows: Rows, tokens: Rows) -> bool:
-    """Return whether a reader can derive the lengths of a field."""
-    if name == "advantages" and len(rows.values) == len(tokens.lengths):
-        return bool((rows.lengths == 1).all()) and len(rows.lengths) == len(tokens.lengths)
-    return np.array_equal(rows.lengths, tokens.lengths)
 
 
 def to_json(arrays: GroupArrays) -> bytes:

@@ -219,32 +219,35 @@ def read_msgpack(content: Bytes) -> GroupArrays:
         raise InvalidGroup(path.strip("`").removeprefix("$").lstrip("."), message) from error
     if group.schema != wire.SCHEMA_VERSION:
         raise InvalidGroup("schema", f"version {group.schema} is not {wire.SCHEMA_VERSION}")
-    _check_names(group)
+    for name in group.own_lengths:
+        if name not in ROWS[1:] or getattr(group, name) is None:
+            raise InvalidGroup(f"own_lengths.{name}", "is not a row field of this group")
+    for name in group.json:
+        if name in _TYPED or (name in _EITHER and getattr(group, name) is not None):
+            raise InvalidGroup(f"json.{name}", "is a separate field")
     lengths = _lengths_in("lengths", group.lengths)
     tokens = _rows_in(group, "tokens", lengths, INTEGERS)
     rows = {"tokens": tokens, "masks": _masks_in(group, tokens)}
     for name in ROWS[2:]:
         if getattr(group, name) is not None:
             rows[name] = _rows_in(group, name, lengths, FLOATS)
+    distillation = {}
+    for name, dtypes in zip(DISTILLATION, (INTEGERS, FLOATS), strict=True):
+        array = getattr(group, name)
+        if array is not None:
+            values = distillation[name] = _array_in(name, array, dtypes, dimensions=2)
+            if len(values) != len(tokens.values):
+                message = f"has {len(values)} entries for {len(tokens.values)} tokens"
+                raise InvalidGroup(name, message)
     return GroupArrays(
         rows=rows,
         scores=_array_in("scores", group.scores, FLOATS, dimensions=1),
         env_id=group.env_id,
         epoch=group.epoch,
         policy_step=group.policy_step,
-        distillation=_distillation_in(group, tokens),
+        distillation=distillation,
         json=group.json,
     )
-
-
-def _check_names(group: wire.Group) -> None:
-    for name in group.own_lengths:
-        if name not in ROWS[1:] or getattr(group, name) is None:
-            raise InvalidGroup(f"own_lengths.{name}", "is not a row field of this group")
-    for name in group.json:
-        taken = name in _EITHER and getattr(group, name) is not None
-        if taken or name in _TYPED:
-            raise InvalidGroup(f"json.{name}", "is a separate field")
 
 
 def _array_in(
@@ -294,18 +297,6 @@ def _masks_in(group: wire.Group, tokens: Rows) -> Rows:
     return Rows(np.where(flags, tokens.values, IGNORED), tokens.lengths)
 
 
-def _distillation_in(group: wire.Group, tokens: Rows) -> dict[str, NDArray[Any]]:
-    found = {}
-    for name, dtypes in zip(DISTILLATION, (INTEGERS, FLOATS), strict=True):
-        array = getattr(group, name)
-        if array is not None:
-            found[name] = _array_in(name, array, dtypes, dimensions=2)
-            if len(found[name]) != len(tokens.values):
-                message = f"has {len(found[name])} entries for {len(tokens.values)} tokens"
-                raise InvalidGroup(name, message)
-    return found
-
-
 def read_json(content: Bytes) -> GroupArrays:
     """Return the arrays of a group in Atropos' JSON.
 
@@ -350,9 +341,13 @@ def _from_lists(parts: dict[str, Raw]) -> GroupArrays:
     for name in DISTILLATION:
         if name in others:
             nested = msgspec.json.decode(others[name], type=_LIST_TYPES[name])
-            flat = _flat(nested, rows["tokens"], _NUMBERS[name])
-            if flat is not None:
-                distillation[name] = flat
+            cells = [cell for row in nested for cell in row]
+            widths = {len(cell) for cell in cells}
+            # Not an array if K varies, or the rows do not match the tokens.
+            lengths = [len(row) for row in nested]
+            if len(widths) <= 1 and lengths == rows["tokens"].lengths.tolist():
+                flat = np.array(cells, dtype=_NUMBERS[name])
+                distillation[name] = flat.reshape(len(cells), *(widths or {0}))
                 del others[name]
     scores = msgspec.json.decode(others.pop("scores"), type=list[float])
     return GroupArrays(
@@ -364,14 +359,3 @@ def _from_lists(parts: dict[str, Raw]) -> GroupArrays:
         epoch=_whole(others, "epoch"),
         policy_step=_whole(others, "policy_step"),
     )
-
-
-def _flat(
-    nested: Sequence[Sequence[Sequence[float]]], tokens: Rows, dtype: Any
-) -> NDArray[Any] | None:
-    """Return ``[ΣT, K]``, or None if K varies or the rows do not match `tokens`."""
-    cells = [cell for row in nested for cell in row]
-    widths = {len(cell) for cell in cells}
-    if len(widths) > 1 or [len(row) for row in nested] != tokens.lengths.tolist():
-        return None
-    return np.array(cells, dtype=dtype).reshape(len(cells), *(widths or {0}))

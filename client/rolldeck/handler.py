@@ -163,7 +163,7 @@ class RolloutHandler(Closing):
             due = time.monotonic() - examined >= self.pace.poll_seconds
             if due or self.state is HandlerState.PAUSED:
                 examined = time.monotonic()
-                self._decide(rule, self.status())
+                self._adjust_state(rule)
         self.disconnect()
 
     def register(self) -> Registration | None:
@@ -191,9 +191,22 @@ class RolloutHandler(Closing):
             answer = self._request(call)
         if answer.get("status") != "success":
             raise InvalidAnswer(status=200, code="not_registered", detail=str(answer))
-        self.registration = self._registration_from(answer)
-        wandb = {"group": self.registration.group, "project": self.registration.project}
-        self._track("registered", name=self.registration.wandb_name, **wandb)
+        wandb = self._request(Call(method="GET", path="/wandb_info"))
+        served = self._request(Call(method="GET", path="/info"))
+        self.registration = Registration(
+            env_id=int(answer["env_id"]),
+            wandb_name=str(answer.get("wandb_name", offer.desired_name)),
+            starting_step=int(answer.get("starting_step", 0)),
+            group=wandb.get("group"),
+            project=wandb.get("project"),
+            batch_size=int(served.get("batch_size", -1)),
+        )
+        self._track(
+            "registered",
+            name=self.registration.wandb_name,
+            group=self.registration.group,
+            project=self.registration.project,
+        )
         return self.registration
 
     def send(self, produced: Produced) -> None:
@@ -235,7 +248,8 @@ class RolloutHandler(Closing):
         self._request(Call(method="POST", path="/disconnect-env", json=body))
         self._track("disconnected")
 
-    def _decide(self, rule: PauseRule, status: EnvironmentStatus) -> None:
+    def _adjust_state(self, rule: PauseRule) -> None:
+        status = self.status()
         # The server counts groups; batches are counted in sequences.
         queued = status.queued_groups * self.offer.group_size
         state = (
@@ -252,30 +266,13 @@ class RolloutHandler(Closing):
         logger.info(text, self.offer.desired_name, kind, status.current_step, queued, *marks)
         self._track(kind, current_step=status.current_step, queued_sequences=queued)
 
-    def _registration_from(self, answer: Mapping[str, Any]) -> Registration:
-        wandb = self._request(Call(method="GET", path="/wandb_info"))
-        served = self._request(Call(method="GET", path="/info"))
-        return Registration(
-            env_id=int(answer["env_id"]),
-            wandb_name=str(answer.get("wandb_name", self.offer.desired_name)),
-            starting_step=int(answer.get("starting_step", 0)),
-            group=wandb.get("group"),
-            project=wandb.get("project"),
-            batch_size=int(served.get("batch_size", -1)),
-        )
-
     def _registered(self) -> Registration:
         if self.registration is None:
             raise RolldeckError(status=0, code="not_registered", detail="call register() first")
         return self.registration
 
     def _request(self, call: Call) -> dict[str, Any]:
-        answer = self._connection.json(call)
-        if not isinstance(answer, dict):
-            raise InvalidAnswer(
-                status=200, code="bad_answer", detail=f"{call.path} returned {answer!r}, no object"
-            )
-        return answer
+        return self._connection.decoded(call, dict[str, Any])
 
     def _track(self, kind: str, **values: Any) -> None:
         if self._tracker is not None:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import SplitResult, unquote, urlencode, urlsplit
+from typing import Any, Final, TypeVar
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import certifi
@@ -42,6 +42,7 @@ from rolldeck.wire import InvalidMessage
 Params = Mapping[str, str | int | float]
 Body = bytes | list[bytes] | None
 Response = urllib3.BaseHTTPResponse
+T = TypeVar("T")
 
 logger = logging.getLogger("rolldeck")
 
@@ -191,6 +192,19 @@ class Connection(Closing):
                 detail=f"{call.method} {call.path} returned no JSON; is {self.url} a server?",
             ) from error
 
+    def decoded(self, call: Call, kind: type[T]) -> T:
+        """Send `call` and return the JSON response as a value of a type.
+
+        Raises:
+            InvalidAnswer: If the body is not JSON of this type.
+            RolldeckError: As :meth:`send` does.
+        """
+        try:
+            return msgspec.convert(self.json(call), kind)
+        except msgspec.ValidationError as error:
+            detail = f"{call.method} {call.path}: {error}"
+            raise InvalidAnswer(status=200, code="bad_answer", detail=detail) from error
+
     def rows(self, path: str, params: Params | None = None) -> Iterator[Any]:
         """Yield the rows of a list, page by page.
 
@@ -231,9 +245,12 @@ class Connection(Closing):
     def _response_to(
         self, call: Call, body: Body, headers: Mapping[str, str], *, is_read: bool
     ) -> Response:
+        path = call.path.lstrip("/")
+        if call.params:
+            path += ("&" if "?" in path else "?") + urlencode(call.params)
         return self._pool.urlopen(
             call.method,
-            self._base + "/" + _with_params(call.path.lstrip("/"), call.params),
+            f"{self._base}/{path}",
             body=body,
             headers={**self._headers, **headers},
             timeout=urllib3.Timeout(
@@ -270,6 +287,30 @@ class Connection(Closing):
         return refusal, retry_after_seconds(answer.headers.get("Retry-After"), datetime.now(UTC))
 
 
+class PlatformClient(Closing):
+    """Base of clients of one run: they use an existing connection, or open their own."""
+
+    def __init__(
+        self, url: str, run: str, token: str | None, connection: Connection | None = None
+    ) -> None:
+        """Configure the client without sending a request.
+
+        Args:
+            url: URL of the platform, as ``http://host:8000``.
+            run: Name of the run.
+            token: Token for this run.
+            connection: Existing connection to use; `close` leaves it open.
+        """
+        self._owns_connection = connection is None
+        self._connection = connection or Connection(url, token)
+        self._root = f"/api/v1/runs/{quote(run, safe='')}"
+
+    def close(self) -> None:
+        """Close the sockets of its own connection."""
+        if self._owns_connection:
+            self._connection.close()
+
+
 def _content_of(call: Call) -> tuple[Body, dict[str, str]]:
     """Return the body and the headers of all attempts."""
     headers = {"Accept": call.accept, **tracing.headers()}
@@ -293,12 +334,6 @@ def _content_of(call: Call) -> tuple[Body, dict[str, str]]:
         headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
         headers["Content-Length"] = str(sum(map(len, body)))
     return body, headers
-
-
-def _with_params(path: str, params: Params | None) -> str:
-    if not params:
-        return path
-    return f"{path}{'&' if '?' in path else '?'}{urlencode(params)}"
 
 
 def _pool_for(server: SplitResult) -> urllib3.PoolManager:
@@ -396,16 +431,31 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
     have, silent, heard_at = 0, 0, time.monotonic()
     while have < size_bytes:
         before = have
+        headers = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
+        if have:
+            headers |= {"Range": f"bytes={have}-", "If-Range": f'"{sha256}"'}
         try:
-            have = _further(connection, path, kept, have, tag=f'"{sha256}"')
-        except _Interrupted as broken:
-            have = broken.have
+            with connection.opened(path, headers) as answer:
+                span = answer.headers.get("Content-Range", "")
+                if answer.status != 206 or not span.startswith(f"bytes {have}-"):
+                    have = 0  # the server sends the file from its beginning
+                for chunk in answer.stream(PIECE_BYTES, decode_content=False):
+                    if have + len(chunk) > size_bytes:
+                        message = f"{path} is longer than the {size_bytes} bytes announced"
+                        raise InvalidMessage(message)
+                    kept[have : have + len(chunk)] = chunk
+                    have += len(chunk)
+            if have < size_bytes:
+                raise InvalidMessage(f"{path} has {have} bytes, not the {size_bytes} announced")
+        except RolldeckError as failure:
+            if not isinstance(failure, Unreachable) and failure.status not in RETRIED_STATUSES:
+                raise
             if have > before:
                 silent, heard_at = 0, time.monotonic()
             silent += 1
             is_over = time.monotonic() - heard_at >= connection.retry_for_seconds
             if silent > MIN_SILENT_ATTEMPTS and is_over:
-                raise broken.cause from broken
+                raise
             logger.warning("download of %s interrupted at %d of %d bytes", path, have, size_bytes)
             time.sleep(PAUSES.wait_seconds(silent, random.random()))  # noqa: S311
     if hashlib.sha256(kept).hexdigest() != sha256:
@@ -430,40 +480,3 @@ def save(connection: Connection, path: str, target: Path) -> int:
     finally:
         begun.unlink(missing_ok=True)
     return size_bytes
-
-
-class _Interrupted(Exception):
-    """The connection ended early; `have` bytes of the file have arrived."""
-
-    def __init__(self, have: int, cause: RolldeckError) -> None:
-        super().__init__(str(cause))
-        self.have = have
-        self.cause = cause
-
-
-def _further(connection: Connection, path: str, kept: bytearray, have: int, *, tag: str) -> int:
-    """Write the received bytes into `kept`; return the length, that of the whole file."""
-    headers = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
-    if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": tag}
-    try:
-        with connection.opened(path, headers) as answer:
-            have = have if _continues_at(answer, have) else 0
-            for chunk in answer.stream(PIECE_BYTES, decode_content=False):
-                if have + len(chunk) > len(kept):
-                    raise InvalidMessage(f"{path} is longer than the {len(kept)} bytes announced")
-                kept[have : have + len(chunk)] = chunk
-                have += len(chunk)
-    except RolldeckError as failure:
-        if isinstance(failure, Unreachable) or failure.status in RETRIED_STATUSES:
-            raise _Interrupted(have, failure) from failure
-        raise
-    if have < len(kept):
-        raise InvalidMessage(f"{path} has {have} bytes, not the {len(kept)} announced")
-    return have
-
-
-def _continues_at(answer: Response, have: int) -> bool:
-    """Return whether the response begins at byte `have`, as requested."""
-    span = answer.headers.get("Content-Range", "")
-    return answer.status == 206 and span.startswith(f"bytes {have}-")

@@ -126,13 +126,24 @@ def _read(document: Any, content: Bytes) -> PlainGroup:
             rows[key] = _rows(value, "i", np.int64)
         elif key in FLOAT_ROWS:
             rows[key] = _rows(value, "d", np.float64)
+        elif key in DISTILLATION:
+            # The lengths of a distillation field would need a Python object for each token.
+            raise _NotPlain
+        elif isinstance(value, simdjson.Object | simdjson.Array):
+            others[key] = cast(bytes, value.mini)
         else:
-            others[key] = _json(key, value)
+            others[key] = msgspec.json.encode(value)
     if not rows.keys() >= INTEGER_ROWS:
         raise _NotPlain
     _check_nesting(content, rows, others)
-    scores = _scores(document["scores"])
-    return PlainGroup(rows, scores, _env_id(document.get("env_id")), others, set(keys))
+    scores, env_id = document["scores"], document.get("env_id")
+    if not isinstance(scores, simdjson.Array) or len(scores) > MAX_SEQUENCES:
+        raise _NotPlain
+    numbers = list(scores)
+    are_floats = all(type(number) is float for number in numbers)
+    if not are_floats or (env_id is not None and type(env_id) is not int):
+        raise _NotPlain
+    return PlainGroup(rows, np.array(numbers, dtype=np.float64), env_id, others, set(keys))
 
 
 def _rows(field: Any, kind: Any, dtype: Any) -> Rows:
@@ -145,30 +156,6 @@ def _rows(field: Any, kind: Any, dtype: Any) -> Rows:
     if int(lengths.sum()) != len(values):
         raise _NotPlain
     return Rows(values, lengths)
-
-
-def _scores(value: Any) -> NDArray[np.float64]:
-    if not isinstance(value, simdjson.Array) or len(value) > MAX_SEQUENCES:
-        raise _NotPlain
-    scores = list(value)
-    if not all(type(score) is float for score in scores):
-        raise _NotPlain
-    return np.array(scores, dtype=np.float64)
-
-
-def _env_id(value: Any) -> int | None:
-    if value is not None and type(value) is not int:
-        raise _NotPlain
-    return value
-
-
-def _json(key: str, value: Any) -> bytes:
-    # The lengths of a distillation field would need a Python object for each token.
-    if key in DISTILLATION:
-        raise _NotPlain
-    if isinstance(value, simdjson.Object | simdjson.Array):
-        return cast(bytes, value.mini)
-    return msgspec.json.encode(value)
 
 
 def _check_nesting(content: Bytes, rows: dict[str, Rows], others: dict[str, bytes]) -> None:

@@ -38,7 +38,14 @@ def padded(
     """
     groups = [group.without_unusable_rows() for group in groups]
     lengths = np.concatenate([group.rows["tokens"].lengths for group in groups])
-    width = _width(lengths, length=length, multiple_of=multiple_of)
+    longest = int(lengths.max(initial=0))
+    if length is not None and longest > length:
+        raise InvalidMessage(f"a sequence of {longest} tokens does not fit into length {length}")
+    width = -(-longest // multiple_of) * multiple_of if length is None else length
+    for index, group in enumerate(groups):
+        if len(group.scores) != group.sequences:
+            counts = f"{len(group.scores)} scores for {group.sequences} sequences"
+            raise InvalidMessage(f"groups[{index}].scores: {counts}")
     sequences = np.array([group.sequences for group in groups])
     group_index = np.repeat(np.arange(len(groups), dtype=np.int32), sequences)
     inside = np.arange(width) < lengths[:, None]
@@ -46,7 +53,7 @@ def padded(
         "tokens": _spread(_parts(groups, "tokens"), inside, pad_token_id, np.int32),
         "masks": _spread(_parts(groups, "masks"), inside, IGNORED, np.int32),
         "attention_mask": inside,
-        "scores": _scores(groups),
+        "scores": np.concatenate([group.scores for group in groups]).astype(np.float32),
         "lengths": lengths.astype(np.int32),
         "group_index": group_index,
         "env_ids": np.array(
@@ -68,15 +75,6 @@ def padded(
     if "advantages" in arrays:
         arrays["advantages"][arrays["zero_advantage"]] = 0.0
     return arrays
-
-
-def _width(lengths: NDArray[np.int64], *, length: int | None, multiple_of: int) -> int:
-    longest = int(lengths.max(initial=0))
-    if length is None:
-        return -(-longest // multiple_of) * multiple_of
-    if longest > length:
-        raise InvalidMessage(f"a sequence of {longest} tokens does not fit into length {length}")
-    return length
 
 
 def _parts(groups: Sequence[GroupArrays], name: str) -> list[NDArray[Any]]:
@@ -115,14 +113,6 @@ def _check_range(values: NDArray[Any], dtype: Any) -> None:
         raise InvalidMessage(f"a token id of {low} or {high} does not fit into int32")
 
 
-def _scores(groups: Sequence[GroupArrays]) -> NDArray[np.float32]:
-    for index, group in enumerate(groups):
-        if len(group.scores) != group.sequences:
-            counts = f"{len(group.scores)} scores for {group.sequences} sequences"
-            raise InvalidMessage(f"groups[{index}].scores: {counts}")
-    return np.concatenate([group.scores for group in groups]).astype(np.float32)
-
-
 def _advantages(
     groups: Sequence[GroupArrays], inside: NDArray[np.bool_], group_index: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
@@ -136,16 +126,14 @@ def _advantages(
         flat = np.zeros(len(group_index), dtype=np.float32)
         flat[has] = np.concatenate([group.rows["advantages"].values for group in given])
         return found | {"advantages": flat}
-    parts = [_by_token(group) for group in given]
+    # Per token; one per sequence is repeated for all its tokens.
+    parts = [
+        np.repeat(group.rows["advantages"].values, group.rows["tokens"].lengths)
+        if group.has_advantage_per_sequence
+        else group.rows["advantages"].values
+        for group in given
+    ]
     return found | {"advantages": _spread(parts, inside & has[:, None], 0.0, np.float32)}
-
-
-def _by_token(group: GroupArrays) -> NDArray[Any]:
-    """Return a group's advantages per token; one per sequence is repeated for all its tokens."""
-    values: NDArray[Any] = group.rows["advantages"].values
-    if group.has_advantage_per_sequence:
-        return np.repeat(values, group.rows["tokens"].lengths)
-    return values
 
 
 def _distillation(
@@ -158,11 +146,24 @@ def _distillation(
     found: dict[str, NDArray[Any]] = {}
     kinds = zip(DISTILLATION, (IGNORED, pad_logprob), (np.int32, np.float32), strict=True)
     for name, fill, dtype in kinds:
-        cells = [_of_teacher(group, name, fill, dtype) for group in groups]
-        given = [values for values in cells if values is not None]
+        given: list[NDArray[Any]] = []
+        has_values: list[bool] = []
+        for group in groups:
+            values = group.distillation.get(name)
+            if values is None:
+                # A distillation of varying K is JSON; it counts if every token has a row.
+                rows = msgspec.json.decode(group.json.get(name, b"null")) or []
+                if [len(row) for row in rows] == group.rows["tokens"].lengths.tolist():
+                    cells = Rows.of([cell for row in rows for cell in row], np.asarray(fill).dtype)
+                    within = np.arange(cells.lengths.max(initial=0)) < cells.lengths[:, None]
+                    values = _spread([cells.values], within, fill, dtype)
+            has_values.append(values is not None and values.size > 0)
+            if values is not None and values.size:
+                _check_range(values, dtype)
+                given.append(values)
         if not given:
             continue
-        has = np.array([values is not None for values in cells])[group_index]
+        has = np.array(has_values)[group_index]
         width = max(values.shape[1] for values in given)
         spread = np.full((*inside.shape, width), fill, dtype=dtype)
         spread[inside & has[:, None]] = np.concatenate(
@@ -173,17 +174,3 @@ def _distillation(
         )
         found |= {name: spread, f"has_{name}": has}
     return found
-
-
-def _of_teacher(group: GroupArrays, name: str, fill: float, dtype: Any) -> NDArray[Any] | None:
-    """Return a teacher's values for each token, ``[ΣT, K]``; None if any token has no row."""
-    values = group.distillation.get(name)
-    if values is None:
-        rows = msgspec.json.decode(group.json.get(name, b"null")) or []
-        if [len(row) for row in rows] != group.rows["tokens"].lengths.tolist():
-            return None
-        cells = Rows.of([cell for row in rows for cell in row], np.asarray(fill).dtype)
-        inside = np.arange(cells.lengths.max(initial=0)) < cells.lengths[:, None]
-        values = _spread([cells.values], inside, fill, dtype)
-    _check_range(values, dtype)
-    return values if values.size else None

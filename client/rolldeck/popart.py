@@ -119,7 +119,38 @@ class PopArt:
         """
         for head in heads:
             self._check_head(*head)
-        mean, variance, updates = self._averaged(*self._flattened(targets, task))
+        wide = np.asarray(targets, dtype=np.float64)
+        if task is not None:
+            self._check_task(wide, task)
+            output = np.asarray(task, dtype=np.intp).ravel()
+        else:
+            self._check_outputs(wide)
+            own = np.arange(self.outputs) if self.outputs > 1 else np.intp(0)
+            output = np.broadcast_to(own, wide.shape).ravel()
+        if not np.isfinite(wide).all():
+            raise ValueError(f"targets: {np.sum(~np.isfinite(wide))} of {wide.size} are not finite")
+        flat = wide.ravel()
+        counts = np.bincount(output, minlength=self.outputs)
+        divisors = np.maximum(1, counts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.bincount(output, flat, self.outputs) / divisors
+            centred = (flat - means[output]) ** 2
+            variances = np.bincount(output, centred, self.outputs) / divisors
+            updates = self._updates + (counts > 0)
+            # β_t = β / (1 − (1 − β)^t) for the t-th update. Rounded, the first rate may differ
+            # from 1, and make a variance of 0 negative.
+            counted = np.maximum(1, updates)
+            kept = -math.inf if self._beta == 1 else math.log1p(-self._beta)
+            decayed = -np.expm1(counted * kept)
+            rate = np.where(counted == 1, 1.0, self._beta / decayed)
+            rate = np.where(counts > 0, rate, 0)
+            step = means - self.mean
+            # Equal to the average of y² less μ², without the cancellation.
+            variance = (1 - rate) * (self._variance + rate * step**2) + rate * variances
+            mean = self.mean + rate * step
+        if not (np.isfinite(mean) & np.isfinite(variance)).all():
+            largest = np.abs(flat).max()
+            raise ValueError(f"targets: up to {largest:.3g}, their variance exceeds float64")
         old, new = self.std, self._bounded(variance)
         factor, shift = old / new, (self.mean - mean) / new
         for head in heads:
@@ -170,51 +201,6 @@ class PopArt:
             return self.mean[task], self.std[task]
         self._check_outputs(values)
         return self.mean, self.std
-
-    def _flattened(
-        self, targets: Floats, task: Tasks | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Return targets and the output of each, ``[M]``."""
-        wide = np.asarray(targets, dtype=np.float64)
-        if task is not None:
-            self._check_task(wide, task)
-            output = np.asarray(task, dtype=np.intp)
-        else:
-            self._check_outputs(wide)
-            own = np.arange(self.outputs) if self.outputs > 1 else np.intp(0)
-            output = np.broadcast_to(own, wide.shape)
-        if not np.isfinite(wide).all():
-            raise ValueError(f"targets: {np.sum(~np.isfinite(wide))} of {wide.size} are not finite")
-        return wide.ravel(), output.ravel()
-
-    def _averaged(
-        self, targets: NDArray[np.float64], output: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return mean, variance and number of updates with targets ``[M]`` included."""
-        counts = np.bincount(output, minlength=self.outputs)
-        divisors = np.maximum(1, counts)
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = np.bincount(output, targets, self.outputs) / divisors
-            centred = (targets - means[output]) ** 2
-            variances = np.bincount(output, centred, self.outputs) / divisors
-            updates = self._updates + (counts > 0)
-            rate = np.where(counts > 0, self._rate(np.maximum(1, updates)), 0)
-            step = means - self.mean
-            # Equal to the average of y² less μ², without the cancellation.
-            variance = (1 - rate) * (self._variance + rate * step**2) + rate * variances
-            mean = self.mean + rate * step
-        if not (np.isfinite(mean) & np.isfinite(variance)).all():
-            largest = np.abs(targets).max()
-            raise ValueError(f"targets: up to {largest:.3g}, their variance exceeds float64")
-        return mean, variance, updates
-
-    def _rate(self, updates: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return β_t = β / (1 − (1 − β)^t) for the t-th update; β_1 = 1."""
-        if self._beta == 1:
-            return np.ones(len(updates))
-        decayed: NDArray[np.float64] = -np.expm1(updates * math.log1p(-self._beta))
-        # Rounded, the first rate may differ from 1, and make a variance of 0 negative.
-        return np.where(updates == 1, 1.0, self._beta / decayed)
 
     def _check_outputs(self, values: NDArray[Any]) -> None:
         if self.outputs > 1 and values.shape[-1:] != (self.outputs,):

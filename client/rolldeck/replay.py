@@ -7,16 +7,12 @@ fragments, so any number of processes may use such an interface.
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
-import msgspec
 from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
-from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer
 from rolldeck.followers import Follower
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, PlatformClient
 from rolldeck.trainer import Trainer, TrainerRegistration
 from rolldeck.wire import (
     BATCH_TYPE,
@@ -32,7 +28,7 @@ from rolldeck.wire import (
 __all__ = ["Follower", "ReplayBufferInterface", "pack_fragment"]
 
 
-class ReplayBufferInterface(Closing):
+class ReplayBufferInterface(PlatformClient):
     """Interface to one run's fragments, for workers (scope ``worker``) and trainers (``trainer``).
 
     The loop of a worker and that of a trainer::
@@ -58,14 +54,9 @@ class ReplayBufferInterface(Closing):
         connection: Connection | None = None,
     ) -> None:
         """Configure without sending a request; for the arguments see `rolldeck.trainer.Trainer`."""
-        self._owns_connection = connection is None
-        self._connection = connection or Connection(url, token)
+        super().__init__(url, run, token, connection)
         self._trainer = Trainer(url, run, name=name, connection=self._connection)
-        self._root = f"/api/v1/runs/{quote(run, safe='')}/fragments"
-
-    def close(self) -> None:
-        if self._owns_connection:
-            self._connection.close()
+        self._path = f"{self._root}/fragments"
 
     def add_fragment(self, fragment: Fragment) -> FragmentReceipt:
         """Store one fragment, see :meth:`add_fragments`."""
@@ -83,12 +74,8 @@ class ReplayBufferInterface(Closing):
             RunNotAccepting: If the run accepts no data at present.
         """
         body = encode_push([encode(fragment) for fragment in fragments])
-        call = Call(method="POST", path=self._root, content=body, content_type=FRAGMENTS_TYPE)
-        raw = self._connection.json(call)
-        try:
-            return msgspec.convert(raw, FragmentReceipt)
-        except msgspec.ValidationError as error:
-            raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
+        call = Call(method="POST", path=self._path, content=body, content_type=FRAGMENTS_TYPE)
+        return self._connection.decoded(call, FragmentReceipt)
 
     def fetch(
         self, count: int, wait_seconds: float = 0.0, *, ack: Batch | None = None
@@ -109,7 +96,7 @@ class ReplayBufferInterface(Closing):
             body["ack"] = _ack_of(ack)
         call = Call(
             method="POST",
-            path=f"{self._root}/fetch",
+            path=f"{self._path}/fetch",
             json=body,
             accept=BATCH_TYPE,
             wait_seconds=wait_seconds,
@@ -123,7 +110,7 @@ class ReplayBufferInterface(Closing):
         Raises:
             LeaseLost: If the lease expired and they were leased again.
         """
-        call = Call(method="POST", path=f"{self._root}/ack", json=_ack_of(batch))
+        call = Call(method="POST", path=f"{self._path}/ack", json=_ack_of(batch))
         self._connection.send(call)
 
     def update_priorities(self, batch: Batch, priorities: Sequence[float]) -> int:
@@ -143,7 +130,7 @@ class ReplayBufferInterface(Closing):
             for item_id, priority in zip(batch.head.item_ids, priorities, strict=True)
         ]
         body = {"batch": batch.head.id, "updates": updates}
-        call = Call(method="POST", path=f"{self._root}/priorities", json=body)
+        call = Call(method="POST", path=f"{self._path}/priorities", json=body)
         answer = self._connection.json(call)
         return int(answer["updated"]) if isinstance(answer, dict) else 0
 

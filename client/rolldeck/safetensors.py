@@ -180,9 +180,12 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
     header = header_of(content)
     tensors: dict[str, NDArray[Any]] = {}
     for tensor in header.tensors:
+        dtype = DTYPES.get(tensor.dtype, BITS.get(tensor.dtype))
+        if dtype is None:
+            raise InvalidMessage(f"numpy has no dtype for {tensor.dtype}")
         flat = np.frombuffer(
             content,
-            dtype=_dtype_of(tensor.dtype).newbyteorder("<"),
+            dtype=dtype.newbyteorder("<"),
             count=math.prod(tensor.shape),
             offset=LENGTH_BYTES + header.header_bytes + tensor.begin,
         )
@@ -212,13 +215,6 @@ def float32_of(bits: NDArray[Any]) -> NDArray[np.float32]:
     # A bfloat16 is the upper half of a float32.
     widened: NDArray[np.float32] = (bits["BF16"].astype("<u4") << 16).view("<f4")
     return widened
-
-
-def _dtype_of(kind: str) -> np.dtype[Any]:
-    found = DTYPES.get(kind, BITS.get(kind))
-    if found is None:
-        raise InvalidMessage(f"numpy has no dtype for {kind}")
-    return found
 
 
 def header_of(content: Content) -> Header:
@@ -256,33 +252,28 @@ def _parsed(text: bytes, file_bytes: int) -> Header:
         metadata: dict[str, str] = {}
         if "__metadata__" in raw:
             metadata = msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
-        tensors = [_tensor(name, entry) for name, entry in raw.items()]
+        entries = {name: msgspec.json.decode(entry, type=Entry) for name, entry in raw.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidMessage(f"invalid header: {error}") from error
+    tensors = []
+    for name, entry in entries.items():
+        begin, end = entry.data_offsets
+        if entry.dtype not in DTYPE_BITS:
+            raise InvalidMessage(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
+        bits = math.prod(entry.shape) * DTYPE_BITS[entry.dtype]
+        if bits % 8 or end - begin != bits // 8:
+            raise InvalidMessage(
+                f"tensor {name!r}: offsets {begin} to {end} do not fit "
+                f"shape {entry.shape} of {entry.dtype}"
+            )
+        tensors.append(
+            Tensor(name=name, dtype=entry.dtype, shape=tuple(entry.shape), begin=begin, end=end)
+        )
     header = Header(
         tensors=tuple(sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))),
         header_bytes=len(text),
         metadata=metadata,
     )
-    _check_offsets(header, file_bytes)
-    return header
-
-
-def _tensor(name: str, raw: msgspec.Raw) -> Tensor:
-    entry = msgspec.json.decode(raw, type=Entry)
-    begin, end = entry.data_offsets
-    if entry.dtype not in DTYPE_BITS:
-        raise InvalidMessage(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
-    bits = math.prod(entry.shape) * DTYPE_BITS[entry.dtype]
-    if bits % 8 or end - begin != bits // 8:
-        raise InvalidMessage(
-            f"tensor {name!r}: offsets {begin} to {end} do not fit "
-            f"shape {entry.shape} of {entry.dtype}"
-        )
-    return Tensor(name=name, dtype=entry.dtype, shape=tuple(entry.shape), begin=begin, end=end)
-
-
-def _check_offsets(header: Header, file_bytes: int) -> None:
     reached = 0
     for tensor in header.tensors:
         if tensor.begin != reached:
@@ -295,6 +286,7 @@ def _check_offsets(header: Header, file_bytes: int) -> None:
         raise InvalidMessage(
             f"the file has {file_bytes} bytes, its header describes {header.file_bytes}"
         )
+    return header
 
 
 # Framework tensors as numpy arrays of the same bits, views where possible.

@@ -13,23 +13,17 @@ A producer that also registers, pauses and resumes passes the sender to a
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
-
-import msgspec
 
 from rolldeck import wire
-from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer
 from rolldeck.group_encoding import pack_group
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, Connection, PlatformClient
 from rolldeck.wire import GROUPS_TYPE, GroupPush, GroupsReceipt
 
 MAX_GROUPS: Final = 1024
 """Maximum number of groups in a push."""
-_decode_receipt = msgspec.json.Decoder(GroupsReceipt).decode
 
 
-class GroupSender(Closing):
+class GroupSender(PlatformClient):
     """Producer client of an outside run."""
 
     def __init__(
@@ -51,14 +45,8 @@ class GroupSender(Closing):
                 default arrays keep their dtype, and lists become float64.
             connection: Existing connection to use; `close` leaves it open.
         """
-        self._path = f"/api/v1/runs/{quote(run, safe='')}/groups"
+        super().__init__(url, run, token, connection)
         self._logprob_dtype = logprob_dtype
-        self._owns_connection = connection is None
-        self._connection = connection or Connection(url, token)
-
-    def close(self) -> None:
-        if self._owns_connection:
-            self._connection.close()
 
     def push_groups(
         self, groups: Sequence[Mapping[str, Any]], *, key: str | None = None
@@ -87,15 +75,9 @@ class GroupSender(Closing):
         self._body = body = wire.encode(GroupPush(groups=packed))
         call = Call(
             method="POST",
-            path=self._path,
+            path=f"{self._root}/groups",
             content=body,
             content_type=GROUPS_TYPE,
             idempotency_key=key,
         )
-        answer = self._connection.send(call)
-        try:
-            return _decode_receipt(answer.data)
-        except msgspec.DecodeError as error:
-            raise InvalidAnswer(
-                status=answer.status, code="bad_answer", detail=str(error)
-            ) from error
+        return self._connection.decoded(call, GroupsReceipt)

@@ -89,8 +89,11 @@ def groups_in(
         for batch in file.iter_batches(
             batch_size=GROUPS_AT_ONCE, row_groups=row_groups, columns=[*COLUMNS]
         ):
-            rows = batch.to_pylist()
-            yield [_group(archive, row) for row in rows if items is None or row["item_id"] in items]
+            yield [
+                _group(archive, row)
+                for row in batch.to_pylist()
+                if items is None or row["item_id"] in items
+            ]
 
 
 def row_groups_of(archive: Path) -> list[tuple[int, int]]:
@@ -109,20 +112,19 @@ def row_groups_of(archive: Path) -> list[tuple[int, int]]:
 def _opened(archive: Path) -> Iterator[Any]:
     try:
         with pq.ParquetFile(archive) as file:
-            _check(archive, file.schema_arrow.metadata or {})
+            facts = file.schema_arrow.metadata or {}
+            form = facts.get(b"rolldeck.format", b"").decode()
+            kind = facts.get(b"rolldeck.kind", b"").decode()
+            if not form:
+                raise ArchiveUnreadable(f"{archive} is no archive")
+            if form != FORMAT:
+                what = f"the archive format {form!r}, not {FORMAT!r}"
+                raise ArchiveUnreadable(f"{archive} has {what}")
+            if kind != "groups":
+                raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
             yield file
     except pa.ArrowException as error:
         raise ArchiveUnreadable(f"{archive} is not a complete Parquet file: {error}") from error
-
-
-def _check(archive: Path, facts: Mapping[bytes, bytes]) -> None:
-    found = facts.get(b"rolldeck.format", b"").decode()
-    if found != FORMAT:
-        what = f"has the archive format {found!r}, not {FORMAT!r}" if found else "is no archive"
-        raise ArchiveUnreadable(f"{archive} {what}")
-    kind = facts.get(b"rolldeck.kind", b"").decode()
-    if kind != "groups":
-        raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
 
 
 def _labelled(archive: Path, file: Any, label: int) -> frozenset[int]:
@@ -299,24 +301,21 @@ def _prompt_tokens(archived: ArchivedGroup) -> list[int]:
 
 def _prompt_messages(messages: Any) -> list[Row] | None:
     """Return the messages before the first answer; None if a lesson cannot render them."""
-    prompts = [_before_answer(one) for one in messages] if isinstance(messages, list) else []
+    prompts = []
+    for own in messages if isinstance(messages, list) else []:
+        prompt: list[Any] = []
+        for message in own if isinstance(own, list) else []:
+            if not isinstance(message, Mapping) or message.get("role") == "assistant":
+                break
+            prompt.append(message)
+        prompts.append(prompt)
     if not prompts or not prompts[0] or any(one != prompts[0] for one in prompts):
         return None
-    is_plain = all(set(one) == PLAIN and _is_text(one) for one in prompts[0])
+    is_plain = all(
+        set(message) == PLAIN and all(isinstance(value, str) for value in message.values())
+        for message in prompts[0]
+    )
     return prompts[0] if is_plain else None
-
-
-def _before_answer(messages: Any) -> list[Any]:
-    found: list[Any] = []
-    for message in messages if isinstance(messages, list) else []:
-        if not isinstance(message, Mapping) or message.get("role") == "assistant":
-            break
-        found.append(message)
-    return found
-
-
-def _is_text(message: Mapping[str, Any]) -> bool:
-    return all(isinstance(message[key], str) for key in PLAIN)
 
 
 def _last_answer(messages: Any, index: int, *, sequences: int) -> str | None:
@@ -339,8 +338,9 @@ NUMBERS: Final = ("advantages", "ref_logprobs", "inference_logprobs")
 MESSAGES: Final = pa.list_(
     pa.struct([("role", pa.string()), ("content", pa.string()), ("json", pa.string())])
 )
+VERSION_FIELDS: Final = ("epoch", "policy_step", "tokens")
 VERSIONS: Final = pa.list_(
-    pa.struct([("epoch", pa.int64()), ("policy_step", pa.int64()), ("tokens", pa.int32())])
+    pa.struct(list(zip(VERSION_FIELDS, (pa.int64(), pa.int64(), pa.int32()), strict=True)))
 )
 SCHEMA: Final = pa.schema(
     [
@@ -370,26 +370,6 @@ __all__ = ["SCHEMA", "ArchiveUnreadable", "main", "sequences_of", "write_sequenc
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 if the archive cannot be read."""
-    parser = _parser()
-    args = parser.parse_args(argv)
-    selection = Selection(args.lowest_below, args.highest_above)
-    if selection != EVERY_GROUP and not args.tasks:
-        parser.error("--lowest-below and --highest-above select tasks; add --tasks")
-    try:
-        if args.tasks:
-            tasks = write_tasks(args.archive, args.out, selection, label=args.label)
-            shown = f"{len(tasks):,} tasks{tasks.left_out}"
-        else:
-            count = write_sequences(args.archive, args.out, label=args.label)
-            shown = f"{count:,} sequences"
-    except (ArchiveUnreadable, OSError) as error:
-        print(f"rolldeck sequences: {error}", file=sys.stderr)
-        return 1
-    print(f"{args.out}: {shown}")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rolldeck sequences",
         description="Write an archive of groups as a Parquet table of sequences or tasks.",
@@ -414,7 +394,22 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SCORE",
         help="with --tasks: only groups whose highest score is above SCORE",
     )
-    return parser
+    args = parser.parse_args(argv)
+    selection = Selection(args.lowest_below, args.highest_above)
+    if selection != EVERY_GROUP and not args.tasks:
+        parser.error("--lowest-below and --highest-above select tasks; add --tasks")
+    try:
+        if args.tasks:
+            tasks = write_tasks(args.archive, args.out, selection, label=args.label)
+            shown = f"{len(tasks):,} tasks{tasks.left_out}"
+        else:
+            count = write_sequences(args.archive, args.out, label=args.label)
+            shown = f"{count:,} sequences"
+    except (ArchiveUnreadable, OSError) as error:
+        print(f"rolldeck sequences: {error}", file=sys.stderr)
+        return 1
+    print(f"{args.out}: {shown}")
+    return 0
 
 
 def write_sequences(archive: Path, target: Path, *, label: int | None = None) -> int:
@@ -474,7 +469,11 @@ def _complete(target: Path, schema: pa.Schema) -> Iterator[Callable[[list[Row]],
 def sequences_of(archived: ArchivedGroup) -> Iterator[Row]:
     """Yield a row of :data:`SCHEMA` for each sequence of a group."""
     group, others = archived.group, dict(archived.others)
-    lists = {name: _of_rows(group, name) for name in (*INTEGERS, *NUMBERS)}
+    ends = {name: rows.lengths.cumsum()[:-1] for name, rows in group.rows.items()}
+    lists = {
+        name: [row.tolist() for row in np.split(rows.values, ends[name])]
+        for name, rows in group.rows.items()
+    }
     # A list of another length than the group belongs to sequences that are unknown.
     own = {
         name: others.pop(name)
@@ -485,23 +484,19 @@ def sequences_of(archived: ArchivedGroup) -> Iterator[Row]:
     more = {name: values.tolist() for name, values in group.distillation.items()}
     rest = msgspec.json.encode(others | more).decode() if others or more else None
     for index in range(group.sequences):
+        # Policy versions of consecutive trained tokens; null if not recorded.
+        spans = _at(own.get("policy_versions"), index)
         yield {name: archived.row[name] for name in FACTS} | {
             "sequence": index,
             "score": float(group.scores[index]),
-            **{name: rows[index] if rows else None for name, rows in lists.items()},
+            **{name: _at(lists.get(name), index) for name in (*INTEGERS, *NUMBERS)},
             "messages": _messages(_at(own.get("messages"), index)),
             "overrides": _text(_at(own.get("overrides"), index)),
-            "policy_versions": _versions(_at(own.get("policy_versions"), index)),
+            "policy_versions": None
+            if spans is None
+            else [dict(zip(VERSION_FIELDS, span, strict=True)) for span in spans],
             "group": rest,
         }
-
-
-def _of_rows(group: GroupArrays, name: str) -> list[list[int | float]] | None:
-    """Return a field's rows as lists; None if the group lacks it."""
-    rows = group.rows.get(name)
-    if rows is None:
-        return None
-    return [part.tolist() for part in np.split(rows.values, rows.lengths.cumsum()[:-1])]
 
 
 def _at(values: Sequence[Any] | None, index: int) -> Any:
@@ -532,15 +527,6 @@ def _messages(messages: Sequence[Mapping[str, Any]] | None) -> list[Row] | None:
 
 def _word(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _versions(spans: Sequence[Sequence[int]] | None) -> list[Row] | None:
-    """Return the policy versions of consecutive trained tokens; null if not recorded."""
-    if spans is None:
-        return None
-    return [
-        {"epoch": epoch, "policy_step": step, "tokens": tokens} for epoch, step, tokens in spans
-    ]
 
 
 if __name__ == "__main__":

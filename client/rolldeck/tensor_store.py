@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.closing import Closing
 from rolldeck.errors import InvalidRequest
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call, PlatformClient
 
 PART_BYTES: Final = 16 << 20
 """Size at which a push is divided into several requests."""
@@ -30,7 +29,7 @@ class Value(NamedTuple):
         return self.array.nbytes
 
 
-class TensorStore(Closing):
+class TensorStore(PlatformClient):
     """Access to the stored tensors of one run; thread-safe."""
 
     def __init__(self, url: str, run: str, token: str | None = None) -> None:
@@ -41,11 +40,8 @@ class TensorStore(Closing):
             run: Name of the run.
             token: A token with the scope `trainer`.
         """
-        self._connection = Connection(url, token)
-        self._path = f"/api/v1/runs/{run}/tensors"
-
-    def close(self) -> None:
-        self._connection.close()
+        super().__init__(url, run, token)
+        self._path = f"{self._root}/tensors"
 
     def put(self, values: Mapping[str, Value]) -> None:
         """Store values; existing keys are replaced. All are durable on return.
@@ -76,13 +72,22 @@ class TensorStore(Closing):
         waiting = list(_runs(list(dict.fromkeys(keys))))
         while waiting:
             part = waiting.pop()
+            path = f"{self._path}/read"
             try:
-                found |= self._read(part)
+                answer = self._connection.send(
+                    Call(method="POST", path=path, json={"keys": part}, accept=SAFETENSORS)
+                )
             except InvalidRequest as error:
                 if error.code != "too_large" or len(part) == 1:
                     raise
                 half = len(part) // 2
                 waiting += [part[:half], part[half:]]
+                continue
+            # Writable, because torch requires it.
+            content = bytearray(answer.data)
+            codecs = safetensors.header_of(content).metadata
+            for key, array in safetensors.decode(content).items():
+                found[key] = Value(array, codecs.get(key, ""))
         return found
 
     def rows(self, prefix: str = "") -> Iterator[Any]:
@@ -108,21 +113,6 @@ class TensorStore(Closing):
             self._post("move", {"moves": {old: moves[old] for old in part}})["keys"]
             for part in parts
         )
-
-    def _read(self, keys: Sequence[str]) -> dict[str, Value]:
-        call = Call(
-            method="POST",
-            path=f"{self._path}/read",
-            json={"keys": keys},
-            accept=SAFETENSORS,
-        )
-        # Writable, because torch requires it.
-        content = bytearray(self._connection.send(call).data)
-        codecs = safetensors.header_of(content).metadata
-        return {
-            key: Value(array, codecs.get(key, ""))
-            for key, array in safetensors.decode(content).items()
-        }
 
     def _post(self, verb: str, body: object) -> Any:
         return self._connection.json(Call(method="POST", path=f"{self._path}/{verb}", json=body))

@@ -22,16 +22,15 @@ def tensors_of(
     Raises:
         InvalidMessage: If torch has no type for an array.
     """
-    return {name: _tensor(name, array, torch.device(device)) for name, array in arrays.items()}
-
-
-def _tensor(name: str, array: NDArray[Any], device: torch.device) -> Tensor:
-    if name in WIDENED:
-        array = array.astype(np.int64)
-    try:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-    except TypeError as error:
-        raise InvalidMessage(f"{name}: torch has no tensors of the type {array.dtype}") from error
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
+    target, tensors = torch.device(device), {}
+    for name, array in arrays.items():
+        values = array.astype(np.int64) if name in WIDENED else array
+        try:
+            tensor = torch.from_numpy(np.ascontiguousarray(values))
+        except TypeError as error:
+            message = f"{name}: torch has no tensors of the type {values.dtype}"
+            raise InvalidMessage(message) from error
+        is_cuda = target.type == "cuda"
+        source = tensor.pin_memory() if is_cuda else tensor
+        tensors[name] = source.to(target, non_blocking=is_cuda)
+    return tensors

@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +15,15 @@ from rolldeck.trackers.following import FollowOptions, follow
 from rolldeck.trackers.source import RunSource
 
 Row = dict[str, Any]
-LOG_FORMAT: Final = "%(asctime)s %(message)s"
+TRACKERS: Final = ("mlflow", "tensorboard", "trackio", "wandb")
+TAKEN_BY: Final = {"--tracker-url": ("mlflow", "trackio"), "--logdir": ("tensorboard",)}
+"""Trackers that an option applies to."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--to", required=True, choices=sorted(TRACKERS), help="the tracker")
+    parser.add_argument("--to", required=True, choices=TRACKERS, help="the tracker")
     parser.add_argument("--tracker-url", metavar="URL", help="of an MLflow or Trackio server")
     parser.add_argument(
         "--logdir", type=Path, metavar="DIR", help="of TensorBoard (default tensorboard)"
@@ -50,10 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="wait between two readings of the run (default 10)",
     )
+    state_home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     parser.add_argument(
         "--state",
         type=Path,
-        default=_state_folder(),
+        default=Path(state_home) / "rolldeck",
         metavar="DIR",
         help="folder of the positions (default %(default)s)",
     )
@@ -61,11 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def call(connection: Connection, args: argparse.Namespace) -> object:
     """Follow the run until it has ended, or until SIGINT or SIGTERM."""
-    logging.basicConfig(format=LOG_FORMAT)
+    logging.basicConfig(format="%(asctime)s %(message)s")
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    _check(args)
+    given = {"--tracker-url": args.tracker_url, "--logdir": args.logdir}
+    for option, trackers in TAKEN_BY.items():
+        if given[option] is not None and args.to not in trackers:
+            detail = f"{option} applies to {' and '.join(trackers)}, not to {args.to}"
+            raise InvalidRequest(status=0, code="misused", detail=detail)
     options = FollowOptions(
         state=args.state,
         tracker=args.to,
@@ -75,7 +81,7 @@ def call(connection: Connection, args: argparse.Namespace) -> object:
         rollouts=args.rollouts,
     )
     source = RunSource(connection, args.run, args.exclude)
-    totals = follow(source, lambda: TRACKERS[args.to](args), options, stopping)
+    totals = follow(source, lambda: _tracker(args), options, stopping)
     return {field: getattr(totals, field) for field in totals.__slots__}
 
 
@@ -85,51 +91,23 @@ def shown(totals: Row) -> str:
     return f"{totals['run']} is {totals['status']}; sent {counts}"
 
 
-def _check(args: argparse.Namespace) -> None:
-    options = {"--tracker-url": args.tracker_url, "--logdir": args.logdir}
-    for option, trackers in TAKEN_BY.items():
-        if options[option] is not None and args.to not in trackers:
-            detail = f"{option} applies to {' and '.join(trackers)}, not to {args.to}"
-            raise InvalidRequest(status=0, code="misused", detail=detail)
+def _tracker(args: argparse.Namespace) -> Tracker:
+    """Return the tracker; the modules of the others are not imported."""
+    if args.to == "mlflow":
+        from rolldeck.trackers.mlflow_tracker import MlflowTracker
 
+        return MlflowTracker(args.tracker_url)
+    if args.to == "tensorboard":
+        from rolldeck.trackers.tensorboard_tracker import TensorBoardTracker
 
-def _wandb(args: argparse.Namespace) -> Tracker:
+        return TensorBoardTracker(args.logdir or Path("tensorboard"))
+    if args.to == "trackio":
+        from rolldeck.trackers.trackio_tracker import TrackioTracker
+
+        return TrackioTracker(args.tracker_url)
     from rolldeck.trackers.wandb_tracker import WandbTracker
 
-    del args
     return WandbTracker()
-
-
-def _mlflow(args: argparse.Namespace) -> Tracker:
-    from rolldeck.trackers.mlflow_tracker import MlflowTracker
-
-    return MlflowTracker(args.tracker_url)
-
-
-def _trackio(args: argparse.Namespace) -> Tracker:
-    from rolldeck.trackers.trackio_tracker import TrackioTracker
-
-    return TrackioTracker(args.tracker_url)
-
-
-def _tensorboard(args: argparse.Namespace) -> Tracker:
-    from rolldeck.trackers.tensorboard_tracker import TensorBoardTracker
-
-    return TensorBoardTracker(args.logdir or Path("tensorboard"))
-
-
-TRACKERS: Final[dict[str, Callable[[argparse.Namespace], Tracker]]] = {
-    "mlflow": _mlflow,
-    "tensorboard": _tensorboard,
-    "trackio": _trackio,
-    "wandb": _wandb,
-}
-TAKEN_BY: Final = {"--tracker-url": ("mlflow", "trackio"), "--logdir": ("tensorboard",)}
-
-
-def _state_folder() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "rolldeck"
 
 
 def _count(text: str) -> int:

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -37,7 +37,7 @@ from rolldeck.errors import (
     LeaseLost,
     TrainerNotRegistered,
 )
-from rolldeck.http import Call, Connection, download
+from rolldeck.http import Call, Connection, PlatformClient, download
 from rolldeck.safetensors import Content, array_of
 from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
 
@@ -47,19 +47,10 @@ POLL_SECONDS: Final = 1.0
 """Maximum wait of one request, and therefore of :meth:`Prefetcher.close`."""
 
 
-class BatchSource(Protocol):
-    """The trainer, as far as a window needs it."""
-
-    def poll_batch(
-        self, wait_seconds: float, *, holding: Sequence[Batch] = ()
-    ) -> tuple[Batch | None, bool]:
-        """Return another batch, if one was complete in time, and whether the run has ended."""
-
-
 class Prefetcher(Closing):
     """A window of leased batches, in the order in which they are to be acknowledged."""
 
-    def __init__(self, trainer: BatchSource, *, ahead: int) -> None:
+    def __init__(self, trainer: "Trainer", *, ahead: int) -> None:
         """Start to lease batches.
 
         Args:
@@ -140,7 +131,6 @@ ENDED: Final = frozenset({"completed", "stopped", "failed"})
 # Groups arrive in the codec in which they were pushed, without conversion.
 STORED_BATCH: Final = f"{BATCH_TYPE}; groups=stored"
 Weights = Mapping[str, NDArray[Any]]
-T = TypeVar("T")
 
 
 class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +153,7 @@ class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     weights_directory: str = ""
 
 
-class Trainer(Closing):
+class Trainer(PlatformClient):
     """The consumer of a run's batches and the publisher of its weights; not thread-safe."""
 
     def __init__(
@@ -192,6 +182,7 @@ class Trainer(Closing):
             weights_directory: Path of the run's shared weights folder on this machine, if it
                 differs from the platform's path; ignored for a run whose weights are uploaded.
         """
+        super().__init__(url, run, token, connection)
         self.run = run
         self.name = name
         self.rank = rank
@@ -202,15 +193,7 @@ class Trainer(Closing):
         self._fetched = ("", 0)
         self._published = 0
         self.registration: TrainerRegistration | None = None
-        self._owns_connection = connection is None
-        self._connection = connection or Connection(url, token)
         self._weights_directory = weights_directory
-        self._root = f"/api/v1/runs/{quote(run, safe='')}"
-
-    def close(self) -> None:
-        """Close the sockets; an unacknowledged batch will be served again."""
-        if self._owns_connection:
-            self._connection.close()
 
     def register(
         self, *, resume: bool = False, batch_size: int | None = None
@@ -230,7 +213,7 @@ class Trainer(Closing):
             json={"name": self.name, "resume": resume}
             | ({} if batch_size is None else {"batch_size": batch_size}),
         )
-        self.registration = _converted(self._connection.json(call), TrainerRegistration)
+        self.registration = self._connection.decoded(call, TrainerRegistration)
         return self.registration
 
     def next_batch(
@@ -265,10 +248,18 @@ class Trainer(Closing):
         Returns:
             The batch, or None if none was complete in time; and whether the run has ended.
         """
+        body: dict[str, Any] = {"wait_seconds": wait_seconds}
+        ids = [batch.head.id for batch in holding]
+        if self.world_size > 1:
+            ids += [done for done in reversed(self._done) if done not in ids]
+            body |= {"rank": self.rank, "world_size": self.world_size}
+            body["holding"] = ids[: MAX_HELD - 1]
+        elif ids:
+            body["holding"] = ids
         call = Call(
             method="POST",
             path=f"{self._root}/batches/next",
-            json={"wait_seconds": wait_seconds, **self._share(holding)},
+            json=body,
             accept=STORED_BATCH,
             wait_seconds=wait_seconds,
         )
@@ -284,14 +275,6 @@ class Trainer(Closing):
             )
         self._fetched = (batch.head.id, self._published)
         return batch, False
-
-    def _share(self, holding: Sequence[Batch]) -> dict[str, Any]:
-        ids = [batch.head.id for batch in holding]
-        if self.world_size > 1:
-            ids += [done for done in reversed(self._done) if done not in ids]
-            share = {"rank": self.rank, "world_size": self.world_size}
-            return share | {"holding": ids[: MAX_HELD - 1]}
-        return {"holding": ids} if ids else {}
 
     def batch(self, batch_id: str) -> Batch:
         """Return the leased batch with this id again, whole, for any rank of this trainer."""
@@ -317,7 +300,12 @@ class Trainer(Closing):
         if not 0 <= ahead < MAX_HELD:
             raise ValueError(f"ahead is {ahead}; it must be between 0 and {MAX_HELD - 1}")
         if ahead:
-            yield from self._batches_ahead(ahead)
+            with Prefetcher(self, ahead=ahead) as window:
+                while (batch := window.next()) is not None:
+                    yield batch
+                    ack_or_log(self, batch)
+                    window.release(batch)
+            logger.info("run %s has ended: no more batches", self.run)
             return
         while True:
             batch = self.next_batch(wait_seconds)
@@ -329,21 +317,7 @@ class Trainer(Closing):
                 logger.info("run %s is %s: still waiting for a batch", self.run, status)
                 continue
             yield batch
-            self._ack_or_log(batch)
-
-    def _batches_ahead(self, ahead: int) -> Generator[Batch]:
-        with Prefetcher(self, ahead=ahead) as window:
-            while (batch := window.next()) is not None:
-                yield batch
-                self._ack_or_log(batch)
-                window.release(batch)
-        logger.info("run %s has ended: no more batches", self.run)
-
-    def _ack_or_log(self, batch: Batch) -> None:
-        try:
-            self.ack(batch)
-        except LeaseLost as error:
-            logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+            ack_or_log(self, batch)
 
     def status(self) -> str:
         """Return the status of the run, such as ``running`` or ``completed``."""
@@ -384,9 +358,18 @@ class Trainer(Closing):
             ManifestMismatch: If the content was damaged in transit.
             OSError: If the shared weights folder cannot be written to.
         """
-        content = state if isinstance(state, bytes) else _encoded(state)
+        if self.registration is None:
+            raise TrainerNotRegistered(
+                status=0,
+                code="trainer_not_registered",
+                detail="call register() first: it returns the epoch of the weights",
+            )
+        if isinstance(state, bytes):
+            content = state
+        else:
+            content = safetensors.encode({name: array_of(x) for name, x in state.items()})
         manifest = WeightsManifest(
-            epoch=self._registered().epoch,
+            epoch=self.registration.epoch,
             step=step,
             sha256=hashlib.sha256(content).hexdigest(),
             size_bytes=len(content),
@@ -400,7 +383,7 @@ class Trainer(Closing):
         else:
             form["weights"] = ("weights.safetensors", content, "application/octet-stream")
         call = Call(method="POST", path=f"{self._root}/weights", files=form)
-        published = _converted(self._connection.json(call), WeightsManifest)
+        published = self._connection.decoded(call, WeightsManifest)
         self._published += 1
         return published
 
@@ -412,9 +395,22 @@ class Trainer(Closing):
         Raises:
             NotFound: If no version was published.
         """
-        raw = self._connection.json(Call(method="GET", path=f"{self._root}/weights/current"))
-        manifest = _converted(raw, WeightsManifest)
-        return manifest, safetensors.decode(self._content_of(manifest))
+        newest = Call(method="GET", path=f"{self._root}/weights/current")
+        manifest = self._connection.decoded(newest, WeightsManifest)
+        folder = self._shared_folder()
+        content: Content | None = weights_directory.read(folder, manifest) if folder else None
+        if content is None:
+            path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
+            size, sha256 = manifest.size_bytes, manifest.sha256
+            try:
+                content = download(self._connection, path, size_bytes=size, sha256=sha256)
+            except InvalidMessage as flaw:
+                detail = str(flaw)
+                raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail) from flaw
+        elif hashlib.sha256(content).hexdigest() != manifest.sha256:
+            detail = f"version {manifest.step} in {folder} does not match its manifest"
+            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
+        return manifest, safetensors.decode(content)
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int) -> None:
         """Store one value per name for the run's charts.
@@ -432,42 +428,18 @@ class Trainer(Closing):
         path = f"{self._root}/metrics"
         self._connection.send(Call(method="POST", path=path, json={"samples": samples}))
 
-    def _content_of(self, manifest: WeightsManifest) -> Content:
-        """Return the checked content of a version."""
-        folder = self._shared_folder()
-        content = weights_directory.read(folder, manifest) if folder is not None else None
-        if content is None:
-            return self._downloaded(manifest)
-        if hashlib.sha256(content).hexdigest() != manifest.sha256:
-            detail = f"version {manifest.step} in {folder} does not match its manifest"
-            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
-        return content
-
-    def _downloaded(self, manifest: WeightsManifest) -> memoryview:
-        path = f"{self._root}/weights/{manifest.epoch}/{manifest.step}"
-        size, sha256 = manifest.size_bytes, manifest.sha256
-        try:
-            return download(self._connection, path, size_bytes=size, sha256=sha256)
-        except InvalidMessage as flaw:
-            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=str(flaw)) from flaw
-
     def _shared_folder(self) -> Path | None:
         """Return the shared weights folder; None if weights are uploaded."""
         folder = self.registration.weights_directory if self.registration else ""
         return Path(self._weights_directory or folder) if folder else None
 
-    def _registered(self) -> TrainerRegistration:
-        if self.registration is None:
-            raise TrainerNotRegistered(
-                status=0,
-                code="trainer_not_registered",
-                detail="call register() first: it returns the epoch of the weights",
-            )
-        return self.registration
 
-
-def _encoded(state: Mapping[str, Any]) -> bytes:
-    return safetensors.encode({name: array_of(tensor) for name, tensor in state.items()})
+def ack_or_log(trainer: Trainer, batch: Batch) -> None:
+    """Acknowledge a batch; log it if the lease expired, because its data may be served again."""
+    try:
+        trainer.ack(batch)
+    except LeaseLost as error:
+        logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
 
 
 def _written(value: float) -> float | str:
@@ -481,10 +453,3 @@ def _field(answer: object, name: str) -> Any:
     if not isinstance(answer, dict) or name not in answer:
         raise InvalidAnswer(status=200, code="bad_answer", detail=f"the response lacks {name!r}")
     return answer[name]
-
-
-def _converted(raw: object, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error

@@ -52,7 +52,13 @@ def write(folder: Path, manifest: WeightsManifest, content: Content) -> None:
     path = file_path(folder, manifest)
     _put(path, content)
     _put(path.with_suffix(".json"), msgspec.json.encode(manifest))
-    _forget_old(folder)
+    found = [(match, path) for path in folder.iterdir() if (match := _NAME.match(path.name))]
+    versions = sorted({(int(match[1]), int(match[2])) for match, _ in found})
+    old = set(versions[:-KEPT_VERSIONS])
+    # Markers first: a version without a marker is not readable.
+    for match, path in sorted(found, key=lambda pair: pair[1].suffix):
+        if (int(match[1]), int(match[2])) in old:
+            path.unlink(missing_ok=True)
 
 
 def read(folder: Path, manifest: WeightsManifest) -> bytes | None:
@@ -81,13 +87,3 @@ def _put(path: Path, content: Content) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _forget_old(folder: Path) -> None:
-    found = [(match, path) for path in folder.iterdir() if (match := _NAME.match(path.name))]
-    versions = sorted({(int(match[1]), int(match[2])) for match, _ in found})
-    old = set(versions[:-KEPT_VERSIONS])
-    # Markers first: a version without a marker is not readable.
-    for match, path in sorted(found, key=lambda pair: pair[1].suffix):
-        if (int(match[1]), int(match[2])) in old:
-            path.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from examples import tiny_checkpoint
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.generate_api import GenerateApi, VllmApi
+from rollouts.fleet.engine.generate_api import GenerateApi
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import load_tokenizer
@@ -42,8 +42,7 @@ def tiny_inference(folder: Path) -> Iterator[TinyInference]:
     engine = Engine(model, rows=32, version=(1, 0), tokenizer=tokenizer)
     thread = EngineThread(engine, context=CONTEXT)
     api = OpenAiApi(thread, tokenizer=tokenizer, model="tiny", context=CONTEXT)
-    api.app.routes.extend(GenerateApi(api, tokenizer).routes)
-    api.app.routes.extend(VllmApi(api, tokenizer, context=CONTEXT).routes)
+    api.app.routes.extend(GenerateApi(api, tokenizer, context=CONTEXT).routes)
     served = TinyInference(model, folder)
 
     async def note(request: Request, answer: RequestResponseEndpoint) -> Response:

@@ -24,7 +24,7 @@ from starlette.types import Message
 
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Engine
-from rollouts.fleet.engine.generate_api import SglangApi
+from rollouts.fleet.engine.generate_api import GenerateApi
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.openai_messages import Refused
 from rollouts.fleet.engine.serving import EngineThread
@@ -134,7 +134,8 @@ class SglangStandIn(StandIn):
             wrong = f"The following requested LoRA adapters are not loaded: {adapter}"
             return JSONResponse({"error": {"message": wrong}}, 400)
         api = self.api if adapter is None else self.adapters.apis[adapter]
-        answered = await SglangApi(api, api._tokenizer).generate(request, body)
+        generate = GenerateApi(api, api._tokenizer, context=api._context)
+        answered = await generate.sglang(request, body)
         response = json.loads(answered.body)
         for row in response if isinstance(response, list) else [response]:
             del row["meta_info"]["policy_versions"]

@@ -1,6 +1,5 @@
 """Sequences of a batch as rows of tokens, for trainers that pad or pack them on their own."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -59,10 +58,7 @@ def token_rows(
         InvalidMessage: If a group cannot be trained on token by token; the text names the group and
             its field.
     """
-    return list(_rows(batch, vocabulary, temperature))
-
-
-def _rows(batch: Batch, vocabulary: int | None, temperature: float | None) -> Iterator[TokenRow]:
+    rows = []
     for place, stored in enumerate(batch.group_arrays):
         group = stored.without_unusable_rows()
         path = f"groups[{place}] of batch {batch.head.ordinal}"
@@ -75,7 +71,13 @@ def _rows(batch: Batch, vocabulary: int | None, temperature: float | None) -> It
         advantages = _advantages(group, path)
         overrides = group.overrides
         if temperature is not None:
-            _check_temperature(overrides.temperature, temperature, path)
+            stated = overrides.temperature
+            others = np.flatnonzero(~np.isnan(stated) & (stated != np.float32(temperature)))
+            if len(others):
+                raise InvalidMessage(
+                    f"{path}, temperature: sequence {others[0]} was sampled with "
+                    f"{stated[others[0]]:g}, but temperature is {temperature:g}"
+                )
         for index, (tokens, masks, logprobs) in enumerate(zip(*columns, strict=True)):
             trained = (masks >= 0) & ~overrides.zero_advantage[index]
             if not len(tokens):
@@ -88,15 +90,18 @@ def _rows(batch: Batch, vocabulary: int | None, temperature: float | None) -> It
                 raise InvalidMessage(
                     f"{path}, masks: the first token of sequence {index} {problem}"
                 )
-            yield TokenRow(
-                tokens=tokens.astype(np.int64),
-                trained=trained,
-                logprobs=np.where(trained, logprobs, 0.0).astype(np.float32),
-                score=float(group.scores[index]),
-                advantage=None if advantages is None else advantages[index],
-                group=place,
-                policy_step=group.policy_step,
+            rows.append(
+                TokenRow(
+                    tokens=tokens.astype(np.int64),
+                    trained=trained,
+                    logprobs=np.where(trained, logprobs, 0.0).astype(np.float32),
+                    score=float(group.scores[index]),
+                    advantage=None if advantages is None else advantages[index],
+                    group=place,
+                    policy_step=group.policy_step,
+                )
             )
+    return rows
 
 
 def _check(group: GroupArrays, path: str, vocabulary: int | None) -> None:
@@ -130,12 +135,3 @@ def _advantages(group: GroupArrays, path: str) -> list[float] | None:
             f"{path}, advantages: must be one number per sequence; they differ between tokens"
         )
     return [float(row[0]) if len(row) else 0.0 for row in rows]
-
-
-def _check_temperature(stated: NDArray[np.float32], temperature: float, path: str) -> None:
-    others = np.flatnonzero(~np.isnan(stated) & (stated != np.float32(temperature)))
-    if len(others):
-        raise InvalidMessage(
-            f"{path}, temperature: sequence {others[0]} was sampled with {stated[others[0]]:g}, "
-            f"but temperature is {temperature:g}"
-        )

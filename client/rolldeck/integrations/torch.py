@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from rolldeck.batches import Batch
+from rolldeck.closing import Closing
 from rolldeck.errors import LeaseLost
 from rolldeck.trainer import MAX_HELD, Prefetcher, Trainer
 
@@ -37,7 +38,7 @@ class TorchBatch(NamedTuple):
     tensors: dict[str, Tensor]
 
 
-class RolloutDataset(IterableDataset[TorchBatch]):
+class RolloutDataset(Closing, IterableDataset[TorchBatch]):
     """Batches of a run, leased by a thread while the loop trains.
 
     Iterate it directly, or with ``DataLoader(dataset, batch_size=None)``. It ends when the run has
@@ -75,12 +76,6 @@ class RolloutDataset(IterableDataset[TorchBatch]):
         self._ahead = ahead
         self._window: Prefetcher | None = None
         self._unacknowledged: list[Batch] = []
-
-    def __enter__(self) -> "RolloutDataset":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Stop leasing; unacknowledged batches will be served again."""

@@ -12,7 +12,6 @@ weights, then acknowledges the batches that were yielded: an acknowledged batch 
 published version.
 """
 
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
@@ -26,13 +25,10 @@ from torchrl.collectors import BaseCollector
 from torchrl.weight_update import TransportBackend, WeightSyncScheme
 
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
 from rolldeck.torch_tensors import tensors_of
-from rolldeck.trainer import ENDED, MAX_HELD, Trainer
+from rolldeck.trainer import ENDED, MAX_HELD, Trainer, ack_or_log
 
 __all__ = ["PublishedWeights", "RunCollector", "fragments_tensordict"]
-
-logger = logging.getLogger("rolldeck")
 
 OBS, FINAL_OBS, NEXT_OBS, STATE = "obs", "final_obs", "next_obs", "in_state."
 PER_STEP = {"action": "action", "behavior_logprob": "action_log_prob", "value": "behavior_value"}
@@ -156,7 +152,9 @@ class RunCollector(BaseCollector):
         self._scheme.init_on_sender(model_id="policy", context=self)
         self._weight_sync_schemes = {"policy": self._scheme}
         if resumes:
-            self._load_weights()
+            _, arrays = trainer.current_weights()
+            tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+            self.policy.load_state_dict(tensors)
         else:
             self._scheme.publish(TensorDict.from_module(self.policy))
         self._scheme.connect()
@@ -185,9 +183,11 @@ class RunCollector(BaseCollector):
                     f"{MAX_HELD} batches are held and none was published: call "
                     "update_policy_weights_(policy) after the optimizer steps of a batch"
                 )
-            batch = self._lease()
+            batch = self._trainer.next_batch(holding=self._held)
             if batch is None:
-                return
+                if self._trainer.status() in ENDED:
+                    return
+                continue
             self._held.append(batch)
             data = fragments_tensordict(batch).to(self._device)
             self.requested_frames_per_batch = data.numel()
@@ -218,22 +218,7 @@ class RunCollector(BaseCollector):
     def _send_weights_scheme(self, **named: Any) -> None:
         super()._send_weights_scheme(**named)
         while self._held:
-            batch = self._held.pop(0)
-            try:
-                self._trainer.ack(batch)
-            except LeaseLost as error:
-                logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
-
-    def _lease(self) -> Batch | None:
-        while True:
-            batch = self._trainer.next_batch(holding=self._held)
-            if batch is not None or self._trainer.status() in ENDED:
-                return batch
-
-    def _load_weights(self) -> None:
-        _, arrays = self._trainer.current_weights()
-        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
-        self.policy.load_state_dict(tensors)
+            ack_or_log(self._trainer, self._held.pop(0))
 
 
 def fragments_tensordict(batch: Batch) -> TensorDict:
@@ -272,8 +257,11 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
     for name in [name for name in arrays if name == OBS or name.startswith(f"{OBS}.")]:
         part = name.removeprefix(OBS)
         key = ("observation", *part.split(".")[1:])
-        flat[key] = arrays[name]
-        flat["next", *key] = _successors(arrays, part, done)
+        obs = flat[key] = arrays[name]
+        following = flat["next", *key] = np.roll(obs, -1, axis=1)
+        following[np.arange(len(mask)), mask.sum(axis=1) - 1] = arrays[f"{NEXT_OBS}{part}"]
+        following[done] = obs[done]
+        following[arrays["final_fragment"], arrays["final_step"]] = arrays[f"{FINAL_OBS}{part}"]
     for name in [name for name in arrays if name.startswith(STATE)]:
         state = np.zeros((*mask.shape, *arrays[name].shape[1:]), dtype=arrays[name].dtype)
         state[:, 0] = arrays[name]
@@ -281,15 +269,4 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
     found = TensorDict(batch_size=mask.shape)
     for place, array in flat.items():
         found[place] = tensors_of({"array": array})["array"]
-    return found
-
-
-def _successors(
-    arrays: Mapping[str, NDArray[Any]], part: str, done: NDArray[np.bool_]
-) -> NDArray[Any]:
-    obs, mask = arrays[f"{OBS}{part}"], arrays["mask"]
-    found = np.roll(obs, -1, axis=1)
-    found[np.arange(len(mask)), mask.sum(axis=1) - 1] = arrays[f"{NEXT_OBS}{part}"]
-    found[done] = obs[done]
-    found[arrays["final_fragment"], arrays["final_step"]] = arrays[f"{FINAL_OBS}{part}"]
     return found

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
@@ -443,17 +443,6 @@ def _adopt(client: Any, partition: str, samples: Sequence[_Found]) -> None:
         indexes |= dict(zip(map(id, without), new.global_indexes, strict=True))
     moves = {one.prefix: f"{namespace}/{indexes[id(one)]}@" for one in samples}
     manager.storage_client.store.move({old: new for old, new in moves.items() if old != new})
-    for name, fields, places in _schemas(samples, indexes):
-        notice = manager.notify_data_update(partition, places, {name: fields})
-        client._run_coroutine(notice)  # noqa: SLF001 the client has no public method for it
-    if with_key:
-        client.set_custom_meta(meta)
-
-
-def _schemas(
-    samples: Sequence[_Found], indexes: dict[int, int]
-) -> Iterator[tuple[str, dict[str, Any], list[int]]]:
-    """Yield each field with its schema and the indexes of the samples that have it."""
     having = [
         (name, row["codec"], row["dtype"], indexes[id(one)], tuple(row["shape"]))
         for one in samples
@@ -461,22 +450,19 @@ def _schemas(
     ]
     for (name, codec, dtype), part in groupby(sorted(having), key=lambda one: one[:3]):
         places, shapes = zip(*(one[3:] for one in part), strict=True)
-        yield name, _schema(codec, dtype, list(shapes)), list(places)
-
-
-def _schema(codec: str, dtype: str, shapes: list[tuple[int, ...]]) -> dict[str, Any]:
-    if codec == MSGPACK:
-        return {"dtype": None, "shape": None, "is_nested": False, "is_non_tensor": True}
-    is_nested = len(set(shapes)) > 1
-    schema: dict[str, Any] = {
-        "dtype": TORCH_TYPES[dtype],
-        "shape": torch.Size(shapes[0]),
-        "is_nested": is_nested,
-        "is_non_tensor": False,
-    }
-    if is_nested:
-        schema["per_sample_shapes"] = shapes
-    return schema
+        is_packed, is_nested = codec == MSGPACK, len(set(shapes)) > 1
+        schema = {
+            "dtype": None if is_packed else TORCH_TYPES[dtype],
+            "shape": None if is_packed else torch.Size(shapes[0]),
+            "is_nested": is_nested and not is_packed,
+            "is_non_tensor": is_packed,
+        }
+        if schema["is_nested"]:
+            schema["per_sample_shapes"] = list(shapes)
+        notice = manager.notify_data_update(partition, list(places), {name: schema})
+        client._run_coroutine(notice)  # noqa: SLF001 the client has no public method for it
+    if with_key:
+        client.set_custom_meta(meta)
 
 
 # Backend ``rolldeck`` of TransferQueue 0.1.11, which verl V1 and NeMo-RL use.

@@ -20,7 +20,7 @@ acknowledged: an acknowledged batch is part of a published version.
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final, TypeVar
@@ -31,10 +31,9 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
-from rolldeck.integrations.token_rows import TokenRow, token_rows
+from rolldeck.integrations.token_rows import token_rows
 from rolldeck.safetensors import BITS, float32_of
-from rolldeck.trainer import ENDED, MAX_HELD, Trainer, TrainerRegistration
+from rolldeck.trainer import ENDED, MAX_HELD, Trainer, TrainerRegistration, ack_or_log
 from rolldeck.wire import InvalidMessage
 
 # Settings of TRL and of a run that have to agree.
@@ -48,29 +47,26 @@ def check_settings(grpo: Any, *, publish_every: int) -> None:
     Raises:
         ValueError: If one does not fit; the text begins with its name.
     """
-    for field, problem in _problems(grpo, publish_every):
-        raise ValueError(f"{field}: {problem}")
-
-
-def _problems(grpo: Any, publish_every: int) -> Iterator[tuple[str, str]]:
     args = grpo.args
     if args.use_vllm:
-        yield "use_vllm", "must be False, because the run generates the answers"
+        raise ValueError("use_vllm: must be False, because the run generates the answers")
     if grpo.tools or grpo.environments is not None:
-        yield "tools", "must be empty, because the run's environments call the tools"
+        raise ValueError("tools: must be empty, because the run's environments call the tools")
     if getattr(grpo.model, "peft_config", None) is not None:
-        yield "peft_config", "must be None; all weights are published under their own names"
+        raise ValueError(
+            "peft_config: must be None; all weights are published under their own names"
+        )
     if args.loss_type == "vespo" and args.vllm_importance_sampling_mode not in TOKEN_MODES:
         allowed = " or ".join(sorted(TOKEN_MODES))
-        yield "vllm_importance_sampling_mode", f"must be {allowed} for the loss 'vespo'"
+        raise ValueError(f"vllm_importance_sampling_mode: must be {allowed} for the loss 'vespo'")
     microsteps = args.steps_per_generation * args.num_iterations
     batches = ceil(args.gradient_accumulation_steps / microsteps)
     if publish_every + batches > MAX_HELD:
-        problem = (
-            f"{publish_every} batches per version and {batches} per optimizer step exceed the "
-            f"{MAX_HELD} that a trainer may hold"
+        field = "publish_every" if batches == 1 else "gradient_accumulation_steps"
+        raise ValueError(
+            f"{field}: {publish_every} batches per version and {batches} per optimizer step "
+            f"exceed the {MAX_HELD} that a trainer may hold"
         )
-        yield "publish_every" if batches == 1 else "gradient_accumulation_steps", problem
 
 
 def check_run(registration: TrainerRegistration, args: Any) -> None:
@@ -217,7 +213,7 @@ class RolloutFunction:
             self._begin(grpo)
         if not grpo.model.training:
             raise ValueError("eval_strategy: must be 'no'; batches of the run are for training")
-        columns = self._on_main(lambda: _columns(self._rows(grpo.args.generation_batch_size)))
+        columns = self._on_main(self._next_columns)
         first = grpo.accelerator.process_index * len(prompts)
         return {name: rows[first : first + len(prompts)] for name, rows in columns.items()}
 
@@ -228,9 +224,8 @@ class RolloutFunction:
             kind = grpo.accelerator.distributed_type
             raise ValueError(f"distributed_type: {kind} shards the weights; use DDP")
         self._grpo = grpo
-        self._step, resumes = self._on_main(self._register)
+        self._step, resumes = self._on_main(self._join)
         if resumes:
-            self._on_main(self._load_weights)
             for parameter in grpo.model.parameters():
                 broadcast(parameter.data)
         else:
@@ -240,14 +235,18 @@ class RolloutFunction:
         vars(grpo).update(use_vllm=True, vllm_generation=_PublishedWeights(), _last_loaded_step=-1)
         grpo.add_callback(_Acknowledgements(self))
 
-    def _register(self) -> tuple[int, bool]:
+    def _join(self) -> tuple[int, bool]:
+        """Register, and load the weights of the newest version if the training resumes.
+
+        Returns:
+            The step of that version, and whether the training resumes; -1 and False otherwise.
+        """
         size = self._grpo.args.generation_batch_size
         registration = self._trainer.register(resume=self._resume, batch_size=size)
         check_run(registration, self._grpo.args)
         resumes = self._resume and registration.policy_step >= 0
-        return (registration.policy_step if resumes else -1), resumes
-
-    def _load_weights(self) -> None:
+        if not resumes:
+            return -1, False
         manifest, arrays = self._trainer.current_weights()
         for name, parameter in self._grpo.model.named_parameters():
             array = arrays.get(name)
@@ -260,20 +259,22 @@ class RolloutFunction:
             values = float32_of(array) if array.dtype == BITS["BF16"] else array
             with torch.no_grad():
                 parameter.copy_(torch.tensor(values))
+        return registration.policy_step, True
 
     def _publish(self) -> None:
         model = self._grpo.accelerator.unwrap_model(self._grpo.model)
         self._step += 1
         self._trainer.publish_weights(dict(model.named_parameters()), step=self._step)
 
-    def _rows(self, sequences: int) -> list[TokenRow]:
+    def _next_columns(self) -> dict[str, list[Any]]:
+        """Lease the next batch; return the fields of `rollout_func`, and `score` for rewards."""
         batch = self._lease() if self._next is None else self._next
         self._next = None
         if batch is None:
             raise RunEnded(f"run {self._trainer.run} has ended: no more batches")
         vocabulary = self._grpo.model.get_input_embeddings().num_embeddings
-        temperature = self._grpo.args.temperature
-        rows = token_rows(batch, vocabulary=vocabulary, temperature=temperature)
+        args = self._grpo.args
+        rows = token_rows(batch, vocabulary=vocabulary, temperature=args.temperature)
         path = f"batch {batch.head.ordinal}"
         generations = self._grpo.num_generations
         sizes = Counter(row.group for row in rows)
@@ -284,9 +285,10 @@ class RolloutFunction:
                 raise InvalidMessage(
                     f"groups[{place}] of {path} has {counts}, but num_generations is {generations}"
                 )
-        if len(rows) != sequences:
+        if len(rows) != args.generation_batch_size:
             raise InvalidMessage(
-                f"{path} has {len(rows)} sequences, but generation_batch_size is {sequences}"
+                f"{path} has {len(rows)} sequences, but generation_batch_size is "
+                f"{args.generation_batch_size}"
             )
         if batch.head.importance_weights:
             raise InvalidMessage(f"{path}, importance_weights: must be empty, use the sampler fifo")
@@ -296,9 +298,15 @@ class RolloutFunction:
                     f"groups[{row.group}] of {path}, advantages: must be absent, because TRL "
                     "computes them from the scores"
                 )
-        args = self._grpo.args
         self._held.append(_Held(batch, args.steps_per_generation * args.num_iterations))
-        return rows
+        pairs = [(row, row.prompt_tokens) for row in rows]
+        return {
+            "prompt_ids": [row.tokens[:end].tolist() for row, end in pairs],
+            "completion_ids": [row.tokens[end:].tolist() for row, end in pairs],
+            "logprobs": [row.logprobs[end:].tolist() for row, end in pairs],
+            "env_mask": [row.trained[end:].astype(int).tolist() for row, end in pairs],
+            "score": [row.score for row in rows],
+        }
 
     def _lease(self, wait_seconds: float = 30.0) -> Batch | None:
         """Return the next batch; None if the run has ended, which is checked after each wait."""
@@ -345,10 +353,7 @@ class RolloutFunction:
             return False
         self._publish()
         for batch in done:
-            try:
-                self._trainer.ack(batch)
-            except LeaseLost as error:
-                logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
+            ack_or_log(self._trainer, batch)
             del self._held[0]
         return True
 
@@ -414,16 +419,3 @@ class _Acknowledgements(TrainerCallback):
 
     def on_log(self, *_: Any, logs: Mapping[str, Any], **__: Any) -> None:
         self._rollouts.log(logs)
-
-
-def _columns(rows: Sequence[TokenRow]) -> dict[str, list[Any]]:
-    """Return the fields of `rollout_func`, and `score` for the reward functions."""
-    ends = [row.prompt_tokens for row in rows]
-    pairs = list(zip(rows, ends, strict=True))
-    return {
-        "prompt_ids": [row.tokens[:end].tolist() for row, end in pairs],
-        "completion_ids": [row.tokens[end:].tolist() for row, end in pairs],
-        "logprobs": [row.logprobs[end:].tolist() for row, end in pairs],
-        "env_mask": [row.trained[end:].astype(int).tolist() for row, end in pairs],
-        "score": [row.score for row in rows],
-    }

@@ -30,10 +30,9 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from rolldeck.advantages import RULES, Rule
 from rolldeck.batches import Batch
-from rolldeck.errors import LeaseLost
-from rolldeck.integrations.token_rows import TokenRow, token_rows
-from rolldeck.integrations.trl import RunEnded, check_language, logger
-from rolldeck.trainer import MAX_HELD, Trainer
+from rolldeck.integrations.token_rows import token_rows
+from rolldeck.integrations.trl import RunEnded, check_language
+from rolldeck.trainer import MAX_HELD, Trainer, ack_or_log
 
 __all__ = ["AsyncRollouts"]
 
@@ -173,11 +172,7 @@ class AsyncRollouts:
         for held in self._held:
             if held.end > trained:
                 return
-            try:
-                self._trainer.ack(held.batch)
-            except LeaseLost as error:
-                ordinal = held.batch.head.ordinal
-                logger.warning("batch %d was not acknowledged: %s", ordinal, error)
+            ack_or_log(self._trainer, held.batch)
             with self._lock:
                 self._held = self._held[1:]
 
@@ -211,19 +206,17 @@ class AsyncRollouts:
                 holding = [held.batch for held in self._held]
                 batch, self._has_ended = self._trainer.poll_batch(POLL_SECONDS, holding=holding)
                 if batch is not None:
-                    self._queue(batch)
+                    samples = self._samples(batch)
+                    with self._lock:
+                        self._held = (*self._held, _Held(batch, self._queued + len(samples)))
+                    for sample in samples:
+                        self.rollout_buffer.put(sample)
+                        # Afterwards, so that no sample counts as received too early.
+                        self._queued += 1
                 elif self._has_ended:
                     return
         except BaseException as error:  # noqa: BLE001 raised in TRL's thread by check_health
             self._failure = error
-
-    def _queue(self, batch: Batch) -> None:
-        samples = self._samples(batch)
-        with self._lock:
-            self._held = (*self._held, _Held(batch, self._queued + len(samples)))
-        for sample in samples:
-            self.rollout_buffer.put(sample)
-            self._queued += 1  # afterwards, so that no sample counts as received too early
 
     def _samples(self, batch: Batch) -> list[RolloutSample]:
         rows = token_rows(batch, temperature=self._temperature)
@@ -236,24 +229,21 @@ class AsyncRollouts:
                 if not row.trained.any():
                     continue
                 own = advantage if row.advantage is None else row.advantage
-                metrics = {"reward": row.score, "reward_std": float(scores.std())}
-                samples.append(self._sample(row, float(own), metrics))
+                # TRL counts the first version of a training as 1.
+                step = row.policy_step
+                version = self._version if step is None else step - self._first_step + 1
+                values: dict[str, Any] = {
+                    "prompt": [],
+                    "completion": [],
+                    "input_ids": row.tokens,
+                    "completion_mask": row.trained.astype(np.int64),
+                    "old_log_probs": row.logprobs,
+                    "advantage": float(own),
+                    "model_version": version,
+                    "group_id": self._groups,
+                    "metrics": {"reward": row.score, "reward_std": float(scores.std())},
+                    "enqueued_at": time.time(),
+                }
+                samples.append(RolloutSample(**values))
             self._groups += 1
         return samples
-
-    def _sample(self, row: TokenRow, advantage: float, metrics: dict[str, float]) -> RolloutSample:
-        # TRL counts the first version of a training as 1.
-        sampled = None if row.policy_step is None else row.policy_step - self._first_step + 1
-        values: dict[str, Any] = {
-            "prompt": [],
-            "completion": [],
-            "input_ids": row.tokens,
-            "completion_mask": row.trained.astype(np.int64),
-            "old_log_probs": row.logprobs,
-            "advantage": advantage,
-            "model_version": self._version if sampled is None else sampled,
-            "group_id": self._groups,
-            "metrics": metrics,
-            "enqueued_at": time.time(),
-        }
-        return RolloutSample(**values)

@@ -124,12 +124,14 @@ class HttpWeightTransferEngine(WeightTransferEngine):
 
         vLLM would keep the earlier values of a missing tensor.
         """
-        served = _shapes_in(_folder_of(self.model_config))
+        served = _served_shapes(self.model_config)
         if differing := sorted(dict(served.items() ^ given.items())):
-            named = [
-                f"{name[:120]} {_problem_of(served.get(name), given.get(name))}"
-                for name in differing[:NAMED_AT_MOST]
-            ]
+            named = []
+            for name in differing[:NAMED_AT_MOST]:
+                problem = "is missing" if name in served else "is unknown"
+                if name in served and name in given:
+                    problem = f"is {list(given[name])}, expected {list(served[name])}"
+                named.append(f"{name[:120]} {problem}")
             more = len(differing) - len(named)
             rest = f", and {more} more" if more else ""
             raise ValueError(f"names or shapes differ: {', '.join(named)}{rest}")
@@ -170,49 +172,42 @@ class _Download:
         self._folder.cleanup()
 
     def _run(self) -> None:
+        digest, size, reason = hashlib.sha256(), 0, ""
         try:
-            self._fetch()
+            with (
+                _WITHOUT_PROXY.open(self._source.url, timeout=READ_SECONDS) as response,
+                self._path.open("wb") as file,
+            ):
+                while (piece := response.read(PIECE_BYTES)) and not self._is_deleted:
+                    digest.update(piece)
+                    size += len(piece)
+                    file.write(piece)
         except (OSError, ValueError) as error:
-            reason = error or type(error).__name__
+            reason = str(error) or type(error).__name__
+        else:
+            if size != self._source.size:
+                reason = f"{size} bytes received, expected {self._source.size}"
+            elif digest.hexdigest() != self._source.sha256:
+                reason = "the SHA-256 of the file differs"
+        if reason:
             self._failure = f"weights cannot be downloaded from {self._source.url}: {reason}"
-
-    def _fetch(self) -> None:
-        digest, size = hashlib.sha256(), 0
-        with (
-            _WITHOUT_PROXY.open(self._source.url, timeout=READ_SECONDS) as response,
-            self._path.open("wb") as file,
-        ):
-            while (piece := response.read(PIECE_BYTES)) and not self._is_deleted:
-                digest.update(piece)
-                size += len(piece)
-                file.write(piece)
-        if size != self._source.size:
-            raise ValueError(f"{size} bytes received, expected {self._source.size}")
-        if digest.hexdigest() != self._source.sha256:
-            raise ValueError("the SHA-256 of the file differs")
 
 
 _WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def _folder_of(model_config: Any) -> Path:
-    """Return the folder of the served checkpoint."""
-    folder = Path(model_config.model)
-    if folder.is_dir():
-        return folder
-    from huggingface_hub import snapshot_download
-
-    return Path(
-        snapshot_download(model_config.model, revision=model_config.revision, local_files_only=True)
-    )
-
-
-def _shapes_in(folder: Path) -> dict[str, Shape]:
-    """Return the shapes of a checkpoint by name.
+def _served_shapes(model_config: Any) -> dict[str, Shape]:
+    """Return the shapes of the served checkpoint by name.
 
     Raises:
-        ValueError: If the folder has no weights in safetensors format.
+        ValueError: If its folder has no weights in safetensors format.
     """
+    folder = Path(model_config.model)
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        name, revision = model_config.model, model_config.revision
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
     files = {SINGLE}
     if (index := folder / INDEX).exists():
         files = set(json.loads(index.read_bytes())["weight_map"].values())
@@ -224,9 +219,3 @@ def _shapes_in(folder: Path) -> dict[str, Shape]:
         except (FileNotFoundError, SafetensorError) as error:
             raise ValueError(f"{folder / name}: {error}") from error
     return found
-
-
-def _problem_of(expected: Shape | None, given: Shape | None) -> str:
-    if given is None or expected is None:
-        return "is missing" if given is None else "is unknown"
-    return f"is {list(given)}, expected {list(expected)}"

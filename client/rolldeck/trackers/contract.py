@@ -1,10 +1,11 @@
 """Contract of a tracker: the values of one run, in batches that it stores or refuses as a whole."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from rolldeck.errors import RolldeckError
 
@@ -24,19 +25,29 @@ ROLLOUT_COLUMNS: Final = (
 class TrackerError(RolldeckError):
     """The tracker did not store a batch, which may be sent again."""
 
+    reason: ClassVar[str] = "tracker_failed"
+
     @classmethod
-    def because(cls, tracker: str, detail: str) -> "TrackerError":
+    def because(cls, tracker: str, detail: str) -> Self:
         """Return the error for a tracker and the reason."""
-        return cls(status=0, code="tracker_failed", detail=f"{tracker}: {detail}")
+        return cls(status=0, code=cls.reason, detail=f"{tracker}: {detail}")
 
 
 class TrackerRefused(TrackerError):
     """The tracker refuses a value or the credentials; a repetition would be refused too."""
 
-    @classmethod
-    def because(cls, tracker: str, detail: str) -> "TrackerRefused":
-        """Return the error for a tracker and the reason."""
-        return cls(status=0, code="tracker_refused", detail=f"{tracker}: {detail}")
+    reason: ClassVar[str] = "tracker_refused"
+
+
+@contextmanager
+def errors_of(tracker: str) -> Iterator[None]:
+    """Raise errors of a tracking package as TrackerRefused for a bad value, else TrackerError."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise TrackerRefused.because(tracker, str(error)) from error
+    except Exception as error:
+        raise TrackerError.because(tracker, f"{type(error).__name__} {error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

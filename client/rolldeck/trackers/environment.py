@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -113,13 +114,21 @@ class EnvironmentTracker(Closing):
             logger.warning("%d events were dropped from %s", self.dropped, self._path)
 
     def _work(self) -> None:
-        position, failures = self._position(), 0
+        position, failures = _Position(), 0
+        with suppress(FileNotFoundError):
+            position = msgspec.json.decode(self._done.read_bytes(), type=_Position)
         while True:
             # Read first: events from before `close` are read below.
             is_closing = self._closing.is_set()
             lines = self._next(position.offset)
             if not lines:
-                self._empty_file(position)
+                with self._lock:
+                    is_whole = not self._file.closed and position.offset == self._file.tell()
+                    if is_whole and position.offset > BYTES_KEPT:
+                        position.offset = 0
+                        self._save(position)
+                        self._file.truncate(0)
+                        self._file.seek(0)
                 if is_closing:
                     break
                 self._arrived.wait(1.0)
@@ -147,8 +156,21 @@ class EnvironmentTracker(Closing):
             after = _Position(offset=end, run=first)
             self._started(after)
         else:
-            after, batch = _batch(position, lines)
-            self._started(after).record(batch)
+            step, groups, scalars, events = position.step, position.groups, [], []
+            for end, line in lines:
+                at = line["at"]
+                step = line.get("current_step", step)
+                if line["kind"] == "sent":
+                    groups += line["groups"]
+                    scalars.append(Scalar("environment/groups_sent", step, groups, at))
+                elif line["kind"] == "status":
+                    scalars.append(Scalar("environment/queue_size", step, line["queue_size"], at))
+                elif line["kind"] in LIFECYCLE:
+                    queued = line.get("queued_sequences")
+                    text = "" if queued is None else f"{queued} sequences queued"
+                    events.append(LifecycleEvent(end, line["kind"], at, step, text))
+            after = _Position(offset=lines[-1][0], run=position.run, step=step, groups=groups)
+            self._started(after).record(TrackedBatch(scalars=scalars, events=events))
         self._save(after)
         return after
 
@@ -190,22 +212,6 @@ class EnvironmentTracker(Closing):
                     break
         return found
 
-    def _empty_file(self, position: "_Position") -> None:
-        """Empty the file if all of it is stored and it has grown."""
-        with self._lock:
-            if self._file.closed or not BYTES_KEPT < position.offset == self._file.tell():
-                return
-            position.offset = 0
-            self._save(position)
-            self._file.truncate(0)
-            self._file.seek(0)
-
-    def _position(self) -> "_Position":
-        try:
-            return msgspec.json.decode(self._done.read_bytes(), type=_Position)
-        except FileNotFoundError:
-            return _Position()
-
     def _save(self, position: "_Position") -> None:
         fresh = self._done.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(position))
@@ -219,22 +225,3 @@ class _Position(msgspec.Struct, kw_only=True):
     run: Line = {}
     step: int = 0
     groups: int = 0
-
-
-def _batch(position: _Position, lines: list[tuple[int, Line]]) -> tuple[_Position, TrackedBatch]:
-    step, groups = position.step, position.groups
-    scalars, events = [], []
-    for end, line in lines:
-        at = line["at"]
-        step = line.get("current_step", step)
-        if line["kind"] == "sent":
-            groups += line["groups"]
-            scalars.append(Scalar("environment/groups_sent", step, groups, at))
-        elif line["kind"] == "status":
-            scalars.append(Scalar("environment/queue_size", step, line["queue_size"], at))
-        elif line["kind"] in LIFECYCLE:
-            queued = line.get("queued_sequences")
-            text = "" if queued is None else f"{queued} sequences queued"
-            events.append(LifecycleEvent(end, line["kind"], at, step, text))
-    after = _Position(offset=lines[-1][0], run=position.run, step=step, groups=groups)
-    return after, TrackedBatch(scalars=scalars, events=events)

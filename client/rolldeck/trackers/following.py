@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Backoff
-from rolldeck.trackers.contract import TrackedBatch, TrackedRun, Tracker, TrackerError
-from rolldeck.trackers.source import ENDED, SCALARS_AT_ONCE, CursorFile, Position, RunSource
+from rolldeck.trackers.contract import TrackedRun, Tracker, TrackerError
+from rolldeck.trackers.source import ENDED, SCALARS_AT_ONCE, CursorFile, RunSource
 
 logger = logging.getLogger("rolldeck")
 
@@ -127,17 +127,33 @@ class _Following:
 
     def _round(self, cursor: CursorFile, totals: Totals) -> float | None:
         """Store new values; return the seconds until the next round, or None at the end."""
+        options = self._options
         # Read first: values stored after this status are read below.
         run = self._source.run()
         totals.status = run["status"]
         if not self._is_started:
             if run["kind"] == "outside" and run["registered_at"] is None:
-                return self._options.every_seconds
-            self._tracker.start(self._tracked(run))
+                return options.every_seconds
+            names = {"run": run["name"], "kind": run["kind"], "batch_size": run["batch_size"]}
+            registered = run["wandb_project"] or run["project"] or "rolldeck"
+            self._tracker.start(
+                TrackedRun(
+                    key=key_of(run),
+                    name=f"{run['name']}-{run['id']}",
+                    project=options.project or registered,
+                    group=options.group or run["wandb_group"] or None,
+                    config=names | dict(run["config"]),
+                )
+            )
             self._is_started = True
         has_ended = run["status"] in ENDED or run["archived_at"] is not None
         batch, after = self._source.batch(cursor.position, run["served_steps"], is_last=has_ended)
-        batch = self._with_rollouts(batch, after, run["kind"], is_last=has_ended)
+        now = time.monotonic()
+        if has_ended or now >= self._rollouts_due:
+            rollouts = self._source.rollouts(after, run["kind"], options.rollouts)
+            if rollouts:
+                self._rollouts_due = now + SECONDS_BETWEEN_ROLLOUTS
+            batch = replace(batch, rollouts=rollouts)
         if self._source.has_moved():
             return 0.0
         if batch:
@@ -147,41 +163,17 @@ class _Following:
             totals.scalars += len(batch.scalars)
             totals.events += len(batch.events)
             totals.rollouts += len(batch.rollouts)
-        elif has_ended and self._is_complete(run):
-            self._tracker.finish(run["status"])
-            return None
-        return 0.0 if len(batch.scalars) >= SCALARS_AT_ONCE else self._options.every_seconds
-
-    def _is_complete(self, run: Mapping[str, Any]) -> bool:
-        now = time.monotonic()
-        if self._last_until is None:
-            age = datetime.now(UTC) - datetime.fromisoformat(run["status_changed_at"])
-            # Clocks of two machines differ.
-            is_old = age > timedelta(minutes=5)
-            self._last_until = now if is_old else now + self._options.last_seconds
-        return now >= self._last_until
-
-    def _with_rollouts(
-        self, batch: TrackedBatch, after: Position, kind: str, *, is_last: bool
-    ) -> TrackedBatch:
-        now = time.monotonic()
-        if now < self._rollouts_due and not is_last:
-            return batch
-        rollouts = self._source.rollouts(after, kind, self._options.rollouts)
-        if rollouts:
-            self._rollouts_due = now + SECONDS_BETWEEN_ROLLOUTS
-        return replace(batch, rollouts=rollouts)
-
-    def _tracked(self, run: Mapping[str, Any]) -> TrackedRun:
-        project = self._options.project or run["wandb_project"] or run["project"] or "rolldeck"
-        return TrackedRun(
-            key=key_of(run),
-            name=f"{run['name']}-{run['id']}",
-            project=project,
-            group=self._options.group or run["wandb_group"] or None,
-            config={"run": run["name"], "kind": run["kind"], "batch_size": run["batch_size"]}
-            | dict(run["config"]),
-        )
+        elif has_ended:
+            now = time.monotonic()
+            if self._last_until is None:
+                age = datetime.now(UTC) - datetime.fromisoformat(run["status_changed_at"])
+                # Clocks of two machines differ.
+                is_old = age > timedelta(minutes=5)
+                self._last_until = now if is_old else now + options.last_seconds
+            if now >= self._last_until:
+                self._tracker.finish(run["status"])
+                return None
+        return 0.0 if len(batch.scalars) >= SCALARS_AT_ONCE else options.every_seconds
 
 
 def key_of(run: Mapping[str, Any]) -> str:

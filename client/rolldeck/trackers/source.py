@@ -12,11 +12,11 @@ import fcntl
 import fnmatch
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -137,131 +137,6 @@ TOKENS_PER_SEQUENCE: Final = 16_384
 EVALUATIONS_AT_MOST: Final = 20
 """Maximum of newest evaluations whose answers a request returns."""
 Row = Mapping[str, Any]
-Params = Mapping[str, str | int]
-Read = Callable[[Position, int], Iterator[RolloutSample]]
-
-
-class Get(Protocol):
-    """Requests a path below the run."""
-
-    def __call__(self, rest: str, params: Params | None = None) -> Any:
-        """Return the decoded answer."""
-
-
-class SampleReader:
-    """Reads samples of one run."""
-
-    def __init__(self, get: Get, rows: Callable[[str, Params], Iterator[Any]]) -> None:
-        """Configure the reader without sending a request.
-
-        Args:
-            get: Requests a path below the run.
-            rows: Yields the rows of a list below the run.
-        """
-        self._get = get
-        self._rows = rows
-
-    def newest(self, position: Position, kind: str, count: int) -> list[RolloutSample]:
-        """Return samples after a position, and advance it; see `RunSource.rollouts`."""
-        if count < 1:
-            return []
-        readers: dict[str, list[Read]] = {
-            "fleet": [self._episodes],
-            "language": [self._groups, self._evaluations, self._micro_evaluations],
-        }
-        return [
-            sample for read in readers.get(kind, [self._groups]) for sample in read(position, count)
-        ]
-
-    def _groups(self, position: Position, count: int) -> Iterator[RolloutSample]:
-        page = self._get("/groups", {"limit": count})["results"]
-        for group in reversed(page):
-            if group["id"] <= position.rollout or not (group["is_digested"] and group["has_bytes"]):
-                continue
-            position.rollout = group["id"]
-            try:
-                yield from self._sequences(group)
-            except RolldeckError as refusal:
-                # Deleted meanwhile, or not for this token; other groups are samples too.
-                if refusal.status not in UNREADABLE:
-                    raise
-
-    def _sequences(self, group: Row) -> Iterator[RolloutSample]:
-        place = f"/groups/{group['id']}/sequences"
-        listed = self._get(place)
-        for sequence in listed["results"][:SEQUENCES_PER_GROUP]:
-            messages: list[Mapping[str, str]] = []
-            if listed["has_messages"]:
-                query = {"characters": CHARACTERS_PER_MESSAGE, "limit": 100}
-                conversation = self._get(f"{place}/{sequence['index']}/messages", query)
-                messages = [_message(one["role"], one["text"]) for one in conversation["results"]]
-            elif listed["has_text"]:
-                window = self._get(f"{place}/{sequence['index']}", {"count": TOKENS_PER_SEQUENCE})
-                messages = _turns(window)
-            yield RolloutSample(
-                id=str(group["id"]),
-                sequence=sequence["index"],
-                mode="train",
-                at=micros(group["received_at"]) / 1e6,
-                step=max(0, group["step"] or group["policy_step"] or 0),
-                environment=group["environment"] or group["lesson"],
-                score=sequence["score"],
-                length=sequence["tokens"],
-                messages=messages,
-            )
-
-    def _episodes(self, position: Position, count: int) -> Iterator[RolloutSample]:
-        query = {"limit": count, "after_id": position.rollout}
-        for report in reversed(self._get("/episodes", query)["results"]):
-            ends = ("terminated", "truncated", "aborted")
-            about = ", ".join(f"{report[end]} {end}" for end in ends)
-            text = f"{report['count']} {report['mode']} episodes of worker {report['worker']}"
-            yield RolloutSample(
-                id=str(report["id"]),
-                sequence=0,
-                mode=report["mode"],
-                at=micros(report["at"]) / 1e6,
-                step=max(0, report["policy_step"]),
-                environment=report["environment"],
-                score=report["return_mean"],
-                length=report["length_mean"],
-                messages=[_message("episodes", f"{text}: {about}")],
-            )
-            position.rollout = max(position.rollout, report["id"])
-
-    def _evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
-        query = {"limit": 100, "samples": min(count, EVALUATIONS_AT_MOST)}
-        found = [
-            (micros(row["finished_at"]), row)
-            for row in self._get("/evaluations", query)["results"]
-            if row["samples"]
-        ]
-        after = position.evaluation
-        for at, row in sorted(found, key=lambda one: one[0]):
-            if at > after:
-                yield from _answers(row, row["samples"], "eval", row["lesson"], at, row["id"])
-                position.evaluation = at
-
-    def _micro_evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
-        """Yield answers of the lessons whose micro-evaluations are the newest ones."""
-        found = []
-        for lesson in self._micro_evaluated()[:count]:
-            place = f"/lessons/{quote(lesson, safe='')}/micro-evaluations"
-            rows = self._get(place, {"limit": EVALUATIONS_AT_MOST, "samples": 1})["results"]
-            found += [(row["id"], lesson, row) for row in rows if row["answers"]]
-        after = position.micro_evaluation
-        for number, lesson, row in sorted(found, key=lambda one: one[0]):
-            if number > after:
-                at = micros(row["at"])
-                yield from _answers(row, row["answers"], "micro_eval", lesson, at, str(number))
-                position.micro_evaluation = number
-
-    def _micro_evaluated(self) -> list[str]:
-        """Return the lessons with a series of micro-evaluations, newest sample first."""
-        keys = self._rows("/metrics/keys", {"prefix": "micro_eval/", "limit": 500})
-        found = [(key["at"], key["name"].split("/")) for key in keys]
-        named = [(at, parts[1]) for at, parts in found if parts[2:] == ["success"]]
-        return [lesson for _, lesson in sorted(named, reverse=True)]
 
 
 def micros(text: str) -> int:
@@ -287,18 +162,6 @@ def _answers(
                 _message("response", answer["response"]),
             ],
         )
-
-
-def _turns(window: Row) -> list[Mapping[str, str]]:
-    """Return the decoded text of a sequence, divided where the policy begins or ends to write."""
-    pieces = zip(window["is_own"], window["text"], strict=True)
-    return [
-        _message(
-            "response" if is_own else "prompt",
-            "".join(text for _, text in part)[:CHARACTERS_PER_MESSAGE],
-        )
-        for is_own, part in groupby(pieces, key=lambda piece: piece[0])
-    ]
 
 
 def _message(role: str, text: str) -> Mapping[str, str]:
@@ -396,8 +259,24 @@ class RunSource:
                 known = after.series.get(key["name"])
                 if is_last or not (known and known.is_at(key["step"], micros(key["at"]))):
                     scalars += self._series(key["name"], after)
-        events = self._events(after, StepsByTime(scalars, step))
-        return TrackedBatch(scalars=scalars, events=events), after
+        steps = StepsByTime(scalars, step)
+        known_events, events = set(after.events), []
+        query: dict[str, str | int] = {"kinds": ",".join(LIFECYCLE), "limit": 200}
+        for row in self._connection.rows(self._path("/events"), query):
+            if row["id"] <= after.events_before:
+                break
+            if row["id"] in known_events:
+                continue
+            details, at = row["details"], micros(row["at"]) / 1e6
+            kind = details.get("to", "status") if row["kind"] == "status" else row["kind"]
+            reason = f" ({row['reason']})" if row["reason"] else ""
+            message = f"{row['message']}, by {row['actor']}{reason}"
+            step_then = steps.at(at)
+            events.append(
+                LifecycleEvent(row["id"], str(kind), at, step_then, message, row["level"])
+            )
+        after.add_events([event.id for event in events])
+        return TrackedBatch(scalars=scalars, events=events[::-1]), after
 
     def rollouts(self, position: Position, kind: str, count: int) -> list[RolloutSample]:
         """Return samples of the newest rollouts after a position, and advance the position.
@@ -409,7 +288,107 @@ class RunSource:
             count: Maximum number of groups, of reports of episodes, and of evaluations of each
                 type.
         """
-        return SampleReader(self._get, self._rows).newest(position, kind, count)
+        if count < 1:
+            return []
+        readers = [self._groups]
+        if kind == "fleet":
+            readers = [self._episodes]
+        elif kind == "language":
+            readers += [self._evaluations, self._micro_evaluations]
+        return [sample for read in readers for sample in read(position, count)]
+
+    def _groups(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        page = self._get("/groups", {"limit": count})["results"]
+        for group in reversed(page):
+            if group["id"] <= position.rollout or not (group["is_digested"] and group["has_bytes"]):
+                continue
+            position.rollout = group["id"]
+            try:
+                yield from self._sequences(group)
+            except RolldeckError as refusal:
+                # Deleted meanwhile, or not for this token; other groups are samples too.
+                if refusal.status not in UNREADABLE:
+                    raise
+
+    def _sequences(self, group: Row) -> Iterator[RolloutSample]:
+        place = f"/groups/{group['id']}/sequences"
+        listed = self._get(place)
+        for sequence in listed["results"][:SEQUENCES_PER_GROUP]:
+            messages: list[Mapping[str, str]] = []
+            if listed["has_messages"]:
+                query = {"characters": CHARACTERS_PER_MESSAGE, "limit": 100}
+                conversation = self._get(f"{place}/{sequence['index']}/messages", query)
+                messages = [_message(one["role"], one["text"]) for one in conversation["results"]]
+            elif listed["has_text"]:
+                window = self._get(f"{place}/{sequence['index']}", {"count": TOKENS_PER_SEQUENCE})
+                # Divided where the policy begins or ends to write.
+                pieces = zip(window["is_own"], window["text"], strict=True)
+                for is_own, part in groupby(pieces, key=lambda piece: piece[0]):
+                    text = "".join(text for _, text in part)[:CHARACTERS_PER_MESSAGE]
+                    messages.append(_message("response" if is_own else "prompt", text))
+            yield RolloutSample(
+                id=str(group["id"]),
+                sequence=sequence["index"],
+                mode="train",
+                at=micros(group["received_at"]) / 1e6,
+                step=max(0, group["step"] or group["policy_step"] or 0),
+                environment=group["environment"] or group["lesson"],
+                score=sequence["score"],
+                length=sequence["tokens"],
+                messages=messages,
+            )
+
+    def _episodes(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        query = {"limit": count, "after_id": position.rollout}
+        for report in reversed(self._get("/episodes", query)["results"]):
+            ends = ("terminated", "truncated", "aborted")
+            about = ", ".join(f"{report[end]} {end}" for end in ends)
+            text = f"{report['count']} {report['mode']} episodes of worker {report['worker']}"
+            yield RolloutSample(
+                id=str(report["id"]),
+                sequence=0,
+                mode=report["mode"],
+                at=micros(report["at"]) / 1e6,
+                step=max(0, report["policy_step"]),
+                environment=report["environment"],
+                score=report["return_mean"],
+                length=report["length_mean"],
+                messages=[_message("episodes", f"{text}: {about}")],
+            )
+            position.rollout = max(position.rollout, report["id"])
+
+    def _evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        query = {"limit": 100, "samples": min(count, EVALUATIONS_AT_MOST)}
+        found = [
+            (micros(row["finished_at"]), row)
+            for row in self._get("/evaluations", query)["results"]
+            if row["samples"]
+        ]
+        after = position.evaluation
+        for at, row in sorted(found, key=lambda one: one[0]):
+            if at > after:
+                yield from _answers(row, row["samples"], "eval", row["lesson"], at, row["id"])
+                position.evaluation = at
+
+    def _micro_evaluations(self, position: Position, count: int) -> Iterator[RolloutSample]:
+        """Yield answers of the lessons whose micro-evaluations are the newest ones."""
+        # The lessons with a series of micro-evaluations, newest sample first.
+        keys = self._connection.rows(
+            self._path("/metrics/keys"), {"prefix": "micro_eval/", "limit": 500}
+        )
+        named = [(key["at"], key["name"].split("/")) for key in keys]
+        lessons = [(at, parts[1]) for at, parts in named if parts[2:] == ["success"]]
+        found = []
+        for _, lesson in sorted(lessons, reverse=True)[:count]:
+            place = f"/lessons/{quote(lesson, safe='')}/micro-evaluations"
+            rows = self._get(place, {"limit": EVALUATIONS_AT_MOST, "samples": 1})["results"]
+            found += [(row["id"], lesson, row) for row in rows if row["answers"]]
+        after = position.micro_evaluation
+        for number, lesson, row in sorted(found, key=lambda one: one[0]):
+            if number > after:
+                at = micros(row["at"])
+                yield from _answers(row, row["answers"], "micro_eval", lesson, at, str(number))
+                position.micro_evaluation = number
 
     def _series(self, name: str, position: Position) -> list[Scalar]:
         """Return at most SCALARS_AT_ONCE samples of a metric after a position, and advance it."""
@@ -419,7 +398,7 @@ class RunSource:
         # lower number was stored late, by a push at the same time.
         begin = max(0, after - 1)
         found = self._samples(name, begin)
-        if known and not _begins_with(found, known):
+        if known and not (found and known.is_at(found[0].step, round(found[0].at * 1e6))):
             begin = max(0, after - SAMPLES_REREAD)
             found = self._samples(name, begin)
             if not found:
@@ -439,30 +418,12 @@ class RunSource:
         columns = zip(found["step"], found["value"], found["at"], strict=True)
         return [Scalar(name, step, float(value), at) for step, value, at in columns]
 
-    def _events(self, position: Position, steps: "StepsByTime") -> list[LifecycleEvent]:
-        """Return events after a position, oldest first, and advance it."""
-        known, found = set(position.events), []
-        query: dict[str, str | int] = {"kinds": ",".join(LIFECYCLE), "limit": 200}
-        for row in self._connection.rows(self._path("/events"), query):
-            if row["id"] <= position.events_before:
-                break
-            if row["id"] not in known:
-                found.append(_event(row, steps))
-        position.add_events([event.id for event in found])
-        return found[::-1]
-
-    def _rows(self, rest: str, params: Mapping[str, str | int]) -> Iterator[Any]:
-        return self._connection.rows(self._path(rest), params)
-
     def _path(self, rest: str) -> str:
         return f"/api/v1/runs/{quote(self._address, safe='')}{rest}"
 
     def _get(self, rest: str, params: Mapping[str, str | int] | None = None) -> Any:
-        answer = self._connection.json(Call(method="GET", path=self._path(rest), params=params))
-        if not isinstance(answer, dict):
-            detail = f"{self._path(rest)} returned no object"
-            raise RolldeckError(status=200, code="bad_answer", detail=detail)
-        return answer
+        call = Call(method="GET", path=self._path(rest), params=params)
+        return self._connection.decoded(call, dict[str, Any])
 
 
 class StepsByTime:
@@ -484,15 +445,3 @@ class StepsByTime:
             return self._last
         index = bisect_right(self._places, seconds, key=lambda place: place[0])
         return self._places[max(0, index - 1)][1]
-
-
-def _begins_with(samples: Sequence[Scalar], known: SeriesPosition) -> bool:
-    return bool(samples) and known.is_at(samples[0].step, round(samples[0].at * 1e6))
-
-
-def _event(row: Mapping[str, Any], steps: StepsByTime) -> LifecycleEvent:
-    kind = row["details"].get("to", row["kind"]) if row["kind"] == "status" else row["kind"]
-    reason = f" ({row['reason']})" if row["reason"] else ""
-    message = f"{row['message']}, by {row['actor']}{reason}"
-    at = micros(row["at"]) / 1e6
-    return LifecycleEvent(row["id"], str(kind), at, steps.at(at), message, row["level"])

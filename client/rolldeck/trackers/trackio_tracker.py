@@ -14,7 +14,7 @@ from rolldeck.trackers.contract import (
     TrackedBatch,
     TrackedRun,
     TrackerError,
-    TrackerRefused,
+    errors_of,
     imported,
 )
 
@@ -43,14 +43,45 @@ class TrackioTracker:
 
     def record(self, batch: TrackedBatch) -> None:
         """Store the batch and wait for it."""
-        with warnings.catch_warnings(record=True) as caught, redirect_stdout(io.StringIO()):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(io.StringIO()),
+            errors_of("trackio"),
+        ):
             warnings.simplefilter("always")
-            try:
-                self._record(batch)
-            except (ValueError, TypeError) as error:
-                raise TrackerRefused.because("trackio", str(error)) from error
-            except Exception as error:
-                raise TrackerError.because("trackio", f"{type(error).__name__} {error}") from error
+            assert self._run is not None  # noqa: S101
+            trackio, tracked = self._trackio, self._run
+            run = trackio.init(
+                project=tracked.project,
+                name=tracked.name,
+                group=tracked.group,
+                server_url=self._server_url,
+                config=dict(tracked.config) | {"rolldeck_run": tracked.key},
+                resume="allow",
+                embed=False,
+                auto_log_gpu=False,
+                auto_log_cpu=False,
+            )
+            for step, _, values in batch.rows():
+                run.log(values, step=step)
+            for event in batch.events:
+                level = trackio.AlertLevel[LEVELS.get(event.level, "INFO")]
+                run.alert(event.kind, event.message, level=level, step=event.step)
+            by_step: dict[int, list[Any]] = {}
+            for rollout in batch.rollouts:
+                score = rollout.score
+                about = {
+                    "id": f"{rollout.id}.{rollout.sequence}",
+                    "mode": rollout.mode,
+                    "environment": rollout.environment,
+                    "score": score if score is not None and math.isfinite(score) else None,
+                    "length": rollout.length,
+                }
+                trace = trackio.Trace(messages=list(rollout.messages), metadata=about)
+                by_step.setdefault(rollout.step, []).append(trace)
+            for step, traces in by_step.items():
+                run.log({"rollouts": traces}, step=step)
+            run.finish()
         for warning in caught:
             text = str(warning.message)
             if any(word in text for word in LOSSES):
@@ -61,41 +92,3 @@ class TrackioTracker:
 
     def close(self) -> None:
         """Do nothing: each batch is complete."""
-
-    def _record(self, batch: TrackedBatch) -> None:
-        assert self._run is not None  # noqa: S101
-        trackio, tracked = self._trackio, self._run
-        run = trackio.init(
-            project=tracked.project,
-            name=tracked.name,
-            group=tracked.group,
-            server_url=self._server_url,
-            config=dict(tracked.config) | {"rolldeck_run": tracked.key},
-            resume="allow",
-            embed=False,
-            auto_log_gpu=False,
-            auto_log_cpu=False,
-        )
-        for step, _, values in batch.rows():
-            run.log(values, step=step)
-        for event in batch.events:
-            level = trackio.AlertLevel[LEVELS.get(event.level, "INFO")]
-            run.alert(event.kind, event.message, level=level, step=event.step)
-        by_step: dict[int, list[Any]] = {}
-        for rollout in batch.rollouts:
-            about = {
-                "id": f"{rollout.id}.{rollout.sequence}",
-                "mode": rollout.mode,
-                "environment": rollout.environment,
-                "score": _finite(rollout.score),
-                "length": rollout.length,
-            }
-            trace = trackio.Trace(messages=list(rollout.messages), metadata=about)
-            by_step.setdefault(rollout.step, []).append(trace)
-        for step, traces in by_step.items():
-            run.log({"rollouts": traces}, step=step)
-        run.finish()
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

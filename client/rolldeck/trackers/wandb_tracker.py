@@ -15,6 +15,7 @@ from rolldeck.trackers.contract import (
     TrackedRun,
     TrackerError,
     TrackerRefused,
+    errors_of,
     imported,
 )
 
@@ -64,12 +65,21 @@ class WandbTracker:
 
     def record(self, batch: TrackedBatch) -> None:
         """Write history rows, events and a table of rollouts, and wait for the flush."""
-        try:
-            self._record(batch)
-        except (ValueError, TypeError) as error:
-            raise TrackerRefused.because("wandb", str(error)) from error
-        except Exception as error:
-            raise TrackerError.because("wandb", f"{type(error).__name__} {error}") from error
+        with errors_of("wandb"):
+            for step, at, values in batch.rows():
+                self._run.log({**values, STEP: step, "rolldeck/at": at})
+            for event in batch.events:
+                about = {"kind": event.kind, "message": event.message, "level": event.level}
+                row = {f"rolldeck/event/{name}": value for name, value in about.items()}
+                self._run.log({**row, STEP: event.step, "rolldeck/at": event.at})
+            if batch.rollouts:
+                data = [one.row() for one in batch.rollouts]
+                table = self._wandb.Table(columns=list(ROLLOUT_COLUMNS), data=data)
+                newest = max(one.step for one in batch.rollouts)
+                self._run.log({"rolldeck/rollouts": table, STEP: newest})
+            # W&B's process answers this request after all earlier ones.
+            self._run.status()
+            time.sleep(2 * FLUSH_SECONDS)
 
     def finish(self, status: str) -> None:
         """End the run; a failed run gets the exit code 1."""
@@ -90,19 +100,3 @@ class WandbTracker:
             self._run = None
             with suppress(Exception):  # it complains again about the lost process, then forgets it
                 self._wandb.teardown()
-
-    def _record(self, batch: TrackedBatch) -> None:
-        for step, at, values in batch.rows():
-            self._run.log({**values, STEP: step, "rolldeck/at": at})
-        for event in batch.events:
-            about = {"kind": event.kind, "message": event.message, "level": event.level}
-            row = {f"rolldeck/event/{name}": value for name, value in about.items()}
-            self._run.log({**row, STEP: event.step, "rolldeck/at": event.at})
-        if batch.rollouts:
-            data = [one.row() for one in batch.rollouts]
-            table = self._wandb.Table(columns=list(ROLLOUT_COLUMNS), data=data)
-            newest = max(one.step for one in batch.rollouts)
-            self._run.log({"rolldeck/rollouts": table, STEP: newest})
-        # W&B's process answers this request after all earlier ones.
-        self._run.status()
-        time.sleep(2 * FLUSH_SECONDS)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
@@ -14,10 +14,6 @@ from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
 from rollouts.fleet.capture.upstream import Generated
 
-NUL: Final = "\x00"
-SHOWN_NUL: Final = "\ufffd"
-COMPLETION: Final = "completion"
-
 
 class CallNotStored(Exception):
     """The platform did not store a call; `status` is the status of the response to the agent."""
@@ -27,25 +23,11 @@ class CallNotStored(Exception):
         self.status = status
 
 
-class CallStore(Protocol):
-    """Storage for captured calls; thread-safe."""
-
-    saved: int
-    """Total number of stored calls."""
-
-    def save(self, session: str, call: CallPush) -> None:
-        """Store a call durably.
-
-        Raises:
-            CallNotStored: If it could not be stored.
-        """
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
 class PlatformCallStore:
-    """Stores calls on the platform; calls have keys, so retries during short outages are safe."""
+    """Stores calls on the platform; thread-safe.
+
+    Calls have keys, so retries during short outages are safe.
+    """
 
     def __init__(self, connection: Connection, run: str) -> None:
         """Set up storage for one run.
@@ -55,15 +37,25 @@ class PlatformCallStore:
             run: Name of the run.
         """
         self.saved = 0
+        """Total number of stored calls."""
         self._connection = connection
         self._path = f"/api/v1/runs/{quote(run, safe='')}/captures"
         self._lock = threading.Lock()
 
     def save(self, session: str, call: CallPush) -> None:
+        """Store a call durably.
+
+        Raises:
+            CallNotStored: If it could not be stored.
+        """
+        content = msgspec.json.encode(call)
+        if b"\\u0000" in content:
+            # The platform does not store NUL characters.
+            content = msgspec.json.encode(_without_nul(msgspec.to_builtins(call)))
         push = Call(
             method="POST",
             path=f"{self._path}/{session}/calls",
-            content=_encoded(call),
+            content=content,
             content_type="application/json",
             is_repeatable=True,
         )
@@ -81,17 +73,9 @@ class PlatformCallStore:
         self._connection.close()
 
 
-def _encoded(call: CallPush) -> bytes:
-    """Return a call as JSON; texts have no NUL characters, which the platform does not store."""
-    content = msgspec.json.encode(call)
-    if b"\\u0000" not in content:
-        return content
-    return msgspec.json.encode(_without_nul(msgspec.to_builtins(call)))
-
-
 def _without_nul(value: Any) -> Any:
     if isinstance(value, str):
-        return value.replace(NUL, SHOWN_NUL)
+        return value.replace("\x00", "\ufffd")
     if isinstance(value, list):
         return [_without_nul(one) for one in value]
     if isinstance(value, dict):
@@ -108,7 +92,7 @@ class CallSpan:
 
     def __init__(self, opened: "Span | None", *, kind: str, model: str) -> None:
         self._span, self._model = opened, model
-        self._operation = "text_completion" if kind == COMPLETION else "chat"
+        self._operation = "text_completion" if kind == "completion" else "chat"
 
     def current(self) -> AbstractContextManager[object]:
         """Return a block in which the span is current again."""
@@ -118,17 +102,16 @@ class CallSpan:
 
         return use_span(self._span, end_on_exit=False)
 
-    def finish(self, generated: Generated | None = None) -> None:
-        """End the span, with the sizes of the first answer if there is one."""
-        if generated is not None:
-            tracing.add_genai(
-                self._span,
-                operation=self._operation,
-                provider="openai",
-                model=self._model,
-                input_tokens=generated.prompt_tokens,
-                output_tokens=generated.tokens,
-            )
+    def finish(self, generated: Generated) -> None:
+        """End the span, with the sizes of the first answer."""
+        tracing.add_genai(
+            self._span,
+            operation=self._operation,
+            provider="openai",
+            model=self._model,
+            input_tokens=generated.prompt_tokens,
+            output_tokens=generated.tokens,
+        )
         if self._span is not None:
             self._span.end()
 

@@ -18,30 +18,6 @@ from rollouts.fleet.capture.upstream import UPSTREAM_SECONDS
 
 def main(argv: Sequence[str]) -> int:
     """Serve until a signal arrives; return 1 if the platform refuses."""
-    args = _parser().parse_args(argv)
-    token = args.token or os.environ.get("ROLLDECK_TOKEN")
-    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
-    connection = Connection(url, token, retry_for_seconds=args.retry_for)
-    try:
-        connection.json(Call(method="GET", path=f"/api/v1/runs/{args.run}"))
-    except RolldeckError as refusal:
-        print(f"rolldeck proxy: {refusal}", file=sys.stderr)
-        connection.close()
-        return 1
-    tracing.begin("rolldeck-proxy")
-    proxy = CaptureProxy(
-        upstream=args.upstream,
-        store=PlatformCallStore(connection, args.run),
-        api_key=args.api_key,
-        upstream_seconds=args.upstream_timeout,
-    )
-    base = f"http://{args.host}:{args.port}/capture/<session>"
-    print(f"agents of {args.run}: OPENAI_BASE_URL={base}/v1 ANTHROPIC_BASE_URL={base}", flush=True)
-    uvicorn.run(proxy.app, host=args.host, port=args.port, log_level="warning")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rolldeck proxy",
         description="Capture the generations of agent programs for a run.",
@@ -67,4 +43,24 @@ def _parser() -> argparse.ArgumentParser:
         default=30.0,
         help="seconds to retry during an outage (default 30)",
     )
-    return parser
+    args = parser.parse_args(argv)
+    token = args.token or os.environ.get("ROLLDECK_TOKEN")
+    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
+    connection = Connection(url, token, retry_for_seconds=args.retry_for)
+    try:
+        connection.json(Call(method="GET", path=f"/api/v1/runs/{args.run}"))
+    except RolldeckError as refusal:
+        print(f"rolldeck proxy: {refusal}", file=sys.stderr)
+        connection.close()
+        return 1
+    tracing.begin("rolldeck-proxy")
+    proxy = CaptureProxy(
+        upstream=args.upstream,
+        store=PlatformCallStore(connection, args.run),
+        api_key=args.api_key,
+        upstream_seconds=args.upstream_timeout,
+    )
+    base = f"http://{args.host}:{args.port}/capture/<session>"
+    print(f"agents of {args.run}: OPENAI_BASE_URL={base}/v1 ANTHROPIC_BASE_URL={base}", flush=True)
+    uvicorn.run(proxy.app, host=args.host, port=args.port, log_level="warning")
+    return 0

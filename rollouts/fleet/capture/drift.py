@@ -9,7 +9,7 @@ the calls stay one sequence. In any other case the call begins a new sequence.
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -96,21 +96,16 @@ def _call_at(
         one, other = _object(written, begin + brace), _object(rendered, place + brace)
         if one is None or other is None or one[1] <= begin + shared:
             continue
-        if _canonical(one[0]) != _canonical(other[0]):
+        value = _canonical(one[0])
+        if value != _canonical(other[0]):
             continue
+        # It is the arguments of a call, or an object with its name and them.
+        parts = [_canonical(part) for part in one[0].values()]
         for number, call in enumerate(calls):
-            if _is_rendering(one[0], call):
+            is_named = one[0].get("name") == call.name
+            if value == call.arguments or (is_named and call.arguments in parts):
                 return one[1], other[1], calls[number + 1 :]
     return None
-
-
-def _is_rendering(value: dict[str, Any], call: ReportedCall) -> bool:
-    """Return whether a value is the arguments of a call, or an object with its name and them."""
-    if _canonical(value) == call.arguments:
-        return True
-    if value.get("name") != call.name:
-        return False
-    return any(_canonical(part) == call.arguments for part in value.values())
 
 
 def _object(text: str, begin: int) -> tuple[dict[str, Any], int] | None:
@@ -166,13 +161,8 @@ class _Known:
         return max((one for one in self.answers if one <= place), default=place)
 
 
-@dataclass(slots=True)
-class _Session:
-    known: list[_Known] = field(default_factory=list)
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.known)
+def _total_bytes(known: list[_Known]) -> int:
+    return sum(one.size_bytes for one in known)
 
 
 class DriftRepair:
@@ -186,13 +176,13 @@ class DriftRepair:
             most_bytes: Limit of the tokens in memory.
         """
         self._detokenize, self._most_bytes = detokenize, most_bytes
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions: OrderedDict[str, list[_Known]] = OrderedDict()
         self._size_bytes = 0
 
     async def repaired(self, session: str, call: CallPush) -> CallPush:
         """Return a call with its repair, if its prompt has drifted and the texts are equal."""
         prompt = _array(call.prompt_tokens)
-        known = self._sessions.get(session, _Session()).known
+        known = self._sessions.get(session, [])
         exact = max((len(one.tokens) for one in known if _starts(prompt, one.tokens)), default=0)
         drifted = []
         for one in known:
@@ -210,23 +200,23 @@ class DriftRepair:
 
     def remember(self, session: str, call: CallPush) -> None:
         """Keep the tokens of a stored call for the comparison with later calls."""
-        held = self._sessions.setdefault(session, _Session())
+        known = self._sessions.setdefault(session, [])
         self._sessions.move_to_end(session)
-        before = held.size_bytes
+        before = _total_bytes(known)
         prompt = _array(call.repaired_prompt)
         for answer in call.answers:
             tokens = np.concatenate([prompt, _array(answer.tokens)])
-            earlier = [one for one in held.known if _starts(tokens, one.tokens)]
+            earlier = [one for one in known if _starts(tokens, one.tokens)]
             longest = max(earlier, key=lambda one: len(one.tokens), default=None)
             before_it = ((), ()) if longest is None else (longest.answers, longest.calls)
             # An answer in the prompt of a later one is part of that.
-            held.known = [one for one in held.known if one not in earlier]
+            known[:] = [one for one in known if one not in earlier]
             places = (*before_it[0], len(prompt))
-            held.known.append(_Known(tokens, places, before_it[1] + reported_calls(answer.message)))
-        self._size_bytes += held.size_bytes - before
+            known.append(_Known(tokens, places, before_it[1] + reported_calls(answer.message)))
+        self._size_bytes += _total_bytes(known) - before
         while self._size_bytes > self._most_bytes and self._sessions:
             _, forgotten = self._sessions.popitem(last=False)
-            self._size_bytes -= forgotten.size_bytes
+            self._size_bytes -= _total_bytes(forgotten)
 
     async def _same_text(self, prompt: Tokens, sampled: _Known, shared: int) -> int | None:
         """Return where the prompt's tokens end that have the text of the sampled ones, or None."""

@@ -25,11 +25,11 @@ from rolldeck.captures import SESSION_PATTERN, CallPush
 from rollouts.fleet.capture.calls import (
     CallNotStored,
     CallSpan,
-    CallStore,
+    PlatformCallStore,
     call_span,
 )
 from rollouts.fleet.capture.drift import DriftRepair
-from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages, counted_chat
+from rollouts.fleet.capture.formats.anthropic_messages import AnthropicMessages
 from rollouts.fleet.capture.formats.base import WireFormat, openai_error
 from rollouts.fleet.capture.formats.openai import OpenAiChat, OpenAiCompletions, OpenAiResponses
 from rollouts.fleet.capture.upstream import (
@@ -98,7 +98,7 @@ class CaptureProxy:
         self,
         *,
         upstream: str,
-        store: CallStore,
+        store: PlatformCallStore,
         api_key: str = "",
         upstream_seconds: float = UPSTREAM_SECONDS,
     ) -> None:
@@ -148,7 +148,8 @@ class CaptureProxy:
         """Count the prompt tokens of a message with the tokenizer of the inference server."""
         try:
             admitted_session(request, self._api_key)
-            count = await self._server.count_tokens(counted_chat(await _body(request)))
+            counted = AnthropicMessages({"max_tokens": 1} | await _body(request))
+            count = await self._server.count_tokens(counted.body)
         except Refusal as refusal:
             return _error_response(AnthropicMessages.error(refusal), refusal)
         return JSONResponse({"input_tokens": count})
@@ -158,17 +159,15 @@ class CaptureProxy:
 
         async def view(request: Request) -> Response:
             try:
-                return await self._call(request, wire_format)
+                session = admitted_session(request, self._api_key)
+                call = wire_format(await _body(request))
+                headers = request.headers
+                with call_span(kind=call.kind, model=call.model, headers=headers) as span:
+                    return await self._answer(request, session, call, span)
             except Refusal as refusal:
                 return _error_response(wire_format.error(refusal), refusal)
 
         return view
-
-    async def _call(self, request: Request, wire_format: type[WireFormat]) -> Response:
-        session = admitted_session(request, self._api_key)
-        call = wire_format(await _body(request))
-        with call_span(kind=call.kind, model=call.model, headers=request.headers) as span:
-            return await self._answer(request, session, call, span)
 
     async def _answer(
         self, request: Request, session: str, call: WireFormat, span: CallSpan
@@ -233,20 +232,17 @@ class CaptureProxy:
         finally:
             # When the agent disconnects, this generator is closed and cannot wait.
             if is_sent and not is_over:
-                self._save_later(session, reading)
+                task = asyncio.get_running_loop().create_task(self._save_gap(session, reading))
+                self._late.add(task)
+                task.add_done_callback(self._late.discard)
             span.finish(reading.generated())
             await response.aclose()
 
-    def _save_later(self, session: str, reading: Reading) -> None:
+    async def _save_gap(self, session: str, reading: Reading) -> None:
         """Store a gap for a response that the agent received only in part."""
-        gap = reading.gap(_key(), "the response was incomplete, or the agent disconnected")
-        task = asyncio.get_running_loop().create_task(self._save_gap(session, gap))
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
-
-    async def _save_gap(self, session: str, gap: CallPush) -> None:
+        why = "the response was incomplete, or the agent disconnected"
         try:
-            await self._save(session, gap)
+            await self._save(session, reading.gap(_key(), why))
         except Refusal as refusal:
             logger.warning("gap in session %s not stored: %s", session, refusal)
 

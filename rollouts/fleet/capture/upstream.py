@@ -110,6 +110,17 @@ class Choice(Struct):
     policy_versions: list[tuple[Count, Step, Count]] | None = None
     logprobs: Logprobs | None = None
 
+    @property
+    def sampled_logprobs(self) -> list[float]:
+        """Log probabilities of the tokens, for all supported servers."""
+        if self.token_logprobs is not None:
+            return self.token_logprobs
+        if self.logprobs is None:
+            return []
+        if self.logprobs.content is not None:
+            return [one.logprob for one in self.logprobs.content]
+        return self.logprobs.token_logprobs or []
+
 
 class Completion(Struct):
     """Response of the inference server, or one chunk of it."""
@@ -222,9 +233,26 @@ class InferenceServer:
             raise self._broken(error) from error
         except httpx.TransportError as error:
             raise Refusal(f"the inference server is unreachable: {error}", status=503) from error
-        if response.status_code != 200:
-            raise _refused(response, await self.content(response))
-        return response
+        status = response.status_code
+        if status == 200:
+            return response
+        content = await self.content(response)
+        try:
+            body = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            body = None
+        reason = body.get("error", body) if isinstance(body, dict) else None
+        if reason is None:
+            shown = content[:SHOWN_ERROR].decode(errors="replace")
+            reason = f"the inference server answered {shown!r}"
+        message, code, param = _error(reason)
+        raise Refusal(
+            message,
+            status=status if status >= 400 else 502,
+            param=param,
+            code=code,
+            retry_after=response.headers.get("retry-after"),
+        )
 
     def _broken(self, error: httpx.TransportError) -> Refusal:
         if isinstance(error, httpx.ReadTimeout):
@@ -253,21 +281,6 @@ def _decoded(content: bytes, kind: type[T]) -> T:
         raise Refusal(
             f"the inference server sent an invalid response: {error}: {shown!r}", status=502
         ) from error
-
-
-def _refused(response: httpx.Response, content: bytes) -> Refusal:
-    """Return the refusal of an inference server, with its own message if it has one."""
-    try:
-        body = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        body = None
-    error = body.get("error", body) if isinstance(body, dict) else None
-    if error is None:
-        error = f"the inference server answered {content[:SHOWN_ERROR].decode(errors='replace')!r}"
-    message, code, param = _error(error)
-    status = response.status_code if response.status_code >= 400 else 502
-    retry_after = response.headers.get("retry-after")
-    return Refusal(message, status=status, param=param, code=code, retry_after=retry_after)
 
 
 def _error(error: object) -> tuple[str, str | None, str | None]:
@@ -309,7 +322,7 @@ class _Choice:
         """Add a choice of a response, or of a chunk."""
         self.prompt = self.prompt or piece.prompt_token_ids or []
         self.tokens += piece.token_ids or []
-        self.logprobs += _logprobs(piece)
+        self.logprobs += piece.sampled_logprobs
         # Each chunk has the versions of all tokens so far.
         self.versions = piece.policy_versions or self.versions
         self.finish = piece.finish_reason or self.finish
@@ -317,10 +330,8 @@ class _Choice:
             self.stop_text = piece.stop_reason
         self.text.append(piece.text or "")
         message = piece.message or piece.delta
-        if message is not None:
-            self._add_message(message)
-
-    def _add_message(self, message: Message) -> None:
+        if message is None:
+            return
         self.role = message.role or self.role
         self.text.append(message.content or "")
         self.reasoning.append(message.reasoning or message.reasoning_content or "")
@@ -329,7 +340,9 @@ class _Choice:
             index = place if part.index is None else part.index
             call = self.tools.setdefault(index, ToolCall(index=index))
             call.id = call.id or part.id
-            call.function = _joined(call.function, part.function)
+            before, new = call.function or Function(), part.function or Function()
+            arguments = (before.arguments or "") + (new.arguments or "")
+            call.function = Function(name=before.name or new.name, arguments=arguments)
 
     def message(self) -> Message:
         """Return the message of the choice so far."""
@@ -402,33 +415,35 @@ class Reading:
             raise _lack("no token ids of the prompt")
         if any(prompt != prompts[0] for prompt in prompts):
             raise Refusal("the call has several prompts; capture supports one", status=400)
-        answers = [self._answer(choice) for choice in choices]
+        is_chat = self._kind != "completion"
+        answers = []
+        for choice in choices:
+            message = choice.message()
+            has_content = message.content or message.tool_calls or message.reasoning
+            if not choice.tokens and has_content:
+                raise _lack("no token ids of the answer")
+            if len(choice.logprobs) != len(choice.tokens):
+                raise _lack(f"{len(choice.logprobs)} logprobs for {len(choice.tokens)} tokens")
+            if not choice.finish:
+                raise _lack("an incomplete answer, without a finish reason")
+            # Weights that no trainer has published have no version.
+            versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions if s >= 0]
+            is_covered = sum(one.tokens for one in versions) == len(choice.tokens)
+            answers.append(
+                Answer(
+                    tokens=choice.tokens,
+                    logprobs=choice.logprobs,
+                    versions=versions if is_covered else [],
+                    finish=choice.finish[:MOST_FINISH],
+                    message=as_json(message) if is_chat else None,
+                    text="" if is_chat else message.content or "",
+                )
+            )
         return self._push(key, prompt_tokens=prompts[0], answers=answers)
 
     def _push(self, key: str, **fields: Any) -> CallPush:
         return CallPush(
             key=key, kind=self._kind, model=self._model[:200], messages=self._messages, **fields
-        )
-
-    def _answer(self, choice: _Choice) -> Answer:
-        message = choice.message()
-        has_content = message.content or message.tool_calls or message.reasoning
-        if not choice.tokens and has_content:
-            raise _lack("no token ids of the answer")
-        if len(choice.logprobs) != len(choice.tokens):
-            raise _lack(f"{len(choice.logprobs)} logprobs for {len(choice.tokens)} tokens")
-        if not choice.finish:
-            raise _lack("an incomplete answer, without a finish reason")
-        # Weights that no trainer has published have no version.
-        versions = [Drawn(epoch=e, step=s, tokens=n) for e, s, n in choice.versions if s >= 0]
-        is_chat = self._kind != "completion"
-        return Answer(
-            tokens=choice.tokens,
-            logprobs=choice.logprobs,
-            versions=versions if sum(one.tokens for one in versions) == len(choice.tokens) else [],
-            finish=choice.finish[:MOST_FINISH],
-            message=as_json(message) if is_chat else None,
-            text="" if is_chat else message.content or "",
         )
 
 
@@ -441,32 +456,19 @@ def as_json(message: Message) -> Json:
         shown["refusal"] = message.refusal
     if message.tool_calls:
         shown["content"] = message.content or None
-        shown["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+        calls = [(call.id or "", call.function or Function()) for call in message.tool_calls]
+        shown["tool_calls"] = [
+            chat_tool_call(call_id, function.name or "", function.arguments or "")
+            for call_id, function in calls
+        ]
     return shown
 
 
-def _tool_call(call: ToolCall) -> Json:
-    function = call.function or Function()
-    made = {"name": function.name or "", "arguments": function.arguments or ""}
-    return {"id": call.id or "", "type": "function", "function": made}
-
-
-def _joined(before: Function | None, new: Function | None) -> Function:
-    before, new = before or Function(), new or Function()
-    arguments = (before.arguments or "") + (new.arguments or "")
-    return Function(name=before.name or new.name, arguments=arguments)
+def chat_tool_call(call_id: str, name: str, arguments: str) -> Json:
+    """Return a tool call as messages of OpenAI's chat completions contain it."""
+    function = {"name": name, "arguments": arguments}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def _lack(lack: str) -> Refusal:
     return Refusal(f"the inference server returned {lack}; the call cannot be captured", status=502)
-
-
-def _logprobs(piece: Choice) -> list[float]:
-    """Return the log probabilities of a choice's tokens, for all supported servers."""
-    if piece.token_logprobs is not None:
-        return piece.token_logprobs
-    if piece.logprobs is None:
-        return []
-    if piece.logprobs.content is not None:
-        return [one.logprob for one in piece.logprobs.content]
-    return piece.logprobs.token_logprobs or []

@@ -22,7 +22,7 @@ from rollouts.fleet.datasets.rows import (
     rows_in,
 )
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.fleet.tools.server import Tool, ToolFailed, ToolServer
+from rollouts.fleet.tools.server import ToolFailed, ToolServer
 from rollouts.tasks.rules.dataset_config import (
     KIND,
     DatasetConfig,
@@ -111,8 +111,16 @@ class DatasetTask:
                 "eval": (evaluated, self._valid(evaluated)),
             }
         else:
-            trained, held_out = self._divided(valid, train.label)
-            self._splits = {"train": (train, trained), "eval": (train, held_out)}
+            if len(valid) < 2:
+                raise DatasetUnusable(
+                    f"{train.label}: 1 row, at least 2 needed to hold out one for evaluation"
+                )
+            held_out = min(max(1, round(len(valid) * config.eval_share)), len(valid) - 1)
+            mixed = np.random.default_rng(config.split_seed).permutation(valid)
+            self._splits = {
+                "train": (train, np.sort(mixed[held_out:])),
+                "eval": (train, np.sort(mixed[:held_out])),
+            }
         self._order = lru_cache(maxsize=8)(_order)
 
     def rows(self, mode: Mode) -> int:
@@ -122,7 +130,23 @@ class DatasetTask:
         rows, numbers = self._splits[mode]
         turn, place = divmod(number, len(numbers))
         at = int(numbers[self._order(seed, mode, turn, len(numbers))[place]])
-        return self._example(rows.row(at), f"{self.name}/{mode}/{at}")
+        row, key, config = rows.row(at), f"{self.name}/{mode}/{at}", self._config
+        value = row[config.prompt]
+        answer = row[config.answer] if config.answer else ""
+        if not isinstance(answer, str):
+            answer = msgspec.json.encode(answer).decode()
+        if _is_tokens(value):
+            return RowExample(key=key, prompt="", answer=answer, tokens=tuple(value), row=row)
+        # The text of the prompt, and its messages for a chat template.
+        if isinstance(value, str):
+            text = config.template.replace("{}", value)
+            messages: Messages = ({"role": "user", "content": text},) if config.chat else ()
+        else:
+            messages = tuple(value)
+            text = "\n".join(message["content"] for message in messages)
+        if self.system:
+            messages = ({"role": "system", "content": self.system}, *messages)
+        return RowExample(key=key, prompt=text, answer=answer, messages=messages, row=row)
 
     def example(self, random: Any, *, key: str) -> Example:
         """Return a random training problem; it has its own key."""
@@ -138,69 +162,27 @@ class DatasetTask:
     def demonstrate(self, example: Example) -> tuple[str, ...]:
         return (example.answer,)
 
-    def _example(self, row: Row, key: str) -> RowExample:
-        value = row[self._config.prompt]
-        answer = _text(row[self._config.answer] if self._config.answer else "")
-        if _is_tokens(value):
-            return RowExample(key=key, prompt="", answer=answer, tokens=tuple(value), row=row)
-        prompt, messages = self._prompt(value)
-        return RowExample(key=key, prompt=prompt, answer=answer, messages=messages, row=row)
-
-    def _prompt(self, value: Any) -> tuple[str, Messages]:
-        """Return the text of a prompt, and its messages for a chat template."""
-        config = self._config
-        if isinstance(value, str):
-            text = config.template.replace("{}", value)
-            messages: Messages = ({"role": "user", "content": text},) if config.chat else ()
-        else:
-            messages = tuple(value)
-            text = "\n".join(message["content"] for message in messages)
-        if self.system:
-            messages = ({"role": "system", "content": self.system}, *messages)
-        return text, messages
-
     def _valid(self, rows: Rows) -> Numbers:
         """Return the numbers of the usable rows."""
         if not len(rows):
             raise DatasetUnusable(f"{rows.label}: contains no rows")
         valid: list[int] = []
         for number, row in rows_in(rows):
-            problem = str(row) if isinstance(row, DatasetUnusable) else self._problem(row)
-            if not problem:
+            if isinstance(row, DatasetUnusable):
+                problem = str(row)
+            elif problem := _problem(row, self._config):
+                problem = f"{rows.place(number)}: {problem}"
+            else:
                 valid.append(number)
                 continue
-            if not isinstance(row, DatasetUnusable):
-                problem = f"{rows.place(number)}: {problem}"
-            self._skip(problem[:MOST_SHOWN])
+            if self._config.on_failure == "stop":
+                raise DatasetUnusable(problem[:MOST_SHOWN])
+            self.skipped_rows += 1
+            if len(self.skipped) < 3:
+                self.skipped.append(problem[:MOST_SHOWN])
         if not valid:
             raise DatasetUnusable(f"no row can be used; {self.skipped[0]}")
         return np.asarray(valid, dtype=np.int64)
-
-    def _skip(self, problem: str) -> None:
-        if self._config.on_failure == "stop":
-            raise DatasetUnusable(problem)
-        self.skipped_rows += 1
-        if len(self.skipped) < 3:
-            self.skipped.append(problem)
-
-    def _problem(self, row: Row) -> str:
-        for column in filter(None, (self._config.prompt, self._config.answer)):
-            if column not in row:
-                return f"column {column!r} is missing; columns: {', '.join(row)}"
-            if row[column] is None:
-                return f"column {column!r} is null"
-        return _prompt_problem(row[self._config.prompt], self._config)
-
-    def _divided(self, numbers: Numbers, label: str) -> tuple[Numbers, Numbers]:
-        """Return the rows for training and those held out for evaluation."""
-        if len(numbers) < 2:
-            raise DatasetUnusable(
-                f"{label}: 1 row, at least 2 needed to hold out one for evaluation"
-            )
-        held_out = max(1, round(len(numbers) * self._config.eval_share))
-        held_out = min(held_out, len(numbers) - 1)
-        mixed = np.random.default_rng(self._config.split_seed).permutation(numbers)
-        return np.sort(mixed[held_out:]), np.sort(mixed[:held_out])
 
 
 def _order(seed: int, mode: Mode, turn: int, size: int) -> Numbers:
@@ -208,38 +190,34 @@ def _order(seed: int, mode: Mode, turn: int, size: int) -> Numbers:
     return np.random.default_rng(derive_seed(seed, mode, turn)).permutation(size)
 
 
-def _prompt_problem(value: Any, config: DatasetConfig) -> str:
+def _problem(row: Row, config: DatasetConfig) -> str:
+    """Return what is wrong with a row; empty if it can be used."""
+    for column in filter(None, (config.prompt, config.answer)):
+        if column not in row:
+            return f"column {column!r} is missing; columns: {', '.join(row)}"
+        if row[column] is None:
+            return f"column {column!r} is null"
+    value, where = row[config.prompt], f"column {config.prompt!r}"
     if isinstance(value, str):
-        return "" if value else f"column {config.prompt!r} is empty"
+        return "" if value else f"{where} is empty"
     if not isinstance(value, Sequence) or not value:
-        found = type(value).__name__
-        return f"column {config.prompt!r}: {found}, expected a text, messages or tokens"
+        return f"{where}: {type(value).__name__}, expected a text, messages or tokens"
     if _is_tokens(value):
-        return _tokens_problem(value, config)
+        for place, token in enumerate(value):
+            if type(token) is not int or token < 0:
+                return f"{where}: {token!r} at {place} is not a token"
+        is_plain = not config.chat and config.template == "{}"
+        return "" if is_plain else f"{where}: tokens permit neither chat nor template"
     for message in value:
         if not isinstance(message, Mapping) or not all(
             isinstance(message.get(key), str) for key in ("role", "content")
         ):
-            return f"column {config.prompt!r}: each message needs the texts role and content"
-    return "" if config.chat else f"column {config.prompt!r}: messages require chat"
+            return f"{where}: each message needs the texts role and content"
+    return "" if config.chat else f"{where}: messages require chat"
 
 
 def _is_tokens(value: Any) -> bool:
     return not isinstance(value, str) and isinstance(value[0], int)
-
-
-def _tokens_problem(tokens: Sequence[Any], config: DatasetConfig) -> str:
-    for place, token in enumerate(tokens):
-        if type(token) is not int or token < 0:
-            return f"column {config.prompt!r}: {token!r} at {place} is not a token"
-    if config.chat or config.template != "{}":
-        return f"column {config.prompt!r}: tokens permit neither chat nor template"
-    return ""
-
-
-def _text(value: Any) -> str:
-    """Return an answer as text; values other than texts in JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -272,7 +250,19 @@ class ToolTask(DatasetTask):
         self.most_turns = tools.calls + 1
         self._tools, self._server = tools, server
         if config.chat:
-            described = INSTRUCTIONS.replace("{}", _described(server.tools), 1)
+            functions = [
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                }
+                for tool in server.tools
+            ]
+            lines = [
+                json.dumps({"type": "function", "function": function}, ensure_ascii=False)
+                for function in functions
+            ]
+            described = INSTRUCTIONS.replace("{}", "\n".join(lines), 1)
             self.system = f"{config.system}\n\n{described}".lstrip()
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
@@ -284,39 +274,20 @@ class ToolTask(DatasetTask):
         calls = CALL.findall(turns[-1].text)
         if not calls or len(turns) >= self.most_turns or turns[-1].is_truncated:
             return super().reply(example, turns)
-        results = [f"<tool_response>\n{self._result(call)}\n</tool_response>" for call in calls]
-        return Reply("\n".join(results), is_over=False, reward=0.0)
-
-    def _result(self, text: str) -> str:
-        try:
-            call = msgspec.json.decode(text.strip(), type=ToolCall)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            return f"error: not a call: {error}"
-        try:
-            result, is_error = self._server.call(
-                call.name, call.arguments, seconds=self._tools.seconds
-            )
-        except ToolFailed as error:
-            raise EpisodeFailed("tool_failed", str(error)) from error
-        return (f"error: {result}" if is_error else result)[:MOST_RESULT]
-
-
-def _described(tools: list[Tool]) -> str:
-    """Return a line of JSON per tool."""
-    return "\n".join(
-        json.dumps(
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                },
-            },
-            ensure_ascii=False,
-        )
-        for tool in tools
-    )
+        responses = []
+        for text in calls:
+            try:
+                call = msgspec.json.decode(text.strip(), type=ToolCall)
+                result, is_error = self._server.call(
+                    call.name, call.arguments, seconds=self._tools.seconds
+                )
+            except (msgspec.DecodeError, UnicodeEncodeError) as error:
+                result, is_error = f"not a call: {error}", True
+            except ToolFailed as error:
+                raise EpisodeFailed("tool_failed", str(error)) from error
+            shown = (f"error: {result}" if is_error else result)[:MOST_RESULT]
+            responses.append(f"<tool_response>\n{shown}\n</tool_response>")
+        return Reply("\n".join(responses), is_over=False, reward=0.0)
 
 
 def lesson_task(lesson: LessonConfig) -> Task:

@@ -64,7 +64,12 @@ class JsonLines:
         at = 0
         with path.open("rb") as file:
             for line in count(1):
-                length, is_blank = _skip_line(file)
+                length, is_blank = 0, True
+                while part := file.readline(MOST_ROW_BYTES):
+                    length += len(part)
+                    is_blank = is_blank and not part.strip()
+                    if part.endswith(b"\n"):
+                        break
                 if not length:
                     break
                 if not is_blank:
@@ -158,10 +163,31 @@ def read_split(path: Path, split: str) -> Rows:
         DatasetUnusable: If there is no such split, a package is missing or a file is damaged.
     """
     if is_saved(path):
-        return _saved(path, split)
+        try:
+            import datasets
+        except ModuleNotFoundError as error:
+            raise _missing("folders of save_to_disk need datasets") from error
+        try:
+            found = datasets.load_from_disk(str(path))
+        except Exception as error:  # the package raises errors of several others
+            raise DatasetUnusable(f"{path.name}: {type(error).__name__}: {error}") from error
+        if isinstance(found, datasets.DatasetDict):
+            if split not in found:
+                splits = ", ".join(found)
+                raise DatasetUnusable(f"{path.name}: no split {split!r}; splits: {splits}")
+            found = found[split]
+        return ArrowRows(found, path.name)
     file = file_of(path, split)
     try:
-        return _parquet(file) if file.suffix == ".parquet" else JsonLines(file)
+        if file.suffix != ".parquet":
+            return JsonLines(file)
+        opened = _opened(file)
+        from pyarrow import ArrowException
+
+        try:
+            return ArrowRows(opened.read(), file.name)
+        except ArrowException as error:
+            raise DatasetUnusable(f"{file.name}: damaged: {error}") from error
     except OSError as error:
         raise DatasetUnusable(f"{file.name}: {error.strerror or error}") from error
 
@@ -203,17 +229,6 @@ def rows_in(rows: Rows) -> Iterator[tuple[int, Row | DatasetUnusable]]:
             yield number, error
 
 
-def _skip_line(file: Any) -> tuple[int, bool]:
-    """Return the length of the next line, 0 at the end, and whether it is blank."""
-    length, is_blank = 0, True
-    while part := file.readline(MOST_ROW_BYTES):
-        length += len(part)
-        is_blank = is_blank and not part.strip()
-        if part.endswith(b"\n"):
-            break
-    return length, is_blank
-
-
 def parquet_columns(path: Path) -> list[str]:
     """Return the columns of a Parquet file, from its metadata.
 
@@ -224,16 +239,6 @@ def parquet_columns(path: Path) -> list[str]:
     if not found.metadata.num_rows:
         raise DatasetUnusable(f"{path.name}: contains no rows")
     return list(found.schema_arrow.names)
-
-
-def _parquet(path: Path) -> Rows:
-    from pyarrow import ArrowException
-
-    found = _opened(path)
-    try:
-        return ArrowRows(found.read(), path.name)
-    except ArrowException as error:
-        raise DatasetUnusable(f"{path.name}: damaged: {error}") from error
 
 
 def _opened(path: Path) -> Any:
@@ -247,22 +252,6 @@ def _opened(path: Path) -> Any:
         raise DatasetUnusable(f"{path.name}: not a Parquet file: {error}") from error
     except OSError as error:
         raise DatasetUnusable(f"{path.name}: {error.strerror or error}") from error
-
-
-def _saved(path: Path, split: str) -> Rows:
-    try:
-        import datasets
-    except ModuleNotFoundError as error:
-        raise _missing("folders of save_to_disk need datasets") from error
-    try:
-        found = datasets.load_from_disk(str(path))
-    except Exception as error:  # the package raises errors of several others
-        raise DatasetUnusable(f"{path.name}: {type(error).__name__}: {error}") from error
-    if isinstance(found, datasets.DatasetDict):
-        if split not in found:
-            raise DatasetUnusable(f"{path.name}: no split {split!r}; splits: {', '.join(found)}")
-        found = found[split]
-    return ArrowRows(found, path.name)
 
 
 def _missing(text: str) -> DatasetUnusable:
@@ -290,26 +279,19 @@ def column_problem(name: str, config: DatasetConfig, *, root: str) -> tuple[str,
     if config.eval_split and not has_splits(path):
         return "eval_split", f"{name} is a single file, which has no splits"
     for argument in ("train_split", "eval_split"):
-        problem = _split_problem(path, config, argument)
-        if problem is not None:
-            return problem
-    return None
-
-
-def _split_problem(path: Path, config: DatasetConfig, argument: str) -> tuple[str, str] | None:
-    split = getattr(config, argument)
-    if not split:
-        return None
-    try:
-        columns = _columns(path, split)
-    except DatasetUnusable as error:
-        if error.kind == "dependency_missing":
-            return None
-        return argument if has_splits(path) else "", str(error)
-    for field in ("prompt", "answer"):
-        column = getattr(config, field)
-        if column and columns is not None and column not in columns:
-            return field, f"{path.name} has no column {column!r}; columns: {', '.join(columns)}"
+        split = getattr(config, argument)
+        if not split:
+            continue
+        try:
+            columns = _columns(path, split)
+        except DatasetUnusable as error:
+            if error.kind == "dependency_missing":
+                continue
+            return argument if has_splits(path) else "", str(error)
+        for field in ("prompt", "answer"):
+            column = getattr(config, field)
+            if column and columns is not None and column not in columns:
+                return field, f"{path.name} has no column {column!r}; columns: {', '.join(columns)}"
     return None
 
 
@@ -320,7 +302,14 @@ def _columns(path: Path, split: str) -> list[str] | None:
         DatasetUnusable: If there is no such split, or it has no rows.
     """
     if is_saved(path):
-        return _saved_columns(path, split)
+        folder = path / split if (path / "dataset_dict.json").exists() else path
+        if not folder.is_dir():
+            raise DatasetUnusable(f"{path.name}: no split {split!r}")
+        try:
+            described = msgspec.json.decode((folder / "dataset_info.json").read_bytes())
+            return list(described["features"])
+        except (OSError, msgspec.DecodeError, KeyError, TypeError):
+            return None
     file = file_of(path, split)
     if file.suffix == ".parquet":
         return parquet_columns(file)
@@ -337,18 +326,6 @@ def _columns(path: Path, split: str) -> list[str] | None:
         return list(msgspec.json.decode(line, type=dict[str, Any]))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # workers leave invalid rows out, or stop: a setting of the lesson
-
-
-def _saved_columns(path: Path, split: str) -> list[str] | None:
-    """Return the columns of a folder of `save_to_disk`, from its description."""
-    folder = path / split if (path / "dataset_dict.json").exists() else path
-    if not folder.is_dir():
-        raise DatasetUnusable(f"{path.name}: no split {split!r}")
-    try:
-        described = msgspec.json.decode((folder / "dataset_info.json").read_bytes())
-        return list(described["features"])
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
-        return None
 
 
 def listed(root: str) -> list[str]:

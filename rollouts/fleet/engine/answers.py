@@ -73,8 +73,15 @@ class Shape:
 
     def response(self, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the complete response."""
+        shown = []
+        for choice in choices:
+            text = choice.stream.text
+            content = {"role": "assistant", "content": text}
+            answer: dict[str, Any] = {"message": content} if self.is_chat else {"text": text}
+            answer |= {"index": choice.index, "finish_reason": choice.finish}
+            answer["logprobs"] = self._logprobs(choice, 0)
+            shown.append(answer | self._tokens(choice, 0))
         kind = "chat.completion" if self.is_chat else "text_completion"
-        shown = [self._choice(choice) for choice in choices]
         return self._head(kind) | {"choices": shown, "usage": self.usage(choices)}
 
     def chunk(self, choice: Choice, new: str, since: int) -> dict[str, Any]:
@@ -93,13 +100,11 @@ class Shape:
         shown["finish_reason"] = choice.finish or None
         shown["logprobs"] = self._logprobs(choice, since)
         shown |= self._tokens(choice, since)
-        kind = "chat.completion.chunk" if self.is_chat else "text_completion"
-        return self._head(kind) | {"choices": [shown]}
+        return self._head(self._chunk_kind) | {"choices": [shown]}
 
     def usage_chunk(self, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the last chunk of a stream whose usage was requested."""
-        kind = "chat.completion.chunk" if self.is_chat else "text_completion"
-        return self._head(kind) | {"choices": [], "usage": self.usage(choices)}
+        return self._head(self._chunk_kind) | {"choices": [], "usage": self.usage(choices)}
 
     def usage(self, choices: Sequence[Choice]) -> dict[str, int]:
         """Return the number of prompt and completion tokens."""
@@ -111,6 +116,10 @@ class Shape:
             "total_tokens": read + written,
         }
 
+    @property
+    def _chunk_kind(self) -> str:
+        return "chat.completion.chunk" if self.is_chat else "text_completion"
+
     def _head(self, kind: str) -> dict[str, Any]:
         return {
             "id": self.identity,
@@ -118,15 +127,6 @@ class Shape:
             "created": int(time.time()),
             "model": self.model,
         }
-
-    def _choice(self, choice: Choice) -> dict[str, Any]:
-        text = choice.stream.text
-        shown: dict[str, Any] = {"index": choice.index, "finish_reason": choice.finish}
-        shown |= (
-            {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}
-        )
-        shown["logprobs"] = self._logprobs(choice, 0)
-        return shown | self._tokens(choice, 0)
 
     def _tokens(self, choice: Choice, since: int) -> dict[str, Any]:
         if not self.with_token_ids:
@@ -239,8 +239,16 @@ class Generation:
             ClientDisconnect: As soon as the client has disconnected.
             Refused: If the engine ends.
         """
-        leaving = asyncio.create_task(_left(request))
-        answering = asyncio.create_task(self._drain())
+
+        async def left() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        async def answered() -> None:
+            async for _ in self.pieces():
+                pass
+
+        leaving, answering = asyncio.create_task(left()), asyncio.create_task(answered())
         try:
             await asyncio.wait({leaving, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
@@ -268,10 +276,6 @@ class Generation:
             missing -= bool(choice.finish)
             yield choice, new
 
-    async def _drain(self) -> None:
-        async for _ in self.pieces():
-            pass
-
     def _submit(self, prompt: Prompt, choices: Sequence[Choice]) -> PendingGeneration:
         def on_answer(answer: Answer) -> None:
             if answer.finish or self._hears_each_token:
@@ -281,8 +285,3 @@ class Generation:
                     )
 
         return self._engine.submit(prompt, on_answer)
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
@@ -123,10 +123,8 @@ def _tokenizer_of(language: LanguageConfig, folder: Path | None) -> Tokenizer:
         if folder is None:
             raise TokenizerUnusable("model.tokenizer: 'checkpoint' requires model.checkpoint")
         return load_tokenizer(folder)
-    return ByteTokenizer(PLAIN) if kind == "bytes" else CharTokenizer(_alphabet_of(language), PLAIN)
-
-
-def _alphabet_of(language: LanguageConfig) -> str:
+    if kind == "bytes":
+        return ByteTokenizer(PLAIN)
     tasks = []
     for name, lesson in language.lessons.items():
         try:
@@ -135,7 +133,7 @@ def _alphabet_of(language: LanguageConfig) -> str:
             raise TokenizerUnusable(
                 f"lessons.{name}.{error}; the tokenizer 'alphabet' supports only task: lessons"
             ) from error
-    return alphabet_of(tasks)
+    return CharTokenizer(alphabet_of(tasks), PLAIN)
 
 
 class Demonstration(NamedTuple):
@@ -197,7 +195,20 @@ def clone_behavior(
             demonstrate(tasks[name], step * BATCH + place, tokenizer, seed=seed)
             for place, name in enumerate(names)
         ]
-        right = _update(model, optimizer, *_padded(shown))
+        width = max(len(one.tokens) for one in shown)
+        tokens = torch.tensor([one.tokens + [0] * (width - len(one.tokens)) for one in shown])
+        labels = torch.tensor(
+            [one.labels + [UNTRAINED] * (width - len(one.labels)) for one in shown]
+        )
+        logits, targets = model(tokens[:, :-1]), labels[:, 1:]
+        loss = nn.functional.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=UNTRAINED
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        # Whether each demonstration was the greedy answer before the update, [B].
+        right = ((logits.argmax(-1) == targets) | (targets < 0)).all(dim=1).float()
         for name in set(names):
             seen = float(right[[place for place, one in enumerate(names) if one == name]].mean())
             success[name] += 0.1 * (seen - success[name])  # over about ten batches
@@ -218,24 +229,3 @@ def tasks_of_batch(step: int, *, every: Sequence[str], left: Sequence[str]) -> l
     taught = BATCH - REHEARSED
     rehearsed = [every[(step * REHEARSED + place) % len(every)] for place in range(REHEARSED)]
     return rehearsed + [left[(step * taught + place) % len(left)] for place in range(taught)]
-
-
-def _update(
-    model: nn.Module, optimizer: torch.optim.Optimizer, tokens: Tensor, labels: Tensor
-) -> Tensor:
-    """Run one update; return which demonstrations were the greedy answer before it, ``[B]``."""
-    logits, targets = model(tokens[:, :-1]), labels[:, 1:]
-    loss = nn.functional.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=UNTRAINED
-    )
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return ((logits.argmax(-1) == targets) | (targets < 0)).all(dim=1).float()
-
-
-def _padded(shown: Sequence[Demonstration]) -> tuple[Tensor, Tensor]:
-    width = max(len(one.tokens) for one in shown)
-    tokens = [one.tokens + [0] * (width - len(one.tokens)) for one in shown]
-    labels = [one.labels + [UNTRAINED] * (width - len(one.labels)) for one in shown]
-    return torch.tensor(tokens), torch.tensor(labels)

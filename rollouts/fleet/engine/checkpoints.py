@@ -59,7 +59,17 @@ def load(folder: Path, *, device: str = "cpu", dtype: torch.dtype | None = None)
         CheckpointUnreadable: If a file or tensor is missing, or a shape differs.
     """
     config = read_config(folder / "config.json")
-    tensors = _read_tensors(folder)
+    index = folder / "model.safetensors.index.json"
+    names = {"model.safetensors"}
+    tensors: dict[str, Tensor] = {}
+    try:
+        if index.exists():
+            names = set(json.loads(index.read_text())["weight_map"].values())
+        for name in sorted(names):
+            # An index may only name files in its own folder.
+            tensors |= load_file(folder / Path(name).name)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise CheckpointUnreadable(f"{folder.name}: {error}") from error
     with torch.device("meta"):
         model = Transformer(config)
     assign(model, tensors, device=device, dtype=dtype)
@@ -127,7 +137,11 @@ def joined(model: Transformer, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
     state: dict[str, Tensor] = {}
     for ours, theirs in _names(model):
         pieces = [tensors[name] for name in theirs]
-        _check_shapes(model.config, ours, theirs, pieces, expected[ours])
+        sizes = _sizes(model.config, ours, expected[ours].shape[0])
+        for name, piece, rows in zip(theirs, pieces, sizes, strict=True):
+            shape = (rows, *expected[ours].shape[1:])
+            if tuple(piece.shape) != shape:
+                raise CheckpointUnreadable(f"{name}: shape {tuple(piece.shape)}, expected {shape}")
         state[ours] = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
     return state
 
@@ -189,36 +203,6 @@ def _sizes(config: TransformerConfig, ours: str, rows: int) -> list[int]:
         kv = config.num_key_value_heads * config.head_dim
         return [config.num_attention_heads * config.head_dim, kv, kv]
     return [rows // 2] * 2 if ".gate_up." in ours else [rows]
-
-
-def _check_shapes(
-    config: TransformerConfig,
-    ours: str,
-    theirs: tuple[str, ...],
-    pieces: list[Tensor],
-    expected: Tensor,
-) -> None:
-    for name, piece, rows in zip(
-        theirs, pieces, _sizes(config, ours, expected.shape[0]), strict=True
-    ):
-        shape = (rows, *expected.shape[1:])
-        if tuple(piece.shape) != shape:
-            raise CheckpointUnreadable(f"{name}: shape {tuple(piece.shape)}, expected {shape}")
-
-
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    index = folder / "model.safetensors.index.json"
-    names = {"model.safetensors"}
-    try:
-        if index.exists():
-            names = set(json.loads(index.read_text())["weight_map"].values())
-        found: dict[str, Tensor] = {}
-        for name in sorted(names):
-            # An index may only name files in its own folder.
-            found |= load_file(folder / Path(name).name)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise CheckpointUnreadable(f"{folder.name}: {error}") from error
-    return found
 
 
 class AdaptedModel(nn.Module):

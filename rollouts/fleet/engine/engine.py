@@ -61,14 +61,11 @@ def uniforms(seeds: NDArray[np.uint64], places: NDArray[np.uint64]) -> NDArray[n
     and Flood, OOPSLA 2014.
     """
     with np.errstate(over="ignore"):
-        mixed = _mix(seeds + np.uint64(0x9E3779B97F4A7C15) * (places + np.uint64(1)))
-    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+        x = seeds + np.uint64(0x9E3779B97F4A7C15) * (places + np.uint64(1))
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +116,13 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
     logprobs = torch.log_softmax(logits.float() / rules.temperature, dim=-1)
     probabilities = logprobs.exp()
     if rules.is_limited:
-        probabilities = _limited(probabilities, rules)
+        # 0 for tokens that may not be sampled; the most likely token is always kept.
+        ordered, places = probabilities.sort(dim=-1, descending=True)
+        before = ordered.cumsum(dim=-1) - ordered
+        ranks = torch.arange(ordered.shape[-1], device=ordered.device)
+        kept = (before < rules.top_p) & (ranks < rules.top_k) | (ranks == 0)
+        limited = torch.zeros_like(probabilities)
+        probabilities = limited.scatter(-1, places, ordered * kept)
     reached = probabilities.cumsum(dim=-1)
     # Relative to the remaining mass, which limits and rounding reduce below 1.
     target = points.to(reached.dtype)[:, None] * reached[:, -1:]
@@ -134,16 +137,6 @@ def draw(logits: Tensor, rules: Rules, points: Tensor) -> tuple[Tensor, Tensor]:
             rules.is_greedy, plain.gather(-1, likeliest[:, None]).squeeze(-1), chosen
         )
     return tokens, chosen
-
-
-def _limited(probabilities: Tensor, rules: Rules) -> Tensor:
-    """Return the probabilities ``[S, vocab]``, 0 for tokens that may not be sampled."""
-    ordered, places = probabilities.sort(dim=-1, descending=True)
-    before = ordered.cumsum(dim=-1) - ordered
-    ranks = torch.arange(ordered.shape[-1], device=ordered.device)
-    # The most likely token is always kept.
-    kept = (before < rules.top_p) & (ranks < rules.top_k) | (ranks == 0)
-    return torch.zeros_like(probabilities).scatter(-1, places, ordered * kept)
 
 
 class PromptTooLong(ValueError):
@@ -331,24 +324,20 @@ class Engine:
 
     def step(self) -> list[Answer]:
         """Add one token to every sequence; return the changed and finished ones."""
-        gone = self._drop_cancelled()
+        gone: list[Answer] = []
+        if self._cancelled:
+            cancelled, self._cancelled = self._cancelled, set()
+            self._waiting = deque(one for one in self._waiting if one[0] not in cancelled)
+            gone = [row.answer for row in self._rows if row.answer.request in cancelled]
+            for answer in gone:
+                answer.finish = "cancelled"
+            self._leave()
         with torch.inference_mode():
             self._admit()
             self._extend()
         touched = [row.answer for row in self._rows]
         self._leave()
         return gone + touched
-
-    def _drop_cancelled(self) -> list[Answer]:
-        if not self._cancelled:
-            return []
-        cancelled, self._cancelled = self._cancelled, set()
-        self._waiting = deque(one for one in self._waiting if one[0] not in cancelled)
-        gone = [row.answer for row in self._rows if row.answer.request in cancelled]
-        for answer in gone:
-            answer.finish = "cancelled"
-        self._leave()
-        return gone
 
     def _admit(self) -> None:
         """Prefill waiting prompts while rows are free; each answer gets its first token."""
@@ -400,14 +389,20 @@ class Engine:
             return
         last = torch.tensor([[row.answer.tokens[-1]] for row in rows], device=self._device)
         positions = torch.tensor([[row.length] for row in rows], device=self._device)
-        reach = self._reach(max(row.length for row in rows) + 1)
-        places = torch.arange(reach, device=self._device)
+        # Rounded up, so that few different shapes of the attended part occur.
+        longest = max(row.length for row in rows) + 1
+        rounded = -(-longest // REACH_STEP) * REACH_STEP
+        reach = min(rounded, self._model.config.max_position_embeddings)
+        seen = torch.arange(reach, device=self._device) <= positions
+        # 0 where a position is visible, minus infinity elsewhere.
+        bias = torch.zeros(seen.shape, dtype=self._cache.keys.dtype, device=self._device)
+        bias.masked_fill_(~seen, -torch.inf)
         view = CacheView(
             self._cache,
             rows=slice(0, len(rows)),
             positions=positions,
             reach=reach,
-            mask=_bias(places <= positions, dtype=self._cache.keys.dtype)[:, None, None, :],
+            mask=bias[:, None, None, :],
         )
         logits = self._model.logits(self._model.hidden(last, positions, view)[:, -1])
         for row in rows:
@@ -422,11 +417,6 @@ class Engine:
             vocab_size=self._model.config.vocab_size,
             device=self._device,
         )
-
-    def _reach(self, length: int) -> int:
-        """Return the attended cache length, rounded up so that few different shapes occur."""
-        rounded = -(-length // REACH_STEP) * REACH_STEP
-        return min(rounded, self._model.config.max_position_embeddings)
 
     def _record_tokens(self, rows: Sequence[_Row], logits: Tensor, rules: Rules) -> None:
         """Sample a token for each of `rows` from ``logits [rows, vocab]``.
@@ -463,11 +453,6 @@ class Engine:
                     self._cache.copy(len(self._rows), targets, last.length)
                 self._rows[place] = last
             self._rules = None
-
-
-def _bias(seen: Tensor, *, dtype: torch.dtype) -> Tensor:
-    """Return the attention bias: 0 where a position is visible, minus infinity elsewhere."""
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
 
 
 def generate(engine: Engine, prompts: Sequence[Prompt]) -> Mapping[int, list[Answer]]:

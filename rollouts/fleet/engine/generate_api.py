@@ -11,7 +11,8 @@ choice has `policy_versions`, ``[[epoch, step, tokens], …]`` in order, as in t
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Annotated, Any, Final
 
@@ -90,7 +91,7 @@ def choice_of(
     versions: Sequence[Version],
     finish: str,
 ) -> dict[str, Any]:
-    """Return an answer as a choice of the response."""
+    """Return an answer as a choice of the response to a :class:`TokenRequest`."""
     pairs = zip(tokens, logprobs, strict=True)
     content = [
         {"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []}
@@ -106,7 +107,7 @@ def choice_of(
 
 
 def response_of(identity: str, choices: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the body of a response."""
+    """Return the body of the response."""
     return {"request_id": identity, "choices": list(choices), "prompt_logprobs": None}
 
 
@@ -144,123 +145,6 @@ class GenerateRequest(Struct, kw_only=True):
     return_logprob: bool = False
 
 
-class SglangApi:
-    """SGLang's format of :class:`rollouts.fleet.engine.generate_api.GenerateApi`."""
-
-    def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
-        self._api, self._tokenizer = api, tokenizer
-
-    async def generate(self, request: Request, raw: dict[str, Any]) -> Response:
-        """Return the response to a request with these fields.
-
-        Raises:
-            Refused: If a field is invalid or not supported, or no answer can be generated.
-        """
-        body = decoded(raw, GenerateRequest)
-        prompts, is_single = self._prompts(body)
-        params = body.sampling_params
-        shape = Shape(
-            is_chat=False,
-            identity=secrets.token_hex(16),
-            model="",
-            with_logprobs=body.return_logprob,
-            with_token_ids=True,
-            prompts=prompts,
-            answers_each=params.n,
-            tokenizer=self._tokenizer,
-        )
-        most = params.max_tokens or SGLANG_TOKENS
-        choices = await self._api.choices(request, shape, completion_of(params), most)
-        answers = [_answer(choice, shape) for choice in choices]
-        return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
-
-    def _prompts(self, body: GenerateRequest) -> tuple[list[list[int]], bool]:
-        """Return the prompts, and whether the request has a single prompt outside a list."""
-        given: Any = body.text if body.input_ids is None else body.input_ids
-        if given is None:
-            raise Refused("input_ids, text, prompt or prompts is required", param="input_ids")
-        is_single = isinstance(given, str) or isinstance(given[0], int)
-        prompts = [given] if is_single else given
-        for prompt in prompts:
-            is_tokens = isinstance(prompt, list) and all(type(one) is int for one in prompt)
-            if not (isinstance(prompt, str) or (is_tokens and min(prompt, default=-1) >= 0)):
-                raise Refused(
-                    "must be a list of tokens, or a list of such lists", param="input_ids"
-                )
-        return [self._api.tokens(prompt) for prompt in prompts], is_single
-
-
-def _answer(choice: Choice, shape: Shape) -> dict[str, Any]:
-    last = choice.tokens[-1] if choice.tokens else None
-    reason: dict[str, Any] = {"type": choice.finish}
-    reason |= (
-        {"matched": choice.stream.stopped_by or last}
-        if choice.finish == "stop"
-        else {"length": len(choice.tokens)}
-    )
-    prompt = shape.prompts[choice.index // shape.answers_each]
-    epoch, step, _ = choice.policy_versions[-1]
-    about: dict[str, Any] = {
-        "id": f"{shape.identity}-{choice.index}",
-        "finish_reason": reason,
-        "prompt_tokens": len(prompt),
-        "completion_tokens": len(choice.tokens),
-        "weight_version": f"{epoch}/{step}",
-        "policy_versions": choice.policy_versions,
-    }
-    if shape.with_logprobs:
-        pairs = zip(choice.logprobs, choice.tokens, strict=True)
-        about["output_token_logprobs"] = [[logprob, token, None] for logprob, token in pairs]
-    return {"text": choice.stream.text, "output_ids": choice.tokens, "meta_info": about}
-
-
-class VllmApi:
-    """The route for the same engine."""
-
-    def __init__(self, api: OpenAiApi, tokenizer: Tokenizer, *, context: int) -> None:
-        self._api, self._tokenizer, self._context = api, tokenizer, context
-
-    @property
-    def routes(self) -> list[Route]:
-        """Routes to add to the application."""
-        return [Route(ROUTE, self._generate, methods=["POST"])]
-
-    async def _generate(self, request: Request) -> Response:
-        body = await read_body(request, TokenRequest)
-        try:
-            return await self._answer(request, body)
-        except Refused as refusal:
-            if refusal.param == "prompt":
-                refusal.param = "token_ids"
-            raise
-
-    async def _answer(self, request: Request, body: TokenRequest) -> Response:
-        self._api.check_model(body.model)
-        params = body.sampling_params
-        shape = Shape(
-            is_chat=False,
-            identity=f"generate-{secrets.token_hex(12)}",
-            model=body.model,
-            with_logprobs=True,
-            with_token_ids=True,
-            prompts=[self._api.tokens(body.token_ids)],
-            answers_each=params.n,
-            tokenizer=self._tokenizer,
-        )
-        most = params.max_tokens or self._context
-        choices = [
-            choice_of(
-                choice.index,
-                tokens=choice.tokens,
-                logprobs=choice.logprobs,
-                versions=choice.versions,
-                finish=choice.finish,
-            )
-            for choice in await self._api.choices(request, shape, completion_of(params), most)
-        ]
-        return JSONResponse(response_of(shape.identity, choices))
-
-
 class PromptTokens(Struct, forbid_unknown_fields=True):
     """Tokens of a prompt of vLLM."""
 
@@ -286,17 +170,18 @@ class TrlRequest(BaseRequest, kw_only=True):
 
 
 class GenerateApi:
-    """A route in addition to the OpenAI-compatible ones, for the same engine."""
+    """Routes in addition to the OpenAI-compatible ones, for the same engine."""
 
-    def __init__(self, api: OpenAiApi, tokenizer: Tokenizer) -> None:
-        self._api, self._tokenizer = api, tokenizer
-        self._sglang = SglangApi(api, tokenizer)
+    def __init__(self, api: OpenAiApi, tokenizer: Tokenizer, *, context: int) -> None:
+        self._api, self._tokenizer, self._context = api, tokenizer, context
 
     @property
     def routes(self) -> list[Route]:
         """Routes to add to the application; TRL's client sends the slash at the end."""
         return [
-            Route(path, self._generate, methods=["POST"]) for path in ("/generate", "/generate/")
+            Route("/generate", self._generate, methods=["POST"]),
+            Route("/generate/", self._generate, methods=["POST"]),
+            Route(ROUTE, self._generate_tokens, methods=["POST"]),
         ]
 
     async def _generate(self, request: Request) -> Response:
@@ -305,7 +190,54 @@ class GenerateApi:
             return await self._trl(request, decoded(raw, TrlRequest))
         if "prompt" in raw:
             return await self._vllm(request, decoded(raw, VllmRequest))
-        return await self._sglang.generate(request, raw)
+        return await self.sglang(request, raw)
+
+    async def _generate_tokens(self, request: Request) -> Response:
+        body = await read_body(request, TokenRequest)
+        params = body.sampling_params
+        self._api.check_model(body.model)
+        with _prompt_named("token_ids"):
+            shape = self._shape([self._api.tokens(body.token_ids)], params.n, model=body.model)
+            most = params.max_tokens or self._context
+            choices = await self._api.choices(request, shape, completion_of(params), most)
+        shown = [
+            choice_of(
+                choice.index,
+                tokens=choice.tokens,
+                logprobs=choice.logprobs,
+                versions=choice.versions,
+                finish=choice.finish,
+            )
+            for choice in choices
+        ]
+        return JSONResponse(response_of(f"generate-{shape.identity}", shown))
+
+    async def sglang(self, request: Request, raw: dict[str, Any]) -> Response:
+        """Return the response to a request in SGLang's format.
+
+        Raises:
+            Refused: If a field is invalid or not supported, or no answer can be generated.
+        """
+        body = decoded(raw, GenerateRequest)
+        given: Any = body.text if body.input_ids is None else body.input_ids
+        if given is None:
+            raise Refused("input_ids, text, prompt or prompts is required", param="input_ids")
+        is_single = isinstance(given, str) or isinstance(given[0], int)
+        prompts = [given] if is_single else given
+        for prompt in prompts:
+            is_tokens = isinstance(prompt, list) and all(type(one) is int for one in prompt)
+            if not (isinstance(prompt, str) or (is_tokens and min(prompt, default=-1) >= 0)):
+                raise Refused(
+                    "must be a list of tokens, or a list of such lists", param="input_ids"
+                )
+        params = body.sampling_params
+        shape = self._shape([self._api.tokens(prompt) for prompt in prompts], params.n)
+        most = params.max_tokens or SGLANG_TOKENS
+        choices = await self._api.choices(request, shape, completion_of(params), most)
+        answers = [
+            _sglang_answer(choice, shape, with_logprobs=body.return_logprob) for choice in choices
+        ]
+        return JSONResponse(answers[0] if is_single and params.n == 1 else answers)
 
     async def _vllm(self, request: Request, body: VllmRequest) -> Response:
         given = body.prompt
@@ -334,13 +266,9 @@ class GenerateApi:
         return JSONResponse(shown)
 
     async def _trl(self, request: Request, body: TrlRequest) -> Response:
-        prompts = [self._api.tokens(prompt, param="prompts") for prompt in body.prompts]
-        try:
+        with _prompt_named("prompts"):
+            prompts = [self._api.tokens(prompt) for prompt in body.prompts]
             choices = await self._choices(request, body, prompts, body.max_tokens)
-        except Refused as refusal:
-            if refusal.param == "prompt":
-                refusal.param = "prompts"
-            raise
         return JSONResponse(
             {
                 "prompt_ids": prompts,
@@ -356,14 +284,51 @@ class GenerateApi:
         self._api.check_model(body.model)
         if body.stream:
             raise Refused("stream is not supported", param="stream")
-        shape = Shape(
+        shape = self._shape(prompts, body.n or 1, model=body.model)
+        return await self._api.choices(request, shape, body, most)
+
+    def _shape(self, prompts: Sequence[list[int]], answers_each: int, *, model: str = "") -> Shape:
+        return Shape(
             is_chat=False,
             identity=secrets.token_hex(16),
-            model=body.model,
+            model=model,
             with_logprobs=True,
             with_token_ids=True,
             prompts=prompts,
-            answers_each=body.n or 1,
+            answers_each=answers_each,
             tokenizer=self._tokenizer,
         )
-        return await self._api.choices(request, shape, body, most)
+
+
+@contextmanager
+def _prompt_named(field: str) -> Iterator[None]:
+    """Name the prompt in a refusal as the format of the request does."""
+    try:
+        yield
+    except Refused as refusal:
+        if refusal.param == "prompt":
+            refusal.param = field
+        raise
+
+
+def _sglang_answer(choice: Choice, shape: Shape, *, with_logprobs: bool) -> dict[str, Any]:
+    last = choice.tokens[-1] if choice.tokens else None
+    reason: dict[str, Any] = {"type": choice.finish}
+    reason |= (
+        {"matched": choice.stream.stopped_by or last}
+        if choice.finish == "stop"
+        else {"length": len(choice.tokens)}
+    )
+    epoch, step, _ = choice.policy_versions[-1]
+    about: dict[str, Any] = {
+        "id": f"{shape.identity}-{choice.index}",
+        "finish_reason": reason,
+        "prompt_tokens": len(shape.prompts[choice.index // shape.answers_each]),
+        "completion_tokens": len(choice.tokens),
+        "weight_version": f"{epoch}/{step}",
+        "policy_versions": choice.policy_versions,
+    }
+    if with_logprobs:
+        pairs = zip(choice.logprobs, choice.tokens, strict=True)
+        about["output_token_logprobs"] = [[logprob, token, None] for logprob, token in pairs]
+    return {"text": choice.stream.text, "output_ids": choice.tokens, "meta_info": about}

@@ -113,7 +113,11 @@ def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()
     Raises:
         Refused: If a field is invalid or not supported; `param` names it.
     """
-    given = _without_nulls(raw)
+    given = {name: value for name, value in raw.items() if value is not None}
+    if isinstance(params := given.get("sampling_params"), dict):
+        given["sampling_params"] = {
+            name: value for name, value in params.items() if value is not None
+        }
     try:
         body = msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -121,16 +125,6 @@ def decoded(raw: dict[str, Any], kind: type[A], *, ignored: Collection[str] = ()
         raise Refused(message, param=path.strip("`").removeprefix("$.") or None) from error
     check_fields(given, kind, ignored=ignored)
     return body
-
-
-def _without_nulls(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a body that are set, and of its parameters for sampling."""
-    given = {name: value for name, value in raw.items() if value is not None}
-    if isinstance(params := given.get("sampling_params"), dict):
-        given["sampling_params"] = {
-            name: value for name, value in params.items() if value is not None
-        }
-    return given
 
 
 def check_fields(
@@ -153,15 +147,12 @@ def check_fields(
         if name in schema:
             if isinstance(inner, type) and issubclass(inner, Struct) and name not in ignored:
                 check_fields(value, inner, path=f"{path}{name}.")
-        elif name not in UNUSED and not _is_neutral(name, value):
+            continue
+        # By identity: 0 has an effect in some fields.
+        is_empty = value is False or (isinstance(value, str | list | dict) and not value)
+        is_neutral = value == NEUTRAL[name] if name in NEUTRAL else is_empty
+        if name not in UNUSED and not is_neutral:
             raise Refused(f"{path}{name} is not supported", param=f"{path}{name}")
-
-
-def _is_neutral(name: str, value: Any) -> bool:
-    if name in NEUTRAL:
-        return value == NEUTRAL[name]
-    # By identity: 0 has an effect in some fields.
-    return value is False or (isinstance(value, str | list | dict) and not value)
 
 
 class OpenAiApi:
@@ -234,7 +225,18 @@ class OpenAiApi:
 
     async def _complete(self, request: Request) -> Response:
         body = await read_body(request, CompletionRequest)
-        prompts = [self.tokens(prompt) for prompt in _prompts(body.prompt)]
+        given: Any = body.prompt
+        # One or several prompts, as text or tokens.
+        is_single = isinstance(given, str) or isinstance(given[0], int)
+        try:
+            texts = [
+                one if isinstance(one, str) else msgspec.convert(one, TokenIds)
+                for one in ([given] if is_single else given)
+            ]
+        except msgspec.ValidationError as error:
+            problem = f"must be text, tokens or a list of either: {error}"
+            raise Refused(problem, param="prompt") from error
+        prompts = [self.tokens(one) for one in texts]
         most = body.max_tokens or DEFAULT_TOKENS
         return await self._answer(
             request, body, prompts, most=most, with_logprobs=body.logprobs is not None
@@ -250,8 +252,18 @@ class OpenAiApi:
 
     def _rendered(self, messages: Sequence[dict[str, Any]]) -> list[int]:
         """Return the prompt tokens of a chat."""
+        flat = []
+        for message in messages:
+            content = message.get("content")
+            if isinstance(content, list):
+                if any(
+                    not isinstance(part, dict) or part.get("type") != "text" for part in content
+                ):
+                    raise Refused("only text parts are supported", param="messages")
+                content = "".join(str(part.get("text", "")) for part in content)
+            flat.append(message | {"content": content} if "content" in message else message)
         try:
-            text = self._tokenizer.render([_flat(message) for message in messages])
+            text = self._tokenizer.render(flat)
         except TokenizerUnusable as error:
             raise Refused(str(error), param="messages") from error
         return self.tokens(text)
@@ -326,14 +338,17 @@ class OpenAiApi:
             stop_tokens=frozenset([*end, *(body.stop_token_ids or [])]),
             stop=tuple(stop),
         )
-        prompts = [
-            Prompt(
-                tokens=self._fitting(tokens, shape),
-                sampling=replace(sampling, seed=seed + place),
-                answers=shape.answers_each,
-            )
-            for place, tokens in enumerate(shape.prompts)
-        ]
+        prompts = []
+        for place, tokens in enumerate(shape.prompts):
+            if not 0 < len(tokens) < self._context:
+                has, room = len(tokens), self._context - 1
+                raise Refused(
+                    f"the prompt has {has} tokens; 1 to {room} fit the context",
+                    param="messages" if shape.is_chat else "prompt",
+                    code="context_length_exceeded",
+                )
+            own = replace(sampling, seed=seed + place)
+            prompts.append(Prompt(tokens=tuple(tokens), sampling=own, answers=shape.answers_each))
         return Generation(
             self._engine,
             prompts,
@@ -377,16 +392,6 @@ class OpenAiApi:
         finally:
             self._pending -= answers
 
-    def _fitting(self, tokens: Sequence[int], shape: Shape) -> tuple[int, ...]:
-        if 0 < len(tokens) < self._context:
-            return tuple(tokens)
-        has, most = len(tokens), self._context - 1
-        raise Refused(
-            f"the prompt has {has} tokens; 1 to {most} fit the context",
-            param="messages" if shape.is_chat else "prompt",
-            code="context_length_exceeded",
-        )
-
     def check_model(self, name: str) -> None:
         """Check the model name of a request, if it has one.
 
@@ -414,33 +419,6 @@ class OpenAiApi:
             return self._tokenizer.encode(prompt)
         except TokenizerUnusable as error:
             raise Refused(str(error), param=param) from error
-
-
-def _prompts(prompt: str | list[Any]) -> list[str | list[int]]:
-    """Return the prompts of a request: one or several, as text or tokens."""
-    if isinstance(prompt, str) or isinstance(prompt[0], int):
-        return [_prompt(prompt)]
-    return [_prompt(one) for one in prompt]
-
-
-def _prompt(prompt: Any) -> str | list[int]:
-    if isinstance(prompt, str):
-        return prompt
-    try:
-        return msgspec.convert(prompt, TokenIds)
-    except msgspec.ValidationError as error:
-        problem = f"must be text, tokens or a list of either: {error}"
-        raise Refused(problem, param="prompt") from error
-
-
-def _flat(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with its text parts joined; raise Refused for other parts."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    if any(not isinstance(part, dict) or part.get("type") != "text" for part in content):
-        raise Refused("only text parts are supported", param="messages")
-    return message | {"content": "".join(str(part.get("text", "")) for part in content)}
 
 
 def _event(content: dict[str, Any]) -> bytes:

@@ -184,20 +184,29 @@ class EngineThread:
         try:
             while not self._is_closing:
                 for score in self._read_inbox():
-                    self._score(score)
-                self._dispatch(self._engine.step())
+                    if not score.result.set_running_or_notify_cancel():
+                        continue
+                    try:
+                        found = self._engine.prompt_logprobs(
+                            score.tokens, likeliest=score.likeliest
+                        )
+                    except Exception as error:
+                        failure = EngineFailed(f"{type(error).__name__}: {error}")
+                        score.result.set_exception(failure)
+                        raise
+                    score.result.set_result(found)
+                answers = self._engine.step()
+                with self._changed:
+                    for answer in answers:
+                        pending = self._waiters.get(answer.request)
+                        if pending is None:
+                            continue
+                        pending.listener(answer)
+                        pending.ended += bool(answer.finish)
+                        if pending.ended == pending.prompt.answers:
+                            del self._waiters[answer.request]
         except Exception as error:  # noqa: BLE001 passed to all pending requests
             self.give_up(f"{type(error).__name__}: {error}")
-
-    def _score(self, pending: PendingScore) -> None:
-        if not pending.result.set_running_or_notify_cancel():
-            return
-        try:
-            found = self._engine.prompt_logprobs(pending.tokens, likeliest=pending.likeliest)
-        except Exception as error:
-            pending.result.set_exception(EngineFailed(f"{type(error).__name__}: {error}"))
-            raise
-        pending.result.set_result(found)
 
     def _read_inbox(self) -> list[PendingScore]:
         with self._changed:
@@ -215,14 +224,3 @@ class EngineThread:
                     del self._waiters[pending.number]
                     self._engine.cancel(pending.number)
             return inbox.scores
-
-    def _dispatch(self, answers: list[Answer]) -> None:
-        with self._changed:
-            for answer in answers:
-                pending = self._waiters.get(answer.request)
-                if pending is None:
-                    continue
-                pending.listener(answer)
-                pending.ended += bool(answer.finish)
-                if pending.ended == pending.prompt.answers:
-                    del self._waiters[answer.request]

@@ -308,7 +308,12 @@ class TextStream:
         """
         if self.is_stopped:
             return ""
-        self._decode(tokens, is_last=is_last)
+        # The new tokens are decoded together with some earlier ones, because texts may join.
+        known = self._tokenizer.decode(tokens[self._settled : self._taken])
+        whole = self._tokenizer.decode(tokens[self._settled :])
+        if is_last or not whole.endswith(INCOMPLETE):
+            self._decoded += whole[len(known) :]
+            self._settled, self._taken = self._taken, len(tokens)
         before = len(self.text)
         end = self._end_of(self._decoded)
         if end is not None:
@@ -317,15 +322,6 @@ class TextStream:
             held = 0 if is_last else self._held(self._decoded)
             self.text = self._decoded[: len(self._decoded) - held]
         return self.text[before:]
-
-    def _decode(self, tokens: Sequence[int], *, is_last: bool) -> None:
-        """Decode the new tokens, together with some earlier ones, because texts may join."""
-        known = self._tokenizer.decode(tokens[self._settled : self._taken])
-        whole = self._tokenizer.decode(tokens[self._settled :])
-        if whole.endswith(INCOMPLETE) and not is_last:
-            return
-        self._decoded += whole[len(known) :]
-        self._settled, self._taken = self._taken, len(tokens)
 
     def _end_of(self, text: str) -> int | None:
         found = [(place, stop) for stop in self._stop if (place := text.find(stop)) >= 0]

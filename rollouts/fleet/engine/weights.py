@@ -58,7 +58,6 @@ class WeightsFollower:
         self._close_source = close_source
         self._tried: Version = thread.progress.version
         """Last version that was adopted or refused."""
-        self._said = ""
         self._stop = threading.Event()
         self._runner = threading.Thread(target=self._run, name="weights", daemon=True)
         self._runner.start()
@@ -68,24 +67,23 @@ class WeightsFollower:
         self._stop.set()
 
     def _run(self) -> None:
+        wait, said = 0.0, ""
         try:
-            self._follow()
+            while not self._stop.wait(wait):
+                wait = POLL_SECONDS
+                try:
+                    record = self._source.receive((self._tried[0], self._tried[1] + 1))
+                except (WeightsUnavailable, InvalidMessage) as failure:
+                    text = f"no weights received: {failure}"
+                    if text != said:
+                        logger.warning("%s", text)
+                    wait, said = RETRY_SECONDS, text
+                    continue
+                said = ""
+                if record is not None:
+                    self._load(record)
         finally:
             self._close_source()
-
-    def _follow(self) -> None:
-        wait = 0.0
-        while not self._stop.wait(wait):
-            wait = POLL_SECONDS
-            try:
-                record = self._source.receive((self._tried[0], self._tried[1] + 1))
-            except (WeightsUnavailable, InvalidMessage) as failure:
-                self._log_once(f"no weights received: {failure}")
-                wait = RETRY_SECONDS
-                continue
-            self._said = ""
-            if record is not None:
-                self._load(record)
 
     def _load(self, record: WeightsRecord) -> None:
         self._tried = record.version
@@ -95,11 +93,6 @@ class WeightsFollower:
             logger.error("version %s refused: %s", list(record.version), misfit)  # noqa: TRY400
             return
         logger.info("version %s loaded", list(record.version))
-
-    def _log_once(self, failure: str) -> None:
-        if failure != self._said:
-            self._said = failure
-            logger.warning("%s", failure)
 
 
 class WeightsSwap:
@@ -164,29 +157,21 @@ class WeightsApi:
         version = request.path_params["epoch"], request.path_params["step"]
         run = request.query_params.get("run", "")
         async with self._one_at_a_time:
-            self._check_run(run)
-            current = self._thread.progress.version
+            current, owner = self._thread.progress.version, self._thread.run
+            if run and owner and run != owner:
+                raise Refused(in_use(owner, current), param=RUN, status=409)
             if version <= current:
                 problem = f"version {list(version)} is not later than {list(current)}"
                 raise Refused(problem, param="step", status=409)
-            content = await self._read(request)
-            await asyncio.to_thread(self._load, content, version)
+            content = bytearray()
+            async for piece in request.stream():
+                content += piece
+                if len(content) > self._most_bytes:
+                    problem = f"the body exceeds the {self._most_bytes} bytes of the weights"
+                    raise Refused(problem, param="body", status=413)
+            await asyncio.to_thread(self._load, bytes(content), version)
             self._thread.run = run or self._thread.run
         return JSONResponse({"policy_version": list(self._thread.progress.version)})
-
-    def _check_run(self, run: str) -> None:
-        owner, version = self._thread.run, self._thread.progress.version
-        if run and owner and run != owner:
-            raise Refused(in_use(owner, version), param=RUN, status=409)
-
-    async def _read(self, request: Request) -> bytes:
-        content = bytearray()
-        async for piece in request.stream():
-            content += piece
-            if len(content) > self._most_bytes:
-                problem = f"the body exceeds the {self._most_bytes} bytes of the weights"
-                raise Refused(problem, param="body", status=413)
-        return bytes(content)
 
     def _load(self, content: bytes, version: tuple[int, int]) -> None:
         try:

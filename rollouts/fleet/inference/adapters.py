@@ -202,7 +202,12 @@ class Adapters:
             raise WeightsDoNotFit.between(expected, given)
         with locked(self._folder):
             write_adapter(self._folder_of(version), tensors, self._adapter)
-            self._hold(version)
+            with self._lock:
+                if version not in self._uses:
+                    lock = (self._folder_of(version) / IN_USE).open("wb")
+                    fcntl.flock(lock, fcntl.LOCK_SH)
+                    self._uses[version] = _Use(lock)
+                self._uses[version].count += 1
             try:
                 self._load(version)
             except ReplicasBehind:
@@ -237,14 +242,6 @@ class Adapters:
 
     def _folder_of(self, version: Version) -> Path:
         return self._folder / ADAPTERS / label_of(self._run, version)
-
-    def _hold(self, version: Version) -> None:
-        with self._lock:
-            if version not in self._uses:
-                lock = (self._folder_of(version) / IN_USE).open("wb")
-                fcntl.flock(lock, fcntl.LOCK_SH)
-                self._uses[version] = _Use(lock)
-            self._uses[version].count += 1
 
     def _release(self, version: Version) -> None:
         with self._lock:

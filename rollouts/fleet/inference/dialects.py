@@ -16,7 +16,14 @@ from typing import Annotated, Any, Final, Protocol, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, TokenUnknown, Version
+from rollouts.fleet.engine.engine import (
+    Answer,
+    Prompt,
+    PromptTooLong,
+    SamplingParams,
+    TokenUnknown,
+    Version,
+)
 from rollouts.fleet.inference.contract import version_in
 
 MOST_LOGPROB: Final = 1e-3
@@ -233,21 +240,11 @@ class CompletionsDialect:
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
         sampling = prompt.sampling
-        return {
+        return _vllm_sampling(sampling) | {
             "model": adapter or model,
             "prompt": list(prompt.tokens),
             "n": prompt.answers if self.repeats_greedy or not sampling.is_greedy else 1,
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            # Releases differ in whether 0 means all tokens; -1 means so in each.
-            "top_k": sampling.top_k or -1,
-            "stop_token_ids": sorted(sampling.stop_tokens),
             "stop": list(sampling.stop[: self.max_stops]),
-            "include_stop_str_in_output": True,
-            "ignore_eos": True,
-            "seed": sampling.seed,
-            "logprobs": 0,
             "return_token_ids": True,
             # Servers with --skip-tokenizer-init cannot return texts of tokens.
             "return_tokens_as_token_ids": True,
@@ -293,18 +290,9 @@ class VllmDialect:
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:
         sampling = prompt.sampling
-        params: dict[str, Any] = {
+        params = _vllm_sampling(sampling) | {
             "n": 1 if sampling.is_greedy else prompt.answers,
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k or -1,
-            "stop_token_ids": sorted(sampling.stop_tokens),
             "stop": list(sampling.stop),
-            "include_stop_str_in_output": True,
-            "ignore_eos": True,
-            "seed": sampling.seed,
-            "logprobs": 0,
             "detokenize": bool(sampling.stop),
         }
         return {
@@ -340,41 +328,36 @@ class SglangDialect:
 
     def body(self, prompt: Prompt, *, model: str, adapter: str = "") -> dict[str, Any]:  # noqa: ARG002 single-model server
         sampling = prompt.sampling
-        params: dict[str, Any] = {
+        params = _sampling(sampling) | {
             "n": prompt.answers,
             "max_new_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k or -1,
-            "stop_token_ids": sorted(sampling.stop_tokens),
             "stop": list(sampling.stop),
             "no_stop_trim": True,
-            "ignore_eos": True,
         }
         body = {"input_ids": list(prompt.tokens), "sampling_params": params, "return_logprob": True}
         return body | ({"lora_path": adapter} if adapter else {})
 
     def answers(self, content: bytes, expected: Expected) -> list[Answer]:
         given = decoded(content, SglangAnswer | list[SglangAnswer])  # type: ignore[arg-type]
-        return [
-            self._one(index, one.meta_info, expected)
-            for index, one in enumerate(given if isinstance(given, list) else [given])
-        ]
-
-    def _one(self, index: int, about: MetaInfo, expected: Expected) -> Answer:
-        tokens = [token for _, token, _ in about.output_token_logprobs]
-        reported = version_in(about.weight_version, run=expected.run)
-        if reported is None and expected.is_labelled:
-            raise VersionUnreported(f"weight_version is {about.weight_version!r}")
-        # The reported version is that of the last token.
-        oldest = min(reported or expected.version, expected.version)
-        return _answer(
-            index,
-            tokens=tokens,
-            logprobs=[logprob for logprob, _, _ in about.output_token_logprobs],
-            finish=about.finish_reason.type,
-            versions=about.policy_versions or _spanning(oldest, tokens),
-        )
+        answers = []
+        for index, one in enumerate(given if isinstance(given, list) else [given]):
+            about = one.meta_info
+            tokens = [token for _, token, _ in about.output_token_logprobs]
+            reported = version_in(about.weight_version, run=expected.run)
+            if reported is None and expected.is_labelled:
+                raise VersionUnreported(f"weight_version is {about.weight_version!r}")
+            # The reported version is that of the last token.
+            oldest = min(reported or expected.version, expected.version)
+            answers.append(
+                _answer(
+                    index,
+                    tokens=tokens,
+                    logprobs=[logprob for logprob, _, _ in about.output_token_logprobs],
+                    finish=about.finish_reason.type,
+                    versions=about.policy_versions or _spanning(oldest, tokens),
+                )
+            )
+        return answers
 
 
 DIALECTS: Final[dict[str, Dialect]] = {
@@ -382,6 +365,27 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "vllm": VllmDialect(),
     "sglang": SglangDialect(),
 }
+
+
+def _sampling(sampling: SamplingParams) -> dict[str, Any]:
+    """Return the parameters that all servers name alike."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        # Releases differ in whether 0 means all tokens; -1 means so in each.
+        "top_k": sampling.top_k or -1,
+        "stop_token_ids": sorted(sampling.stop_tokens),
+        "ignore_eos": True,
+    }
+
+
+def _vllm_sampling(sampling: SamplingParams) -> dict[str, Any]:
+    return _sampling(sampling) | {
+        "max_tokens": sampling.max_tokens,
+        "include_stop_str_in_output": True,
+        "seed": sampling.seed,
+        "logprobs": 0,
+    }
 
 
 def _check_model(model: str, expected: Expected) -> None:
@@ -442,7 +446,14 @@ def _answer(
 
 def prompt_error(text: str) -> PromptTooLong | TokenUnknown | None:
     """Return the error that the body of a 400 response describes; None if it is not the prompt."""
-    error = _error_in(text)
+    try:
+        body = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError):
+        body = {}
+    # The error is below `error`, or the body itself.
+    error = body.get("error", body)
+    if not isinstance(error, dict):
+        error = {"message": error}
     code, parameter = error.get("code"), error.get("param")
     if isinstance(code, str):  # vLLM and SGLang send the HTTP status as a number
         kind = CODES.get(code)
@@ -457,13 +468,3 @@ def prompt_error(text: str) -> PromptTooLong | TokenUnknown | None:
 def lacks(adapter: str, text: str) -> bool:
     """Return whether the body of a 400 or 404 response describes an adapter as not loaded."""
     return adapter in text and ("does not exist" in text or "not loaded" in text)
-
-
-def _error_in(text: str) -> dict[str, Any]:
-    """Return the error object of a response: below `error`, or the body itself."""
-    try:
-        body = msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError):
-        return {}
-    error = body.get("error", body)
-    return error if isinstance(error, dict) else {"message": error}

@@ -5,9 +5,10 @@ import math
 import random
 import threading
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -96,11 +97,15 @@ class HttpInferenceServer:
             url: httpx.Client(base_url=url, headers=headers, timeout=30.0)
             for url in settings.replicas
         }
-        self._adapters = (
-            adapter_route(settings, self._replicas, run=run, adapter=adapter)
-            if adapter.rank and not is_fixed
-            else None
-        )
+        self._adapters: Adapters | None = None
+        if adapter.rank and not is_fixed:
+            kind, model = settings.kind, settings.model
+            servers = {
+                url: AdapterServer(http, kind=kind, model=model)
+                for url, http in self._replicas.items()
+            }
+            folder = shared_folder(settings)
+            self._adapters = Adapters(folder, servers, run=run, adapter=adapter)
         self._weights: WeightsRoute = self._adapters or (
             FixedWeights() if is_fixed else weights_route(settings, self._replicas, run=run)
         )
@@ -141,20 +146,34 @@ class HttpInferenceServer:
     def generate(
         self, prompts: Sequence[Prompt], *, stop: threading.Event, timeout_seconds: float
     ) -> list[list[Answer]]:
-        if self._dialect.filters_logprobs and not self._is_fixed:
-            _check_unfiltered(prompts)
+        is_filtered = any(one.sampling.top_p < 1 or one.sampling.top_k for one in prompts)
+        if is_filtered and self._dialect.filters_logprobs and not self._is_fixed:
+            raise InferenceFailed(
+                "vLLM reports log probabilities after top_p and top_k; training requires top_p 1 "
+                "and top_k 0"
+            )
         if self._sleep is not None:
             self._sleep.wake()
         deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
         pending = self._portal.start_task_soon(self._all, prompts, found, deadline)
         try:
-            self._wait(pending, stop, deadline)
+            while not stop.is_set():
+                try:
+                    pending.result(POLL_SECONDS)
+                    break
+                except TimeoutError:
+                    if time.monotonic() > deadline:
+                        raise self._failed("did not answer within the time limit") from None
         finally:
             # Closing the connections lets the server free its rows.
             pending.cancel()
         return [
-            found.get(place) or [cancelled(index) for index in range(prompt.answers)]
+            found.get(place)
+            or [
+                Answer(request=0, index=index, finish="cancelled")
+                for index in range(prompt.answers)
+            ]
             for place, prompt in enumerate(prompts)
         ]
 
@@ -186,9 +205,11 @@ class HttpInferenceServer:
 
     def wait_until_ready(self, *, timeout_seconds: float, stop: threading.Event) -> bool:
         deadline = time.monotonic() + timeout_seconds
+        # Routers may lack the route.
+        healthy = {200, 404} if self._settings.control else {200}
         while True:
             try:
-                if self._health.get("/health").status_code in self._healthy:
+                if self._health.get("/health").status_code in healthy:
                     return True
             except httpx.HTTPError:
                 pass
@@ -219,29 +240,24 @@ class HttpInferenceServer:
             started.set_result((asyncio.get_running_loop(), portal))
             await portal.sleep_until_stopped()
 
-    @property
-    def _healthy(self) -> frozenset[int]:
-        """Status codes of a server that can generate; routers may lack the route."""
-        return frozenset({200, 404}) if self._settings.control else frozenset({200})
-
-    def _wait(self, pending: "Future[None]", stop: threading.Event, deadline: float) -> None:
-        while not stop.is_set():
-            try:
-                return pending.result(POLL_SECONDS)
-            except TimeoutError:
-                if time.monotonic() > deadline:
-                    raise self._failed("did not answer within the time limit") from None
-        return None
-
     async def _all(
         self, prompts: Sequence[Prompt], found: dict[int, list[Answer]], deadline: float
     ) -> None:
         turns = asyncio.Semaphore(REQUESTS_AT_A_TIME)
+        model = self._settings.model or self._settings.kind
 
         async def one(place: int, prompt: Prompt) -> None:
             async with turns:
-                answers = self._generate_one(prompt, deadline)
-                found[place] = await traced(answers, prompt, self._settings)
+                with tracing.span(f"text_completion {model}", kind="client") as opened:
+                    answers = found[place] = await self._generate_one(prompt, deadline)
+                    tracing.add_genai(
+                        opened,
+                        operation="text_completion",
+                        provider=self._settings.kind,
+                        model=model,
+                        input_tokens=len(prompt.tokens),
+                        output_tokens=sum(len(answer.tokens) for answer in answers),
+                    )
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -258,8 +274,21 @@ class HttpInferenceServer:
             using = nullcontext(NO_ADAPTER) if self._adapters is None else self._adapters.used()
             with using as adapter:
                 expected = self._expected(dialect, adapter)
-                response, failure = await self._answer_to(prompt, dialect, adapter)
-            if response is not None and dialect.fallback and _is_absent(response):
+                body = dialect.body(prompt, model=self._settings.model, adapter=adapter.name)
+                response: httpx.Response | None = None
+                try:
+                    headers = tracing.headers()
+                    response = await self._http.post(dialect.path, json=body, headers=headers)
+                    failure = f"{response.status_code} {response.text[:500]}"
+                except httpx.TransportError as error:
+                    failure = str(error) or type(error).__name__
+            # Not the model, but the route does not exist.
+            is_absent = (
+                response is not None
+                and response.status_code in ABSENT
+                and "does not exist" not in response.text
+            )
+            if is_absent and dialect.fallback:
                 if self._settings.weight_transfer and not self._is_fixed:
                     raise self._failed("weight_transfer requires vLLM with --enable-scale-out")
                 self._dialect = dialect.fallback
@@ -274,10 +303,11 @@ class HttpInferenceServer:
                     await self._repair(sent)
             since = time.monotonic() if self._failing is None else self._failing[0]
             self._failing = since, failure
-            wished = _retry_after_seconds(response)
-            if time.monotonic() + (wished or wait) > deadline:
+            wished = response.headers.get("Retry-After", "") if response is not None else ""
+            seconds = float(wished) if wished.isdigit() else 0.0
+            if time.monotonic() + (seconds or wait) > deadline:
                 raise self._failed(f"{dialect.path}: {failure}")
-            await asyncio.sleep(wished or wait * (0.5 + random.random() / 2))  # noqa: S311
+            await asyncio.sleep(seconds or wait * (0.5 + random.random() / 2))  # noqa: S311
             wait = min(2 * wait, MOST_WAIT_SECONDS)
 
     def _expected(self, dialect: Dialect, adapter: Adapter) -> Expected:
@@ -321,17 +351,6 @@ class HttpInferenceServer:
     def _failed(self, reason: str) -> InferenceFailed:
         return InferenceFailed(f"the inference server {self._settings.url}: {reason}")
 
-    async def _answer_to(
-        self, prompt: Prompt, dialect: Dialect, adapter: Adapter
-    ) -> tuple[httpx.Response | None, str]:
-        """Return the response, if any, and the failure that it would be."""
-        body = dialect.body(prompt, model=self._settings.model, adapter=adapter.name)
-        try:
-            response = await self._http.post(dialect.path, json=body, headers=tracing.headers())
-        except httpx.TransportError as error:
-            return None, str(error) or type(error).__name__
-        return response, f"{response.status_code} {response.text[:500]}"
-
     def _read(
         self, response: httpx.Response, prompt: Prompt, dialect: Dialect, expected: Expected
     ) -> list[Answer]:
@@ -349,68 +368,12 @@ class HttpInferenceServer:
         except ValueError as error:
             raise self._failed(f"{dialect.path}: {error}") from error
         if prompt.sampling.is_greedy and not dialect.repeats_greedy and len(answers) == 1:
-            answers = [repeated(answers[0], index) for index in range(prompt.answers)]
+            answers = [
+                replace(deepcopy(answers[0]), index=index) for index in range(prompt.answers)
+            ]
         if len(answers) != prompt.answers:
             raise self._failed(f"{len(answers)} answers received, expected {prompt.answers}")
         return answers
-
-
-def _is_absent(response: httpx.Response) -> bool:
-    """Return whether the server lacks the route, and not the model."""
-    return response.status_code in ABSENT and "does not exist" not in response.text
-
-
-def _check_unfiltered(prompts: Sequence[Prompt]) -> None:
-    if any(prompt.sampling.top_p < 1 or prompt.sampling.top_k for prompt in prompts):
-        raise InferenceFailed(
-            "vLLM reports log probabilities after top_p and top_k; training requires top_p 1 and "
-            "top_k 0"
-        )
-
-
-def _retry_after_seconds(response: httpx.Response | None) -> float | None:
-    wished = response.headers.get("Retry-After", "") if response is not None else ""
-    return float(wished) if wished.isdigit() else None
-
-
-def repeated(answer: Answer, index: int) -> Answer:
-    """Return a copy of an answer under another index."""
-    return replace(
-        answer,
-        index=index,
-        tokens=[*answer.tokens],
-        logprobs=[*answer.logprobs],
-        versions=[*answer.versions],
-    )
-
-
-def cancelled(index: int) -> Answer:
-    """Return an answer that was not generated."""
-    return Answer(request=0, index=index, finish="cancelled")
-
-
-async def traced(
-    answers: Awaitable[list[Answer]], prompt: Prompt, settings: InferenceServerSettings
-) -> list[Answer]:
-    """Return the answers to a prompt, awaited in a span.
-
-    Args:
-        answers: The request, with its retries.
-        prompt: The prompt.
-        settings: Settings of the inference server.
-    """
-    model = settings.model or settings.kind
-    with tracing.span(f"text_completion {model}", kind="client") as opened:
-        found = await answers
-        tracing.add_genai(
-            opened,
-            operation="text_completion",
-            provider=settings.kind,
-            model=model,
-            input_tokens=len(prompt.tokens),
-            output_tokens=sum(len(one.tokens) for one in found),
-        )
-        return found
 
 
 def weights_route(
@@ -435,19 +398,6 @@ def weights_route(
     reload = VllmReload if kind == "vllm" else SglangReload
     readers = {url: reload(http, model=model) for url, http in replicas.items()}
     return SharedFolder(shared_folder(settings), readers, run=run)
-
-
-def adapter_route(
-    settings: InferenceServerSettings,
-    replicas: Mapping[str, httpx.Client],
-    *,
-    run: str,
-    adapter: AdapterConfig,
-) -> Adapters:
-    """Return the route of adapters; see `weights_route`."""
-    kind, model = settings.kind, settings.model
-    servers = {url: AdapterServer(http, kind=kind, model=model) for url, http in replicas.items()}
-    return Adapters(shared_folder(settings), servers, run=run, adapter=adapter)
 
 
 def shared_folder(settings: InferenceServerSettings) -> Path:

@@ -65,7 +65,15 @@ class VllmReload:
         check_model(self._http, self._model)
         if OUTPUT_LAYER in names or self._is_checked:
             return
-        if self._device() == "cpu":
+        path, device = "/server_info?config_format=json", ""
+        try:
+            response = self._http.get(path, timeout=UPDATE_TIMEOUT)
+            device = str(response.json()["vllm_config"]["device_config"]["device"])
+        except httpx.HTTPError as error:
+            raise Unreachable(f"GET {path}: {error}") from error
+        except (ValueError, KeyError, TypeError):
+            pass  # the release does not report it
+        if device == "cpu":
             raise InferenceFailed(
                 f"the model has tied embeddings, without {OUTPUT_LAYER}: vLLM on a CPU would keep "
                 "its earlier output layer. Use a GPU, or a model that stores the output layer"
@@ -78,17 +86,6 @@ class VllmReload:
             post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
             body = {"new_version": label}
             post_json(self._http, "/update_weight_version", body, is_optional=True)
-
-    def _device(self) -> str:
-        """Return the type of the server's device; empty if the release does not report it."""
-        path = "/server_info?config_format=json"
-        try:
-            response = self._http.get(path, timeout=UPDATE_TIMEOUT)
-            return str(response.json()["vllm_config"]["device_config"]["device"])
-        except httpx.HTTPError as error:
-            raise Unreachable(f"GET {path}: {error}") from error
-        except (ValueError, KeyError, TypeError):
-            return ""
 
 
 class SglangReload:

@@ -44,16 +44,21 @@ class Replicas(Generic[Replica]):
 
     def reports(self) -> list[ReplicaReport]:
         """Return version and last contact of each replica, without a request."""
-        now = time.monotonic()
-        return [
-            ReplicaReport(
-                address=_address_of(url),
-                version=contact.version,
-                contact_seconds=None if contact.at is None else now - contact.at,
-                error=contact.error[:ERROR_CHARACTERS],
+        now, reports = time.monotonic(), []
+        for url, contact in self._contacts.items():
+            # Host and port, without credentials.
+            parts = urlsplit(url)
+            host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            reports.append(
+                ReplicaReport(
+                    address=f"{host}:{port}",
+                    version=contact.version,
+                    contact_seconds=None if contact.at is None else now - contact.at,
+                    error=contact.error[:ERROR_CHARACTERS],
+                )
             )
-            for url, contact in self._contacts.items()
-        ]
+        return reports
 
     def versions(self, question: Callable[[Replica], Version]) -> dict[str, Version]:
         """Return the version of each replica that can be reached; raises like `ask`."""
@@ -127,13 +132,6 @@ class Replicas(Generic[Replica]):
         return found, missed
 
 
-def _address_of(url: str) -> str:
-    """Return host and port of an address, without credentials."""
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-
-
 class UploadedWeights:
     """Route for `rolldeck serve`, whose answers carry the version of each token."""
 
@@ -148,7 +146,27 @@ class UploadedWeights:
 
     def update(self, tensors: Mapping[str, Any], version: Version) -> None:
         content = encoded(tensors)
-        self._replicas.roll(version, lambda http: _put(http, content, version, run=self._run))
+        path = f"/v1/weights/{version[0]}/{version[1]}"
+        params = {RUN: self._run}
+
+        def put(http: httpx.Client) -> None:
+            try:
+                response = http.put(path, params=params, content=content, timeout=UPDATE_TIMEOUT)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                raise Unreachable(f"PUT {path}: {error}") from error
+            except httpx.HTTPError as error:
+                raise InferenceFailed(f"PUT {path}: {error}") from error
+            if response.status_code == 404:
+                raise InferenceFailed("the server was started without --accept-weights")
+            if response.status_code == 400:
+                raise WeightsDoNotFit(response.json()["error"]["message"])
+            if response.status_code == 409 and response.json()["error"]["param"] == RUN:
+                raise InferenceFailed(response.json()["error"]["message"])
+            # Other 409: another worker has already loaded this version.
+            if response.status_code not in {200, 409}:
+                raise InferenceFailed(f"PUT {path}: {response.status_code} {response.text[:500]}")
+
+        self._replicas.roll(version, put)
 
     def repair(self) -> bool:
         """Change nothing: each answer has the version of its weights."""
@@ -164,35 +182,16 @@ class UploadedWeights:
             InferenceFailed: If a replica holds the weights of another run.
             Unreachable: If no replica can be reached.
         """
-        return list(self._replicas.versions(lambda http: _version(http, run=self._run)).values())
 
+        def version(http: httpx.Client) -> Version:
+            try:
+                health = http.get("/health").json()
+                epoch, step = health["policy_version"]
+            except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                raise Unreachable(f"GET /health: {error or type(error).__name__}") from error
+            owner = health.get(RUN, "")
+            if owner and owner != self._run:
+                raise InferenceFailed(in_use(owner, (epoch, step)))
+            return epoch, step
 
-def _version(http: httpx.Client, *, run: str) -> Version:
-    try:
-        health = http.get("/health").json()
-        epoch, step = health["policy_version"]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise Unreachable(f"GET /health: {error or type(error).__name__}") from error
-    owner = health.get(RUN, "")
-    if owner and owner != run:
-        raise InferenceFailed(in_use(owner, (epoch, step)))
-    return epoch, step
-
-
-def _put(http: httpx.Client, content: bytes, version: Version, *, run: str) -> None:
-    path = f"/v1/weights/{version[0]}/{version[1]}"
-    try:
-        response = http.put(path, params={RUN: run}, content=content, timeout=UPDATE_TIMEOUT)
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise Unreachable(f"PUT {path}: {error}") from error
-    except httpx.HTTPError as error:
-        raise InferenceFailed(f"PUT {path}: {error}") from error
-    if response.status_code == 404:
-        raise InferenceFailed("the server was started without --accept-weights")
-    if response.status_code == 400:
-        raise WeightsDoNotFit(response.json()["error"]["message"])
-    if response.status_code == 409 and response.json()["error"]["param"] == RUN:
-        raise InferenceFailed(response.json()["error"]["message"])
-    # Other 409: another worker has already loaded this version.
-    if response.status_code not in {200, 409}:
-        raise InferenceFailed(f"PUT {path}: {response.status_code} {response.text[:500]}")
+        return list(self._replicas.versions(version).values())

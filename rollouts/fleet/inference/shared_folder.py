@@ -62,7 +62,13 @@ class CheckpointFiles:
         """
         index = self._index()
         if index is None:
-            self._check_single()
+            # Servers read each file of a folder without an index.
+            others = sorted(p.name for p in self._folder.glob("*.safetensors") if p.name != WEIGHTS)
+            if others:
+                raise InferenceFailed(
+                    f"weights_directory contains {others[0]} and no {INDEX}; remove every file but "
+                    f"{WEIGHTS}"
+                )
             return self._shapes_in(WEIGHTS)
         found: dict[str, Shape] = {}
         for name in sorted(set(index.weight_map.values())):
@@ -86,7 +92,10 @@ class CheckpointFiles:
         if index is None:
             write_whole(self._folder / WEIGHTS, encoded(tensors))
             return
-        self._delete_all_but(set(index.weight_map.values()))
+        current = set(index.weight_map.values())
+        for path in self._folder.iterdir():
+            if WRITTEN.fullmatch(path.name) and path.name not in current:
+                path.unlink(missing_ok=True)
         shards = defaultdict[str, dict[str, Any]](dict)
         for name, tensor in tensors.items():
             shards[index.weight_map[name]][name] = tensor
@@ -118,21 +127,6 @@ class CheckpointFiles:
                     "safetensors file of the folder"
                 )
         return index
-
-    def _check_single(self) -> None:
-        """Refuse further files: servers read each one of a folder without an index."""
-        others = sorted(p.name for p in self._folder.glob("*.safetensors") if p.name != WEIGHTS)
-        if others:
-            raise InferenceFailed(
-                f"weights_directory contains {others[0]} and no {INDEX}; remove every file but "
-                f"{WEIGHTS}"
-            )
-
-    def _delete_all_but(self, current: set[str]) -> None:
-        """Delete files that `write` wrote and that are not current."""
-        for path in self._folder.iterdir():
-            if WRITTEN.fullmatch(path.name) and path.name not in current:
-                path.unlink(missing_ok=True)
 
     def _shapes_in(self, name: str) -> dict[str, Shape]:
         """Return the shapes by name in the header of a safetensors file."""
@@ -171,15 +165,9 @@ class SharedFolder:
         self._replicas = Replicas(replicas)
 
     def current(self) -> Version:
-        """Return the newest version in use.
-
-        Raises:
-            InferenceFailed: If the weights belong to another run, or the marker is invalid.
-        """
         return self._marker().version
 
     def oldest(self) -> Version:
-        """Return the oldest version that a replica may use; raises like `current`."""
         marker = self._marker()
         return marker.version if marker.oldest is None else marker.oldest
 
@@ -189,7 +177,13 @@ class SharedFolder:
             if marker.version > version:
                 return
             if version not in {marker.version, marker.written}:
-                self._check(tensors)
+                # Servers do not check names and shapes: vLLM keeps the earlier values of a missing
+                # tensor, and unknown names and other shapes end its engine.
+                expected = self._files.shapes()
+                given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+                if given != expected:
+                    raise WeightsDoNotFit.between(expected, given)
+                self._replicas.ask(lambda server: server.check(given))
                 self._files.write(tensors)
                 marker = replace(marker, written=version)
                 self._mark(marker)
@@ -239,6 +233,7 @@ class SharedFolder:
         return loaded
 
     def _marker(self) -> "_Marker":
+        """Return the marker; raise InferenceFailed if it is invalid or of another run."""
         try:
             marker = msgspec.json.decode((self._folder / MARKER).read_bytes(), type=_Marker)
         except FileNotFoundError:
@@ -256,18 +251,6 @@ class SharedFolder:
 
     def _mark(self, marker: "_Marker") -> None:
         write_whole(self._folder / MARKER, msgspec.json.encode(marker))
-
-    def _check(self, tensors: Mapping[str, Any]) -> None:
-        """Compare names and shapes with the folder's weights, as servers do not check them.
-
-        vLLM keeps the earlier values of a missing tensor. Unknown names and other shapes end its
-        engine.
-        """
-        expected = self._files.shapes()
-        given = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        if given != expected:
-            raise WeightsDoNotFit.between(expected, given)
-        self._replicas.ask(lambda server: server.check(given))
 
 
 @contextmanager

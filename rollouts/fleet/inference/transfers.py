@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
 
+from rolldeck.closing import Closing
 from rolldeck.wire import ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import (
@@ -55,7 +56,7 @@ CONNECT_SECONDS: Final = 10.0
 SEND_SECONDS: Final = 600.0
 
 
-class OfferedFile:
+class OfferedFile(Closing):
     """Server with one file, under an address that cannot be guessed."""
 
     def __init__(self, content: bytes, *, reader: str) -> None:
@@ -68,40 +69,20 @@ class OfferedFile:
         Raises:
             Unreachable: If the reader's host cannot be reached.
         """
-        self._requested, self._sent = threading.Event(), threading.Event()
+        requested, sent = self._requested, self._sent = threading.Event(), threading.Event()
         path = f"/{secrets.token_urlsafe(16)}"
-        family, host = _interface_towards(reader)
+        # The interface that leads to the reader.
+        parts = urlsplit(reader)
+        address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            with socket.create_connection(address, CONNECT_SECONDS) as connection:
+                family, host = connection.family, connection.getsockname()[0]
+        except OSError as error:
+            raise Unreachable(f"{reader}: {error}") from error
 
         class Server(ThreadingHTTPServer):
             address_family = family
             daemon_threads = True
-
-        self._server = Server((host, 0), self._handler(path, content))
-        port = self._server.server_address[1]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self._thread.start()
-
-    def is_requested(self, seconds: float) -> bool:
-        """Return whether the file is requested within some seconds."""
-        return self._requested.wait(seconds)
-
-    def wait_until_sent(self) -> None:
-        """Wait until the file was sent once, or the connection ended."""
-        self._sent.wait(SEND_SECONDS)
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the server."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _handler(self, path: str, content: bytes) -> type[BaseHTTPRequestHandler]:
-        requested, sent = self._requested, self._sent
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -120,18 +101,25 @@ class OfferedFile:
             def log_message(self, *_: Any) -> None:
                 """Write no access log."""
 
-        return Handler
+        self._server = Server((host, 0), Handler)
+        port = self._server.server_address[1]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
 
+    def is_requested(self, seconds: float) -> bool:
+        """Return whether the file is requested within some seconds."""
+        return self._requested.wait(seconds)
 
-def _interface_towards(url: str) -> tuple[socket.AddressFamily, str]:
-    """Return family and address of the interface that leads to a host."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        with socket.create_connection((parts.hostname or "", port), CONNECT_SECONDS) as connection:
-            return connection.family, connection.getsockname()[0]
-    except OSError as error:
-        raise Unreachable(f"{url}: {error}") from error
+    def wait_until_sent(self) -> None:
+        """Wait until the file was sent once, or the connection ended."""
+        self._sent.wait(SEND_SECONDS)
+
+    def close(self) -> None:
+        """Close the server."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
 
 
 class Weights(NamedTuple):
@@ -160,12 +148,6 @@ class TransferredWeights:
         return self._newest is not None
 
     def current(self) -> Version:
-        """Return the newest version in use.
-
-        Raises:
-            InferenceFailed: If a replica has the weights of another run.
-            Unreachable: If no replica can be reached.
-        """
         return max(self._versions())
 
     def oldest(self) -> Version:
@@ -244,28 +226,29 @@ class VllmTransfer:
         check_model(self._http, self._model)
         with OfferedFile(weights.content, reader=str(self._http.base_url)) as offered:
             source = {"url": offered.url, "size": len(weights.content), "sha256": weights.sha256}
-            self._begin({"init_info": source})
+            path = "/init_weight_transfer_engine"
+            response = post(self._http, path, {"init_info": source})
+            if response.status_code != httpx.codes.OK:
+                problem = f"POST {path}: {response.status_code} {response.text[:500]}"
+                if response.status_code == httpx.codes.NOT_FOUND:
+                    raise InferenceFailed(f"{problem}; start vLLM with VLLM_SERVER_DEV_MODE=1")
+                raise InferenceFailed(
+                    f"{problem}; install rolldeck-client in the environment of vLLM, and start "
+                    f"vLLM with {OPTION}"
+                )
             if not (self._wait(offered, weights, run) and self._start(weights, run)):
                 return
+            chosen = {"update_info": {"sha256": weights.sha256}}
             try:
-                self._finish(weights)
+                with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
+                    post_json(self._http, "/update_weights", chosen)
+                    post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
+                    label = {"weight_version": weights.label}
+                    post_json(self._http, "/finish_weight_update", label)
             except InferenceFailed as failure:
                 if found := MISFIT.search(str(failure)):
                     raise WeightsDoNotFit(found[0]) from failure
                 raise
-
-    def _begin(self, body: dict[str, Any]) -> None:
-        path = "/init_weight_transfer_engine"
-        response = post(self._http, path, body)
-        if response.status_code == httpx.codes.OK:
-            return
-        problem = f"POST {path}: {response.status_code} {response.text[:500]}"
-        if response.status_code == httpx.codes.NOT_FOUND:
-            raise InferenceFailed(f"{problem}; start vLLM with VLLM_SERVER_DEV_MODE=1")
-        raise InferenceFailed(
-            f"{problem}; install rolldeck-client in the environment of vLLM, and start vLLM with "
-            f"{OPTION}"
-        )
 
     def _wait(self, offered: OfferedFile, weights: Weights, run: str) -> bool:
         """Wait for the download; return False if another worker has loaded the version."""
@@ -294,9 +277,3 @@ class VllmTransfer:
             if has_started or time.monotonic() > deadline:
                 return True
             time.sleep(POLL_SECONDS)
-
-    def _finish(self, weights: Weights) -> None:
-        with paused(self._http, ("/pause?mode=keep", None), ("/resume", None)):
-            post_json(self._http, "/update_weights", {"update_info": {"sha256": weights.sha256}})
-            post_json(self._http, "/reset_prefix_cache?reset_running_requests=true")
-            post_json(self._http, "/finish_weight_update", {"weight_version": weights.label})

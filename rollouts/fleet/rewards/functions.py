@@ -12,7 +12,6 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -79,7 +78,22 @@ def make_reward(config: RewardConfig, *, place: int) -> RewardFunction:
     """
     field = f"rewards[{place}]"
     if config.kind.startswith(OWN):
-        return _own(config, f"{field}.kind")
+        try:
+            function = load(REWARDS, f"{field}.kind", config.kind)
+        except ExtensionFailed as error:
+            kind = "environment_unknown" if error.is_missing else "environment_failed"
+            raise RewardUnusable(kind, str(error)) from error
+
+        def score(answered: Answered) -> Any:
+            return function(
+                prompt=answered.prompt,
+                response=answered.response,
+                answer=answered.answer,
+                row=dict(answered.row),
+                **config.options,
+            )
+
+        return score
     try:
         return _BUILT[config.kind](options_of(config))
     except ModuleNotFoundError as error:
@@ -107,70 +121,51 @@ def reward_of(function: RewardFunction, answered: Answered) -> tuple[float, str]
     return reward, ""
 
 
-def _own(config: RewardConfig, field: str) -> RewardFunction:
-    try:
-        function = load(REWARDS, field, config.kind)
-    except ExtensionFailed as error:
-        kind = "environment_unknown" if error.is_missing else "environment_failed"
-        raise RewardUnusable(kind, str(error)) from error
+def _exact(options: ExactOptions) -> RewardFunction:
+    extract = re.compile(options.extract) if options.extract else None
 
-    def score(answered: Answered) -> Any:
-        return function(
-            prompt=answered.prompt,
-            response=answered.response,
-            answer=answered.answer,
-            row=dict(answered.row),
-            **config.options,
-        )
+    def score(answered: Answered) -> bool:
+        found = answered.response
+        if extract is not None:
+            matches = list(extract.finditer(found))
+            if not matches:
+                return False
+            found = matches[-1][1 if extract.groups else 0] or ""
+        texts = [text.strip() for text in (found, answered.answer)]
+        if options.ignore_case:
+            texts = [text.casefold() for text in texts]
+        return texts[0] == texts[1]
 
     return score
 
 
-def _exact(options: ExactOptions) -> RewardFunction:
-    return partial(_is_exact, options, re.compile(options.extract) if options.extract else None)
-
-
-def _is_exact(options: ExactOptions, extract: re.Pattern[str] | None, answered: Answered) -> bool:
-    found = answered.response
-    if extract is not None:
-        matches = list(extract.finditer(found))
-        if not matches:
-            return False
-        found = matches[-1][1 if extract.groups else 0] or ""
-    texts = [text.strip() for text in (found, answered.answer)]
-    if options.ignore_case:
-        texts = [text.casefold() for text in texts]
-    return texts[0] == texts[1]
-
-
 def _regex(options: RegexOptions) -> RewardFunction:
-    return partial(_matches, re.compile(options.pattern))
+    pattern = re.compile(options.pattern)
 
+    def score(answered: Answered) -> bool:
+        match = pattern.search(answered.response)
+        if match is None or "answer" not in pattern.groupindex:
+            return match is not None
+        return (match["answer"] or "").strip() == answered.answer.strip()
 
-def _matches(pattern: re.Pattern[str], answered: Answered) -> bool:
-    match = pattern.search(answered.response)
-    if match is None or "answer" not in pattern.groupindex:
-        return match is not None
-    return (match["answer"] or "").strip() == answered.answer.strip()
+    return score
 
 
 def _math(_: Any) -> RewardFunction:
     from math_verify import parse, verify
 
     def score(answered: Answered) -> bool:
+        answer = answered.answer
+        # The parser requires LaTeX.
+        is_marked = "$" in answer or "\\boxed" in answer
         # The caller has a time limit; those of the package would replace signal handlers.
-        expected = parse(_marked(answered.answer), parsing_timeout=None)
+        expected = parse(answer if is_marked else f"${answer}$", parsing_timeout=None)
         if not expected:
-            raise ValueError(f"the expected answer is not mathematics: {answered.answer[:200]!r}")
+            raise ValueError(f"the expected answer is not mathematics: {answer[:200]!r}")
         given = parse(answered.response, parsing_timeout=None)
         return bool(verify(expected, given, timeout_seconds=None))
 
     return score
-
-
-def _marked(answer: str) -> str:
-    """Return an expected answer as LaTeX, which the parser of `math-verify` requires."""
-    return answer if "$" in answer or "\\boxed" in answer else f"${answer}$"
 
 
 def _json_schema(options: JsonSchemaOptions) -> RewardFunction:
@@ -239,19 +234,17 @@ def serve(channel: Channel) -> None:
         for message in channel.receive():
             match message:
                 case Build(rewards):
-                    built, functions = _build(rewards)
+                    try:
+                        functions = {
+                            place: make_reward(one, place=place) for place, one in rewards.items()
+                        }
+                        built = Built()
+                    except RewardUnusable as refusal:
+                        functions, built = {}, Built(refusal.kind, str(refusal))
                     channel.send(built)
                 case Call(place, answered):
                     reward, error = reward_of(functions[place], answered)
                     channel.send(Scored(reward, error, error.startswith("returned")))
-
-
-def _build(rewards: Mapping[int, RewardConfig]) -> tuple[Built, dict[int, RewardFunction]]:
-    try:
-        functions = {place: make_reward(one, place=place) for place, one in rewards.items()}
-    except RewardUnusable as error:
-        return Built(error.kind, str(error)), {}
-    return Built(), functions
 
 
 def main() -> None:

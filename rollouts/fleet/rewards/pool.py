@@ -88,7 +88,14 @@ class Judge:
         text = self._options.prompt
         for name in ("prompt", "answer", "response"):
             text = text.replace(f"{{{name}}}", getattr(answered, name))
-        content = self._answer(text)
+        answer = self._answer(text)
+        if answer.status_code != 200:
+            raise RewardFailed("reward_failed", f"HTTP {answer.status_code}: {answer.text[:300]}")
+        try:
+            completion = msgspec.json.decode(answer.content, type=_Completion)
+            content = completion.choices[0].message.content or ""
+        except (msgspec.DecodeError, IndexError) as error:
+            raise RewardFailed("reward_failed", f"not a chat completion: {error}") from error
         numbers = NUMBER.findall(content)
         if not numbers:
             raise RewardFailed("reward_invalid", f"answered without a number: {content[-200:]!r}")
@@ -98,7 +105,7 @@ class Judge:
         """Close the connections; calls in progress fail."""
         self._http.close()
 
-    def _answer(self, text: str) -> str:
+    def _answer(self, text: str) -> httpx.Response:
         """Return the judge's answer; busy and unreachable servers are called again."""
         deadline, wait = time.monotonic() + self._seconds, FIRST_WAIT_SECONDS
         problem = "no answer"
@@ -117,7 +124,7 @@ class Judge:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if answer.status_code not in RETRIED:
-                    return _content(answer)
+                    return answer
                 problem = f"HTTP {answer.status_code}"
             time.sleep(max(0.0, min(wait, deadline - time.monotonic())))
             wait = min(2 * wait, MOST_WAIT_SECONDS)
@@ -135,16 +142,6 @@ class _Choice(msgspec.Struct):
 
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
-
-
-def _content(answer: httpx.Response) -> str:
-    if answer.status_code != 200:
-        raise RewardFailed("reward_failed", f"HTTP {answer.status_code}: {answer.text[:300]}")
-    try:
-        completion = msgspec.json.decode(answer.content, type=_Completion)
-        return completion.choices[0].message.content or ""
-    except (msgspec.DecodeError, IndexError) as error:
-        raise RewardFailed("reward_failed", f"not a chat completion: {error}") from error
 
 
 class RewardWorker:
@@ -244,16 +241,12 @@ class RewardWorker:
                 if waiting.poll(left * 1000):
                     return channel.receive()[0]
         except (EOFError, OSError) as error:
-            return self._exit_error(error)
-        return None
-
-    def _exit_error(self, error: Exception) -> Exception:
-        if self._process is None:
+            if self._process is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    code = self._process.wait(timeout=0.5)
+                    return EOFError(f"signal {-code}" if code < 0 else f"exit code {code}")
             return error
-        with suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(timeout=0.5)
-            return EOFError(f"signal {-code}" if code < 0 else f"exit code {code}")
-        return error
+        return None
 
 
 def _ended(answer: Any) -> str:
@@ -301,7 +294,17 @@ class RewardPool:
     ) -> list[Scores | tuple[RewardConfig, RewardFailed]] | None:
         """Return the rewards of each answer, or its first failed reward; None if stopped."""
         timeouts = Counter[int]()
-        futures = [self._submitted(answered, timeouts) for answered in answers]
+        pools = [
+            self._judged if place in self._judges else self._calls
+            for place in range(len(self._rewards))
+        ]
+        futures = [
+            [
+                pool.submit(self._called, place, answered, timeouts)
+                for place, pool in enumerate(pools)
+            ]
+            for answered in answers
+        ]
         waiting = {future for row in futures for future in row}
         while waiting:
             if should_stop():
@@ -323,14 +326,6 @@ class RewardPool:
             worker.kill()
         for judge in self._judges.values():
             judge.close()
-
-    def _submitted(self, answered: Answered, timeouts: Counter[int]) -> list[Future[float]]:
-        return [
-            (self._judged if place in self._judges else self._calls).submit(
-                self._called, place, answered, timeouts
-            )
-            for place in range(len(self._rewards))
-        ]
 
     def _result(self, row: Sequence[Future[float]]) -> Scores | tuple[RewardConfig, RewardFailed]:
         scores = []

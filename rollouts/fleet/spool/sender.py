@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -78,7 +79,9 @@ class RefusalEvents:
         is_new = failure.code not in self._reasons
         reason = self._reasons.setdefault(failure.code, _Reason(self._clock()))
         reason.fragments += 1
-        reason.message, reason.newest = str(failure), _origin_of(fragment)
+        reason.message, reason.newest = str(failure), None
+        with suppress(msgspec.MsgspecError):
+            reason.newest = msgspec.msgpack.decode(fragment, type=_Origin)
         if is_new:
             self._report(failure.code, reason)
 
@@ -102,13 +105,6 @@ class RefusalEvents:
             **({} if reason.newest is None else asdict(reason.newest)),
         )
         reason.fragments, reason.reported_at = 0, self._clock()
-
-
-def _origin_of(fragment: bytes) -> _Origin | None:
-    try:
-        return msgspec.msgpack.decode(fragment, type=_Origin)
-    except msgspec.MsgspecError:
-        return None
 
 
 class Sender:
@@ -218,7 +214,15 @@ class Sender:
             self._asked_at = None
         if self._monitor:
             self._monitor.record("send", time.monotonic() - began, began)
-        self._on_receipt(fragments, receipt)
+        # Count before removal: a credit is never free before its fragment is counted.
+        self.accepted += receipt.accepted
+        self.sent += len(fragments)
+        self._forget(len(fragments))
+        self._alone = max(0, self._alone - len(fragments))
+        if self._has_spoken:
+            self._events.add("sending_resumed", "The platform accepts fragments again")
+        self._failures, self._failing_since, self._has_spoken = 0, None, False
+        self._is_away = False
 
     def save(self) -> None:
         """Write the queue to the spool and close it; call this last."""
@@ -283,20 +287,16 @@ class Sender:
                 else:
                     spool.remove_oldest()
 
-    def _on_receipt(self, fragments: list[bytes], receipt: FragmentReceipt) -> None:
-        # Count before removal: a credit is never free before its fragment is counted.
-        self.accepted += receipt.accepted
-        self.sent += len(fragments)
-        self._forget(len(fragments))
-        self._alone = max(0, self._alone - len(fragments))
-        if self._has_spoken:
-            self._events.add("sending_resumed", "The platform accepts fragments again")
-        self._failures, self._failing_since, self._has_spoken = 0, None, False
-        self._is_away = False
-
     def _handle_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
         if isinstance(failure, InvalidRequest | StaleEpoch):
-            self._refuse(fragments, failure)
+            if len(fragments) > 1:
+                self._alone = len(fragments)
+                return
+            self._forget(1)
+            self._alone = max(0, self._alone - 1)
+            self.refused += 1
+            self.sent += 1
+            self._refusals.add(failure, fragments[0])
             return
         self._failures += 1
         self._failing_since = self._failing_since or now
@@ -315,16 +315,6 @@ class Sender:
         with self._changed:
             if not self._is_closing:
                 self._changed.wait_for(lambda: self._is_closing, wait)
-
-    def _refuse(self, fragments: list[bytes], failure: RolldeckError) -> None:
-        if len(fragments) > 1:
-            self._alone = len(fragments)
-            return
-        self._forget(1)
-        self._alone = max(0, self._alone - 1)
-        self.refused += 1
-        self.sent += 1
-        self._refusals.add(failure, fragments[0])
 
     def _store(self) -> None:
         """Move the queue to the spool as far as the disk accepts it; requires the lock."""

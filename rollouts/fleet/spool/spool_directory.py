@@ -185,7 +185,16 @@ class Spool:
         if not spool._take_lock():
             return None
         for path in sorted(folder.glob("*.segment")):
-            spool._reopen(path)
+            try:
+                segment = Segment.reopen(path)
+                places, is_cut_short = segment.positions()
+            except OSError:
+                spool.lost += 1
+                continue
+            spool._segments.append(segment)
+            spool._entries.extend(_Entry(segment, place, None) for place in places)
+            spool._bytes += sum(place.size for place in places)
+            spool.lost += is_cut_short
         if not spool._entries and not spool.lost:
             spool.close()
             return None
@@ -198,9 +207,8 @@ class Spool:
         """Return whether another fragment fits."""
         if self._bytes < min(SEGMENT_BYTES, self._most_bytes):
             return True
-        return self._bytes < self._most_bytes and self._leaves_free()
-
-    def _leaves_free(self) -> bool:
+        if self._bytes >= self._most_bytes:
+            return False
         try:
             disk = os.statvfs(self.folder)
         except OSError:
@@ -214,8 +222,14 @@ class Spool:
         Raises:
             OSError: If the disk does not accept it; nothing is written then.
         """
+        for _ in range(LOCK_TRIES):
+            if self._lock is not None:
+                break
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Fails if another process removes the empty folder in between.
+            self._take_lock()
         if self._lock is None:
-            self._make_folder()
+            raise OSError(f"{self.folder} cannot be locked")
         if not self._segments or self._segments[-1].size >= SEGMENT_BYTES:
             self._segments.append(Segment.create(self.folder / f"{self._next:020d}.segment"))
             self._next += 1
@@ -248,7 +262,13 @@ class Spool:
         self._bytes_in_memory -= 0 if entry.content is None else entry.place.size
         with suppress(OSError):  # it may be sent twice, but is stored once
             entry.segment.answered(entry.place)
-        while self._segments and self._is_over(self._segments[0]):
+        while self._segments:
+            segment = self._segments[0]
+            is_used = bool(self._entries) and self._entries[0].segment is segment
+            # The last segment gets further fragments until it is full.
+            is_open = segment is self._segments[-1] and segment.size < SEGMENT_BYTES
+            if is_used or is_open:
+                break
             self._segments.popleft().remove()
 
     def close(self) -> None:
@@ -264,32 +284,6 @@ class Spool:
                 self.folder.rmdir()
         os.close(self._lock)
         self._lock = None
-
-    def _is_over(self, segment: Segment) -> bool:
-        """Return whether a segment is empty and will get no more fragments."""
-        if self._entries and self._entries[0].segment is segment:
-            return False
-        return segment is not self._segments[-1] or segment.size >= SEGMENT_BYTES
-
-    def _reopen(self, path: Path) -> None:
-        try:
-            segment = Segment.reopen(path)
-            places, is_cut_short = segment.positions()
-        except OSError:
-            self.lost += 1
-            return
-        self._segments.append(segment)
-        self._entries.extend(_Entry(segment, place, None) for place in places)
-        self._bytes += sum(place.size for place in places)
-        self.lost += is_cut_short
-
-    def _make_folder(self) -> None:
-        for _ in range(LOCK_TRIES):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if self._take_lock():
-                return
-            # Another process removed the empty folder in between.
-        raise OSError(f"{self.folder} cannot be locked")
 
     def _take_lock(self) -> bool:
         """Lock the folder; return whether this process now owns it."""

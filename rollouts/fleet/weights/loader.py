@@ -206,10 +206,21 @@ class WeightsLoader:
             return
         began = time.monotonic()
         try:
-            record = _received(offer)
+            record = offer.receive(offer.version)
+            problem = "its source no longer holds it"
         except (WeightsUnavailable, InvalidMessage) as failure:
+            record, problem = None, str(failure)
+        if record is None:
             self._counts["failed"] += 1
-            self._emit_lost(offer.rank, failure)
+            # One event per version; it is retried regardless.
+            if self._told_lost != offer.rank:
+                self._told_lost = offer.rank
+                self._events.add(
+                    "weights_not_received",
+                    f"Version {offer.rank[2]} was not received: {problem}",
+                    level="warning",
+                    version=list(offer.rank[1:]),
+                )
             return
         with self._lock:
             self._record = record
@@ -273,17 +284,6 @@ class WeightsLoader:
             sentence = text[0].upper() + text[1:]
             self._events.add("weights_refused", sentence, level="warning", version=list(rank[1:]))
 
-    def _emit_lost(self, rank: Rank, failure: Exception) -> None:
-        """Emit one event per version that could not be received; it is retried regardless."""
-        if self._told_lost != rank:
-            self._told_lost = rank
-            self._events.add(
-                "weights_not_received",
-                f"Version {rank[2]} was not received: {failure}",
-                level="warning",
-                version=list(rank[1:]),
-            )
-
     def _settle(self, state: str, rank: Rank) -> None:
         """Count the final state of a version; all earlier open versions count as superseded."""
         over = {one for one in self._open if one <= rank}
@@ -295,10 +295,3 @@ class WeightsLoader:
 def _draw_with_adopted(version: Version) -> Version:
     """Return the version: the policy that adopted the weights also samples with them."""
     return version
-
-
-def _received(offer: WeightsOffer) -> WeightsRecord:
-    record = offer.receive(offer.version)
-    if record is None:
-        raise WeightsUnavailable("its source no longer holds it")
-    return record

@@ -5,11 +5,11 @@ checked against a manifest that was transferred separately.
 """
 
 from pathlib import Path
-from typing import Protocol
 
 from rolldeck import weights_directory
 from rolldeck.errors import NotFound, RolldeckError
 from rolldeck.wire import WeightsManifest
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.weights.records import (
     Version,
     WeightsRecord,
@@ -19,17 +19,7 @@ from rollouts.fleet.weights.records import (
 )
 
 
-class WeightsApi(Protocol):
-    """Platform calls that the sources use."""
-
-    def current_weights(self) -> WeightsManifest | None:
-        """Return the manifest of the current version; None if there is none."""
-
-    def weights(self, manifest: WeightsManifest) -> memoryview:
-        """Return the file described by `manifest`."""
-
-
-def source_for(api: WeightsApi, *, directory: str) -> WeightsSource:
+def source_for(api: PlatformApi, *, directory: str) -> WeightsSource:
     """Return the source of a run's weights: `directory` if set, otherwise the platform."""
     return DirectoryWeights(api, Path(directory)) if directory else PlatformWeights(api)
 
@@ -37,7 +27,7 @@ def source_for(api: WeightsApi, *, directory: str) -> WeightsSource:
 class PlatformWeights:
     """Weights uploaded to the platform and downloaded over HTTP."""
 
-    def __init__(self, api: WeightsApi) -> None:
+    def __init__(self, api: PlatformApi) -> None:
         self._api = api
 
     def receive(self, version: Version) -> WeightsRecord | None:
@@ -56,7 +46,7 @@ class PlatformWeights:
 class DirectoryWeights:
     """Weights that the trainer wrote into a directory shared with this machine."""
 
-    def __init__(self, api: WeightsApi, folder: Path) -> None:
+    def __init__(self, api: PlatformApi, folder: Path) -> None:
         self._api = api
         self._folder = folder
 
@@ -74,7 +64,7 @@ class DirectoryWeights:
         return record_of(manifest, content)
 
 
-def announced(api: WeightsApi, version: Version) -> WeightsManifest | None:
+def announced(api: PlatformApi, version: Version) -> WeightsManifest | None:
     """Return the manifest of the current version; None if it is older than `version`.
 
     Raises:

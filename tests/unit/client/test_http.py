@@ -198,13 +198,17 @@ def test_an_atropos_refusal_names_its_field_too() -> None:
         http.send(Call(method="POST", path="/x"))
 
 
-def test_an_answer_that_is_not_json_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"<html>", "GET /x returned no JSON"), (b'{"done": 3}', "GET /x: Expected `bool`")],
+)
+def test_an_answer_of_another_form_is_an_error(content: bytes, message: str) -> None:
     with (
-        serving(in_turn(Planned(200, b"<html>"))) as server,
+        serving(in_turn(Planned(200, content))) as server,
         connected(server.url) as http,
-        pytest.raises(InvalidAnswer),
+        pytest.raises(InvalidAnswer, match=message),
     ):
-        http.json(Call(method="GET", path="/x"))
+        http.decoded(Call(method="GET", path="/x"), dict[str, bool])
 
 
 def test_the_token_is_sent_as_bearer_and_credentials_of_the_url_as_basic() -> None:

@@ -10,16 +10,17 @@ from msgspec import Meta, Struct
 from rollouts.fleet.capture.formats.base import (
     Block,
     BlockEvent,
-    Blocks,
     Event,
+    TranslatedCall,
+    TranslatedStream,
     WireStream,
     blocks_of,
+    chat_tool,
+    chosen_tool,
     decoded,
-    passed_on,
-    refuse_fields,
     sse,
 )
-from rollouts.fleet.capture.upstream import Completion, Generated, Json, Kind, Refusal
+from rollouts.fleet.capture.upstream import Generated, Json, Kind, Refusal, chat_tool_call
 
 ERROR_TYPES: Final = {
     400: "invalid_request_error",
@@ -32,7 +33,11 @@ ERROR_TYPES: Final = {
     504: "timeout_error",
 }
 """Types of errors by status; others are `invalid_request_error` or `api_error`."""
-UNSUPPORTED: Final = ("mcp_servers", "container")
+_DELTAS: Final = {
+    "text": ("text_delta", "text"),
+    "reasoning": ("thinking_delta", "thinking"),
+    "tool": ("input_json_delta", "partial_json"),
+}
 
 
 class Text(Struct, tag_field="type", tag="text"):
@@ -105,35 +110,6 @@ class MessagesRequest(Struct):
     stream: bool | None = None
 
 
-def read_request(body: Json) -> MessagesRequest:
-    """Return the typed body of a request.
-
-    Raises:
-        Refusal: If it is invalid, or needs something that capture does not support.
-    """
-    refuse_fields(body, UNSUPPORTED)
-    return decoded(body, MessagesRequest)
-
-
-def as_chat(request: MessagesRequest, body: Json) -> Json:
-    """Return a request as a chat completion, without the fields for capture."""
-    made: Json = {
-        "model": request.model,
-        "messages": messages_of(request),
-        "max_completion_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "stop": request.stop_sequences or None,
-        "stream": request.stream,
-    }
-    if request.tools:
-        made["tools"] = [_tool(tool) for tool in request.tools]
-        made["tool_choice"] = _tool_choice(request.tool_choice)
-        if request.tool_choice is not None and request.tool_choice.disable_parallel_tool_use:
-            made["parallel_tool_calls"] = False
-    return {name: value for name, value in made.items() if value is not None} | passed_on(body)
-
-
 def messages_of(request: MessagesRequest) -> list[Json]:
     """Return the messages of the chat; each tool result is a message of its own."""
     messages: list[Json] = []
@@ -142,38 +118,33 @@ def messages_of(request: MessagesRequest) -> list[Json]:
     for turn in request.messages:
         if isinstance(turn.content, str):
             messages.append({"role": turn.role, "content": turn.content})
-        elif turn.role == "assistant":
-            messages.append(_answer(turn.content))
-        else:
-            messages += _inputs(turn.content)
+            continue
+        texts = [part for part in turn.content if isinstance(part, Text)]
+        if turn.role == "user":
+            messages += [
+                {"role": "tool", "tool_call_id": part.tool_use_id, "content": _text(part.content)}
+                for part in turn.content
+                if isinstance(part, ToolResult)
+            ]
+            if texts:
+                messages.append({"role": "user", "content": _text(texts)})
+            continue
+        answer: Json = {
+            "role": "assistant",
+            "content": "".join(part.text for part in texts) or None,
+        }
+        thoughts = [part.thinking for part in turn.content if isinstance(part, Thinking)]
+        if thinking := "".join(thoughts):
+            answer["reasoning"] = thinking
+        # With the spaces of Python's json, which chat templates and most models write.
+        if calls := [
+            chat_tool_call(part.id, part.name, json.dumps(part.input, ensure_ascii=False))
+            for part in turn.content
+            if isinstance(part, ToolUse)
+        ]:
+            answer["tool_calls"] = calls
+        messages.append(answer)
     return messages
-
-
-def _inputs(content: list[Content]) -> list[Json]:
-    results = [
-        {"role": "tool", "tool_call_id": part.tool_use_id, "content": _text(part.content)}
-        for part in content
-        if isinstance(part, ToolResult)
-    ]
-    texts = [part for part in content if isinstance(part, Text)]
-    return [*results, {"role": "user", "content": _text(texts)}] if texts else results
-
-
-def _answer(content: list[Content]) -> Json:
-    texts = [part.text for part in content if isinstance(part, Text)]
-    message: Json = {"role": "assistant", "content": "".join(texts) or None}
-    if thinking := "".join(part.thinking for part in content if isinstance(part, Thinking)):
-        message["reasoning"] = thinking
-    if calls := [_tool_call(part) for part in content if isinstance(part, ToolUse)]:
-        message["tool_calls"] = calls
-    return message
-
-
-def _tool_call(part: ToolUse) -> Json:
-    # With the spaces of Python's json, which chat templates and most models write.
-    arguments = json.dumps(part.input, ensure_ascii=False)
-    function = {"name": part.name, "arguments": arguments}
-    return {"id": part.id, "type": "function", "function": function}
 
 
 def _text(content: str | list[Text] | None) -> str:
@@ -182,40 +153,48 @@ def _text(content: str | list[Text] | None) -> str:
     return content or ""
 
 
-def _tool(tool: Tool) -> Json:
-    function: Json = {"name": tool.name, "parameters": tool.input_schema}
-    if tool.description is not None:
-        function["description"] = tool.description
-    if tool.strict is not None:
-        function["strict"] = tool.strict
-    return {"type": "function", "function": function}
-
-
-def _tool_choice(choice: ToolChoice | None) -> object:
-    if choice is None:
-        return "auto"
-    if choice.type == "tool":
-        return {"type": "function", "function": {"name": choice.name}}
-    return "required" if choice.type == "any" else choice.type
-
-
-class AnthropicMessages:
+class AnthropicMessages(TranslatedCall):
     """A message; the inference server receives a chat completion."""
 
     kind: ClassVar[Kind] = "messages"
-    path: ClassVar[str] = "chat/completions"
 
     def __init__(self, body: Json) -> None:
-        request = read_request(body)
-        chat = as_chat(request, body)
-        self.model, self.is_streamed = request.model, bool(request.stream)
-        self.messages = chat["messages"]
-        self.body = chat | {"return_token_ids": True, "logprobs": True}
+        request = decoded(body, MessagesRequest, unsupported=("mcp_servers", "container"))
+        chat: Json = {
+            "messages": messages_of(request),
+            "max_completion_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "stop": request.stop_sequences or None,
+        }
+        if request.tools:
+            chat["tools"] = [
+                chat_tool(
+                    tool.name, tool.input_schema, description=tool.description, strict=tool.strict
+                )
+                for tool in request.tools
+            ]
+            choice = request.tool_choice or ToolChoice(type="auto")
+            choices: Json = {"any": "required", "tool": chosen_tool(choice.name)}
+            chat["tool_choice"] = choices.get(choice.type, choice.type)
+            chat["parallel_tool_calls"] = False if choice.disable_parallel_tool_use else None
+        super().__init__(model=request.model, is_streamed=request.stream, chat=chat, body=body)
 
     def response(self, generated: Generated, content: bytes) -> bytes:  # noqa: ARG002 interface
-        blocks = blocks_of(generated.message)
-        made = _head(self.model) | {"content": [_whole(block) for block in blocks]}
-        return msgspec.json.encode(made | _end(generated) | {"usage": _usage(generated)})
+        blocks = []
+        for block in blocks_of(generated.message):
+            whole = _empty(block)
+            if block.kind != "tool":
+                whole[_DELTAS[block.kind][1]] = block.text
+            else:
+                # A policy may write arguments in invalid JSON, which are passed on.
+                try:
+                    whole["input"] = msgspec.json.decode(block.text or "{}", type=dict[str, Any])
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    whole["input"] = {"invalid_json": block.text}
+            blocks.append(whole)
+        made = _head(self.model) | {"content": blocks} | _end(generated)
+        return msgspec.json.encode(made | {"usage": _usage(generated)})
 
     def stream(self) -> WireStream:
         return _MessagesStream(self.model)
@@ -227,78 +206,36 @@ class AnthropicMessages:
         return {"type": "error", "error": error}
 
 
-def counted_chat(body: Json) -> Json:
-    """Return the chat completion of a request to count the tokens of a message.
-
-    Raises:
-        Refusal: If it is invalid, or needs something that capture does not support.
-    """
-    return AnthropicMessages({"max_tokens": 1} | body).body
-
-
-class _MessagesStream:
-    """Events of a streamed message."""
-
+class _MessagesStream(TranslatedStream):
     def __init__(self, model: str) -> None:
+        super().__init__()
         self._model = model
-        self._blocks = Blocks()
-        self._is_begun = False
-
-    def add(self, chunk: Completion, raw: str) -> list[Event]:  # noqa: ARG002 interface
-        prompt = chunk.prompt_token_ids or []
-        for choice in chunk.choices[:1]:
-            prompt = prompt or choice.prompt_token_ids or []
-        events = self._begin(len(prompt))
-        for choice in chunk.choices[:1]:
-            events += [_event(change) for change in self._blocks.add(choice.delta)]
-        return events
-
-    def finish(self, generated: Generated) -> list[bytes]:
-        events = self._begin(generated.prompt_tokens)
-        events += [_event(change) for change in self._blocks.close()]
-        usage = _usage(generated)
-        end = sse(
-            "message_delta", {"type": "message_delta", "delta": _end(generated), "usage": usage}
-        )
-        return [
-            *(event.data for event in events),
-            end,
-            sse("message_stop", {"type": "message_stop"}),
-        ]
 
     def fail(self, refusal: Refusal) -> list[bytes]:
         return [sse("error", AnthropicMessages.error(refusal))]
 
-    def _begin(self, prompt_tokens: int) -> list[Event]:
-        if self._is_begun:
-            return []
-        self._is_begun = True
+    def first_events(self, prompt_tokens: int) -> list[bytes]:
         usage = {"input_tokens": prompt_tokens, "output_tokens": 0}
         nothing: Json = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         message = _head(self._model) | nothing
-        return [Event(sse("message_start", {"type": "message_start", "message": message}))]
+        return [sse("message_start", {"type": "message_start", "message": message})]
 
+    def events_of(self, change: BlockEvent) -> list[Event]:
+        block = change.block
+        fields: Json = {}
+        if change.action == "open":
+            name, fields = "content_block_start", {"content_block": _empty(block)}
+        elif change.action == "delta":
+            kind, field = _DELTAS[block.kind]
+            name, fields = "content_block_delta", {"delta": {"type": kind, field: change.text}}
+        else:
+            name = "content_block_stop"
+        completes = change.action == "close" and block.kind == "tool"
+        return [Event(sse(name, {"type": name, "index": block.place} | fields), completes)]
 
-def _event(change: BlockEvent) -> Event:
-    block = change.block
-    if change.action == "open":
-        return Event(_block_event("content_block_start", block, content_block=_empty(block)))
-    if change.action == "delta":
-        kind, name = _DELTAS[block.kind]
-        delta = {"type": kind, name: change.text}
-        return Event(_block_event("content_block_delta", block, delta=delta))
-    return Event(_block_event("content_block_stop", block), block.kind == "tool")
-
-
-def _block_event(name: str, block: Block, **fields: Any) -> bytes:
-    return sse(name, {"type": name, "index": block.place} | fields)
-
-
-_DELTAS: Final = {
-    "text": ("text_delta", "text"),
-    "reasoning": ("thinking_delta", "thinking"),
-    "tool": ("input_json_delta", "partial_json"),
-}
+    def last_events(self, generated: Generated) -> list[bytes]:
+        end = {"type": "message_delta", "delta": _end(generated), "usage": _usage(generated)}
+        return [sse("message_delta", end), sse("message_stop", {"type": "message_stop"})]
 
 
 def _head(model: str) -> Json:
@@ -312,20 +249,6 @@ def _empty(block: Block) -> Json:
     if block.kind == "reasoning":
         return {"type": "thinking", "thinking": "", "signature": ""}
     return {"type": "text", "text": ""}
-
-
-def _whole(block: Block) -> Json:
-    if block.kind == "tool":
-        return _empty(block) | {"input": _input(block.text)}
-    return _empty(block) | {_DELTAS[block.kind][1]: block.text}
-
-
-def _input(arguments: str) -> Json:
-    """Return the arguments of a tool call; a policy may write invalid JSON, which is passed on."""
-    try:
-        return msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {"invalid_json": arguments}
 
 
 def _end(generated: Generated) -> Json:

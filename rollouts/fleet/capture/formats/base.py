@@ -1,10 +1,12 @@
-"""Interface of an API that agents use, and the blocks of its answers.
+"""Interface of an API that agents use, and what the translated APIs share.
 
-It translates requests, responses, streams and errors. Blocks are reasoning, text and tool calls, in
+It translates requests, responses, streams and errors. An API that the inference server does not
+have is translated to chat completions. Blocks of an answer are reasoning, text and tool calls, in
 the order of the stream.
 """
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeVar
@@ -20,7 +22,6 @@ from rollouts.fleet.capture.upstream import (
     Kind,
     Message,
     Refusal,
-    ToolCall,
 )
 
 A = TypeVar("A", bound=Struct)
@@ -82,7 +83,18 @@ class Blocks:
         if text := (message.content or "") + (message.refusal or ""):
             yield from self._extend("text", text)
         for place, call in enumerate(message.tool_calls or []):
-            yield from self._extend_tool(place if call.index is None else call.index, call)
+            index, function = place if call.index is None else call.index, call.function
+            function = function or Function()
+            if self._open is None or self._open.tool != index:
+                if any(block.tool == index for block in self.all):
+                    raise Refusal(
+                        f"the inference server continued tool call {index} after it ended",
+                        status=502,
+                    )
+                call_id, name = call.id or f"call_{secrets.token_hex(12)}", function.name or ""
+                yield from self._begin("tool", call_id=call_id, name=name, tool=index)
+            if function.arguments:
+                yield self._delta(function.arguments)
 
     def close(self) -> Iterator[BlockEvent]:
         """Yield the end of the open block, if there is one."""
@@ -92,33 +104,21 @@ class Blocks:
 
     def _extend(self, kind: Literal["reasoning", "text"], text: str) -> Iterator[BlockEvent]:
         if self._open is None or self._open.kind != kind:
-            yield from self._begin(Block(kind=kind, place=len(self.all)))
-        yield from self._delta(text)
+            yield from self._begin(kind)
+        yield self._delta(text)
 
-    def _extend_tool(self, index: int, call: ToolCall) -> Iterator[BlockEvent]:
-        function = call.function or Function()
-        if self._open is None or self._open.tool != index:
-            if any(block.tool == index for block in self.all):
-                raise Refusal(
-                    f"the inference server continued tool call {index} after it ended", status=502
-                )
-            call_id = call.id or f"call_{secrets.token_hex(12)}"
-            place, name = len(self.all), function.name or ""
-            begun = Block(kind="tool", place=place, call_id=call_id, name=name, tool=index)
-            yield from self._begin(begun)
-        if function.arguments:
-            yield from self._delta(function.arguments)
-
-    def _begin(self, block: Block) -> Iterator[BlockEvent]:
+    def _begin(
+        self, kind: Literal["reasoning", "text", "tool"], **fields: Any
+    ) -> Iterator[BlockEvent]:
         yield from self.close()
-        self.all.append(block)
-        self._open = block
-        yield BlockEvent("open", block)
+        self._open = Block(kind=kind, place=len(self.all), **fields)
+        self.all.append(self._open)
+        yield BlockEvent("open", self._open)
 
-    def _delta(self, text: str) -> Iterator[BlockEvent]:
+    def _delta(self, text: str) -> BlockEvent:
         assert self._open is not None  # noqa: S101 every caller begins a block first
         self._open.parts.append(text)
-        yield BlockEvent("delta", self._open, text)
+        return BlockEvent("delta", self._open, text)
 
 
 def blocks_of(message: Message) -> list[Block]:
@@ -198,12 +198,86 @@ def openai_error(refusal: Refusal) -> Json:
     return {"error": error}
 
 
-def decoded(body: Json, kind: type[A]) -> A:
+class TranslatedCall:
+    """A call of an API that the inference server receives as a chat completion."""
+
+    path: ClassVar[str] = "chat/completions"
+
+    def __init__(self, *, model: str, is_streamed: bool | None, chat: Json, body: Json) -> None:
+        """Set up the call.
+
+        Args:
+            model: Model that the agent named; empty for any.
+            is_streamed: Whether the agent asked for a stream.
+            chat: Chat completion of the request; fields that are None are left out.
+            body: Request of the agent, whose fields in `PASSED_ON` are added.
+        """
+        self.model, self.is_streamed = model, bool(is_streamed)
+        self.messages: list[Json] = chat["messages"]
+        made = chat | {"model": model, "stream": is_streamed}
+        made |= {name: body.get(name) for name in PASSED_ON}
+        self.body: Json = {name: value for name, value in made.items() if value is not None}
+        # The fields for capture.
+        self.body |= {"return_token_ids": True, "logprobs": True}
+
+
+class TranslatedStream(ABC):
+    """Events of an API for a streamed chat completion: begin, changes of blocks, end."""
+
+    def __init__(self) -> None:
+        self._blocks = Blocks()
+        self._is_begun = False
+        self._is_cut = False
+        """Whether the answer ended at its limit of tokens; known at its end."""
+
+    def add(self, chunk: Completion, raw: str) -> list[Event]:  # noqa: ARG002 interface
+        prompt = chunk.prompt_token_ids or []
+        for choice in chunk.choices[:1]:
+            prompt = prompt or choice.prompt_token_ids or []
+        events = [Event(data) for data in self._begin(len(prompt))]
+        for choice in chunk.choices[:1]:
+            for change in self._blocks.add(choice.delta):
+                events += self.events_of(change)
+        return events
+
+    def finish(self, generated: Generated) -> list[bytes]:
+        self._is_cut = generated.finish == "length"
+        events = self._begin(generated.prompt_tokens)
+        for change in self._blocks.close():
+            events += [event.data for event in self.events_of(change)]
+        return [*events, *self.last_events(generated)]
+
+    def _begin(self, prompt_tokens: int) -> list[bytes]:
+        is_first, self._is_begun = not self._is_begun, True
+        return self.first_events(prompt_tokens) if is_first else []
+
+    @abstractmethod
+    def first_events(self, prompt_tokens: int) -> list[bytes]:
+        """Return the events that begin the stream."""
+
+    @abstractmethod
+    def events_of(self, change: BlockEvent) -> list[Event]:
+        """Return the events for the change of a block."""
+
+    @abstractmethod
+    def last_events(self, generated: Generated) -> list[bytes]:
+        """Return the events that end the stream."""
+
+
+def decoded(body: Json, kind: type[A], *, unsupported: tuple[str, ...]) -> A:
     """Return the typed body of a request.
 
+    Args:
+        body: The request.
+        kind: Its type.
+        unsupported: Fields that have an effect which capture cannot provide.
+
     Raises:
-        Refusal: If it is invalid; `param` names the field.
+        Refusal: If it is invalid or has such a field; `param` names the field.
     """
+    for name in unsupported:
+        if body.get(name):
+            raise Refusal(f"{name}: not supported by capture", status=400, param=name)
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
@@ -213,20 +287,19 @@ def decoded(body: Json, kind: type[A]) -> A:
         raise Refusal(text, status=400, param=param) from error
 
 
-def refuse_fields(body: Json, names: tuple[str, ...]) -> None:
-    """Refuse fields that have an effect which capture cannot provide.
+def chat_tool(name: str, parameters: Json, *, description: str | None, strict: bool | None) -> Json:
+    """Return a tool of a chat completion."""
+    function: Json = {"name": name, "parameters": parameters}
+    if description is not None:
+        function["description"] = description
+    if strict is not None:
+        function["strict"] = strict
+    return {"type": "function", "function": function}
 
-    Raises:
-        Refusal: If one of them has a value.
-    """
-    for name in names:
-        if body.get(name):
-            raise Refusal(f"{name}: not supported by capture", status=400, param=name)
 
-
-def passed_on(body: Json) -> Json:
-    """Return the fields of a request that the inference server receives unchanged."""
-    return {name: body[name] for name in PASSED_ON if body.get(name) is not None}
+def chosen_tool(name: str) -> Json:
+    """Return the `tool_choice` of a chat completion that demands one tool."""
+    return {"type": "function", "function": {"name": name}}
 
 
 def sse(event: str, content: Any) -> bytes:

@@ -10,17 +10,25 @@ from msgspec import Meta, Struct
 from rollouts.fleet.capture.formats.base import (
     Block,
     BlockEvent,
-    Blocks,
     Event,
+    TranslatedCall,
+    TranslatedStream,
     WireStream,
     blocks_of,
+    chat_tool,
+    chosen_tool,
     decoded,
     openai_error,
-    passed_on,
-    refuse_fields,
     sse,
 )
-from rollouts.fleet.capture.upstream import Completion, Generated, Json, Kind, Refusal
+from rollouts.fleet.capture.upstream import (
+    Completion,
+    Generated,
+    Json,
+    Kind,
+    Refusal,
+    chat_tool_call,
+)
 
 DONE: Final = b"data: [DONE]\n\n"
 UNSUPPORTED: Final = ("previous_response_id", "conversation", "background", "prompt")
@@ -32,33 +40,17 @@ _DELTAS = {
 }
 
 
-class OpenAiCompletions:
-    """A completion; requests and responses pass unchanged, with the fields for capture added."""
+class _PassedCall:
+    """A call whose request and response pass unchanged, with the fields for capture added."""
 
-    kind: ClassVar[Kind] = "completion"
-    path: ClassVar[str] = "completions"
-
-    def __init__(self, body: Json) -> None:
+    def __init__(self, body: Json, *, messages: list[Json], logprobs: object) -> None:
         model = body.get("model") or ""
         if not isinstance(model, str):
             raise Refusal("model: must be a string", status=400, param="model")
         self.model = model
         self.is_streamed = bool(body.get("stream"))
-        self.messages = self._messages(body)
-        self.body = body | {"return_token_ids": True, "logprobs": self._logprobs(body)}
-
-    def _messages(self, body: Json) -> list[Json]:
-        prompt = body.get("prompt")
-        if isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int):
-            raise Refusal(
-                f"prompt: has {len(prompt)} prompts; capture supports one",
-                status=400,
-                param="prompt",
-            )
-        return []
-
-    def _logprobs(self, body: Json) -> object:
-        return body.get("logprobs") or 1
+        self.messages = messages
+        self.body = body | {"return_token_ids": True, "logprobs": logprobs}
 
     def response(self, generated: Generated, content: bytes) -> bytes:  # noqa: ARG002 interface
         return content
@@ -71,20 +63,34 @@ class OpenAiCompletions:
         return openai_error(refusal)
 
 
-class OpenAiChat(OpenAiCompletions):
+class OpenAiCompletions(_PassedCall):
+    """A completion."""
+
+    kind: ClassVar[Kind] = "completion"
+    path: ClassVar[str] = "completions"
+
+    def __init__(self, body: Json) -> None:
+        prompt = body.get("prompt")
+        if isinstance(prompt, list) and len(prompt) > 1 and not isinstance(prompt[0], int):
+            raise Refusal(
+                f"prompt: has {len(prompt)} prompts; capture supports one",
+                status=400,
+                param="prompt",
+            )
+        super().__init__(body, messages=[], logprobs=body.get("logprobs") or 1)
+
+
+class OpenAiChat(_PassedCall):
     """A chat completion."""
 
     kind: ClassVar[Kind] = "chat"
     path: ClassVar[str] = "chat/completions"
 
-    def _messages(self, body: Json) -> list[Json]:
+    def __init__(self, body: Json) -> None:
         messages = body.get("messages")
         if not isinstance(messages, list) or any(not isinstance(one, dict) for one in messages):
             raise Refusal("messages: must be a list of objects", status=400, param="messages")
-        return messages
-
-    def _logprobs(self, body: Json) -> object:  # noqa: ARG002 interface
-        return True
+        super().__init__(body, messages=messages, logprobs=True)
 
 
 class _PassedStream:
@@ -210,37 +216,6 @@ class ResponsesRequest(Struct):
     stream: bool | None = None
 
 
-def read_request(body: Json) -> ResponsesRequest:
-    """Return the typed body of a request.
-
-    Raises:
-        Refusal: If it is invalid, or needs something that capture does not support.
-    """
-    refuse_fields(body, UNSUPPORTED)
-    items = body.get("input")
-    if isinstance(items, list):
-        body = body | {"input": [_with_type(item) for item in items]}
-    return decoded(body, ResponsesRequest)
-
-
-def as_chat(request: ResponsesRequest, body: Json) -> Json:
-    """Return a request as a chat completion, without the fields for capture."""
-    made: Json = {
-        "model": request.model,
-        "messages": messages_of(request),
-        "max_completion_tokens": request.max_output_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "stream": request.stream,
-        "response_format": _response_format(request.text),
-    }
-    if request.tools:
-        made["tools"] = [_tool(tool) for tool in request.tools]
-        made["tool_choice"] = _tool_choice(request)
-        made["parallel_tool_calls"] = request.parallel_tool_calls
-    return {name: value for name, value in made.items() if value is not None} | passed_on(body)
-
-
 def messages_of(request: ResponsesRequest) -> list[Json]:
     """Return the messages of the chat: items of one answer form one assistant message."""
     messages: list[Json] = []
@@ -252,92 +227,84 @@ def messages_of(request: ResponsesRequest) -> list[Json]:
         if isinstance(item, FunctionCallOutput):
             text = _text(item.output)
             messages.append({"role": "tool", "tool_call_id": item.call_id, "content": text})
-        elif isinstance(item, InputMessage) and item.role != "assistant":
-            _add_input(messages, item)
-        else:
-            _add_answer(messages, item)
+            continue
+        if isinstance(item, InputMessage) and item.role != "assistant":
+            role, text = "user" if item.role == "user" else "system", _text(item.content)
+            if role == "system" and len(messages) == 1 and messages[0]["role"] == "system":
+                # Chat templates support one system message, at the beginning.
+                text = f"{messages.pop()['content']}\n\n{text}"
+            messages.append({"role": role, "content": text})
+            continue
+        # Another item belongs to the assistant's message at the end, or to a new one.
+        if not messages or messages[-1]["role"] != "assistant":
+            messages.append({"role": "assistant", "content": None})
+        message = messages[-1]
+        if isinstance(item, InputMessage):
+            message["content"] = (message["content"] or "") + _text(item.content)
+        elif isinstance(item, FunctionCall):
+            call = chat_tool_call(item.call_id, item.name, item.arguments)
+            message.setdefault("tool_calls", []).append(call)
+        elif item.content:
+            message["reasoning"] = "".join(part.text for part in item.content)
     return messages
-
-
-def _add_input(messages: list[Json], item: InputMessage) -> None:
-    role = "user" if item.role == "user" else "system"
-    text = _text(item.content)
-    if role == "system" and len(messages) == 1 and messages[0]["role"] == "system":
-        # Chat templates support one system message, at the beginning.
-        messages[0] = {"role": "system", "content": f"{messages[0]['content']}\n\n{text}"}
-    else:
-        messages.append({"role": role, "content": text})
-
-
-def _add_answer(messages: list[Json], item: InputMessage | FunctionCall | ReasoningItem) -> None:
-    """Add an item to the assistant's message at the end, or to a new one."""
-    if not messages or messages[-1]["role"] != "assistant":
-        messages.append({"role": "assistant", "content": None})
-    message = messages[-1]
-    if isinstance(item, InputMessage):
-        message["content"] = (message["content"] or "") + _text(item.content)
-    elif isinstance(item, FunctionCall):
-        function = {"name": item.name, "arguments": item.arguments}
-        call = {"id": item.call_id, "type": "function", "function": function}
-        message.setdefault("tool_calls", []).append(call)
-    elif item.content:
-        message["reasoning"] = "".join(part.text for part in item.content)
-
-
-def _with_type(item: object) -> object:
-    """Return an item with its type, which OpenAI's clients omit for messages."""
-    is_message = isinstance(item, dict) and "role" in item and not item.get("type")
-    return item | {"type": "message"} if is_message and isinstance(item, dict) else item
 
 
 def _text(content: str | list[Any]) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-def _tool(tool: FunctionTool) -> Json:
-    function: Json = {"name": tool.name, "parameters": tool.parameters or {}}
-    if tool.description is not None:
-        function["description"] = tool.description
-    if tool.strict is not None:
-        function["strict"] = tool.strict
-    return {"type": "function", "function": function}
-
-
-def _tool_choice(request: ResponsesRequest) -> object:
-    if isinstance(request.tool_choice, ChosenFunction):
-        return {"type": "function", "function": {"name": request.tool_choice.name}}
-    return request.tool_choice or "auto"
-
-
-def _response_format(text: TextConfig | None) -> Json | None:
-    if text is None or text.format is None or text.format.type == "text":
-        return None
-    if text.format.type == "json_object":
-        return {"type": "json_object"}
-    schema: Json = {"name": text.format.name or "answer", "schema": text.format.schema or {}}
-    if text.format.strict is not None:
-        schema["strict"] = text.format.strict
-    return {"type": "json_schema", "json_schema": schema}
-
-
-class OpenAiResponses:
+class OpenAiResponses(TranslatedCall):
     """A response; the inference server receives a chat completion."""
 
     kind: ClassVar[Kind] = "responses"
-    path: ClassVar[str] = "chat/completions"
 
     def __init__(self, body: Json) -> None:
-        request = read_request(body)
-        chat = as_chat(request, body)
-        self.model, self.is_streamed = request.model, bool(request.stream)
-        self.messages = chat["messages"]
-        self.body = chat | {"return_token_ids": True, "logprobs": True}
+        items = body.get("input")
+        if isinstance(items, list):
+            # OpenAI's clients omit the type of messages.
+            typed = [
+                item | {"type": "message"}
+                if isinstance(item, dict) and "role" in item and not item.get("type")
+                else item
+                for item in items
+            ]
+            body = body | {"input": typed}
+        request = decoded(body, ResponsesRequest, unsupported=UNSUPPORTED)
+        chat: Json = {
+            "messages": messages_of(request),
+            "max_completion_tokens": request.max_output_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+        }
+        form = request.text.format if request.text else None
+        if form is not None and form.type == "json_object":
+            chat["response_format"] = {"type": "json_object"}
+        elif form is not None and form.type == "json_schema":
+            schema: Json = {"name": form.name or "answer", "schema": form.schema or {}}
+            if form.strict is not None:
+                schema["strict"] = form.strict
+            chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if request.tools:
+            chat["tools"] = [
+                chat_tool(
+                    tool.name,
+                    tool.parameters or {},
+                    description=tool.description,
+                    strict=tool.strict,
+                )
+                for tool in request.tools
+            ]
+            choice = request.tool_choice or "auto"
+            chat["tool_choice"] = (
+                chosen_tool(choice.name) if isinstance(choice, ChosenFunction) else choice
+            )
+            chat["parallel_tool_calls"] = request.parallel_tool_calls
+        super().__init__(model=request.model, is_streamed=request.stream, chat=chat, body=body)
         self._head = _head(body)
 
     def response(self, generated: Generated, content: bytes) -> bytes:  # noqa: ARG002 interface
-        return msgspec.json.encode(
-            _finished(self._head, blocks_of(generated.message), generated),
-        )
+        blocks = blocks_of(generated.message)
+        return msgspec.json.encode(_finished(self._head, blocks, generated))
 
     def stream(self) -> WireStream:
         return _ResponsesStream(self._head)
@@ -347,77 +314,60 @@ class OpenAiResponses:
         return openai_error(refusal)
 
 
-class _ResponsesStream:
+class _ResponsesStream(TranslatedStream):
     """Events of a streamed response, numbered from 0."""
 
     def __init__(self, head: Json) -> None:
+        super().__init__()
         self._head = head
-        self._blocks = Blocks()
         self._number = -1
-        self._is_begun = False
-
-    def add(self, chunk: Completion, raw: str) -> list[Event]:  # noqa: ARG002 interface
-        events = self._begin()
-        for choice in chunk.choices[:1]:
-            for change in self._blocks.add(choice.delta):
-                events += self._events(change)
-        return events
-
-    def finish(self, generated: Generated) -> list[bytes]:
-        events = self._begin()
-        is_cut = generated.finish == "length"
-        for change in self._blocks.close():
-            events += self._events(change, is_cut=is_cut)
-        end = "response.incomplete" if is_cut else "response.completed"
-        response = _finished(self._head, self._blocks.all, generated)
-        return [*(event.data for event in events), self._event(end, response=response)]
 
     def fail(self, refusal: Refusal) -> list[bytes]:
         error = {"code": "server_error", "message": str(refusal)}
         response = self._head | {"status": "failed", "error": error}
-        begun = [event.data for event in self._begin()]
-        return [*begun, self._event("response.failed", response=response)]
+        return [*self._begin(0), self._event("response.failed", response=response)]
 
-    def _begin(self) -> list[Event]:
-        if self._is_begun:
-            return []
-        self._is_begun = True
+    def first_events(self, prompt_tokens: int) -> list[bytes]:  # noqa: ARG002 interface
         names = ("response.created", "response.in_progress")
-        return [Event(self._event(name, response=self._head)) for name in names]
+        return [self._event(name, response=self._head) for name in names]
+
+    def events_of(self, change: BlockEvent) -> list[Event]:
+        block = change.block
+        place: Json = {"output_index": block.place}
+        part_place = place | {"item_id": _identity(block), "content_index": 0}
+        # The place of a delta and of its end; of a tool call, without a content index.
+        text_place = place | {"item_id": _identity(block)} if block.kind == "tool" else part_place
+        if block.kind == "text":
+            text_place = text_place | {"logprobs": []}
+        if change.action == "delta":
+            return [Event(self._event(_DELTAS[block.kind], delta=change.text, **text_place))]
+        if change.action == "open":
+            item = _item(block, status="in_progress", is_empty=True)
+            events = [self._event("response.output_item.added", item=item, **place)]
+            if block.kind != "tool":
+                part = _part(block, "")
+                events.append(self._event("response.content_part.added", part=part, **part_place))
+            return [Event(data) for data in events]
+        text, done = block.text, _DELTAS[block.kind].removesuffix("delta") + "done"
+        if block.kind == "tool":
+            events = [self._event(done, arguments=text, name=block.name, **text_place)]
+        else:
+            part = _part(block, text)
+            events = [
+                self._event(done, text=text, **text_place),
+                self._event("response.content_part.done", part=part, **part_place),
+            ]
+        item = _item(block, status="incomplete" if self._is_cut else "completed")
+        events.append(self._event("response.output_item.done", item=item, **place))
+        return [Event(data, block.kind == "tool") for data in events]
+
+    def last_events(self, generated: Generated) -> list[bytes]:
+        response = _finished(self._head, self._blocks.all, generated)
+        return [self._event(f"response.{response['status']}", response=response)]
 
     def _event(self, name: str, /, **fields: Any) -> bytes:
         self._number += 1
         return sse(name, {"type": name, "sequence_number": self._number} | fields)
-
-    def _events(self, change: BlockEvent, *, is_cut: bool = False) -> list[Event]:
-        block = change.block
-        if change.action == "open":
-            return [Event(data) for data in self._opened(block)]
-        if change.action == "delta":
-            name, place = _DELTAS[block.kind], _place(block)
-            return [Event(self._event(name, delta=change.text, **place))]
-        return [Event(data, block.kind == "tool") for data in self._closed(block, is_cut=is_cut)]
-
-    def _opened(self, block: Block) -> list[bytes]:
-        item = _item(block, status="in_progress", is_empty=True)
-        place = {"output_index": block.place}
-        events = [self._event("response.output_item.added", item=item, **place)]
-        if block.kind != "tool":
-            part = _part(block, "")
-            events.append(self._event("response.content_part.added", part=part, **_where(block)))
-        return events
-
-    def _closed(self, block: Block, *, is_cut: bool) -> list[bytes]:
-        text, done = block.text, _DELTAS[block.kind].removesuffix("delta") + "done"
-        if block.kind == "tool":
-            events = [self._event(done, arguments=text, name=block.name, **_place(block))]
-        else:
-            events = [self._event(done, text=text, **_place(block))]
-            part = _part(block, text)
-            events.append(self._event("response.content_part.done", part=part, **_where(block)))
-        item = _item(block, status="incomplete" if is_cut else "completed")
-        events.append(self._event("response.output_item.done", item=item, output_index=block.place))
-        return events
 
 
 def _head(body: Json) -> Json:
@@ -469,30 +419,13 @@ def _finished(head: Json, blocks: list[Block], generated: Generated) -> Json:
 def _item(block: Block, *, status: str, is_empty: bool = False) -> Json:
     text = "" if is_empty else block.text
     parts = [] if is_empty else [_part(block, text)]
+    head = {"id": _identity(block), "status": status}
     if block.kind == "tool":
-        return {
-            "type": "function_call",
-            "id": _identity(block),
-            "call_id": block.call_id,
-            "name": block.name,
-            "arguments": text,
-            "status": status,
-        }
+        call = {"call_id": block.call_id, "name": block.name, "arguments": text}
+        return head | {"type": "function_call"} | call
     if block.kind == "reasoning":
-        return {
-            "type": "reasoning",
-            "id": _identity(block),
-            "summary": [],
-            "content": parts,
-            "status": status,
-        }
-    return {
-        "type": "message",
-        "id": _identity(block),
-        "role": "assistant",
-        "content": parts,
-        "status": status,
-    }
+        return head | {"type": "reasoning", "summary": [], "content": parts}
+    return head | {"type": "message", "role": "assistant", "content": parts}
 
 
 def _part(block: Block, text: str) -> Json:
@@ -503,14 +436,3 @@ def _part(block: Block, text: str) -> Json:
 
 def _identity(block: Block) -> str:
     return {"text": "msg_", "reasoning": "rs_", "tool": "fc_"}[block.kind] + block.identity
-
-
-def _where(block: Block) -> Json:
-    return {"item_id": _identity(block), "output_index": block.place, "content_index": 0}
-
-
-def _place(block: Block) -> Json:
-    """Return the fields that locate a delta; of a tool call, without a content index."""
-    if block.kind == "tool":
-        return {"item_id": _identity(block), "output_index": block.place}
-    return _where(block) | ({"logprobs": []} if block.kind == "text" else {})

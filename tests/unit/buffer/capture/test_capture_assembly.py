@@ -3,17 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.capture.rules import IGNORED, IGNORED_LOGPROB, CapturedAnswer, CapturedCall, assemble
+from buffer.capture.rules import IGNORED, IGNORED_LOGPROB, assemble
+from rolldeck.captures import Answer, CallPush, Drawn
 
 
-def answer(*tokens: int, version: int | None = 3) -> CapturedAnswer:
-    versions = () if version is None else ((1, version),)
-    logprobs = tuple(-token / 10 for token in tokens)
-    return CapturedAnswer(tokens=tokens, logprobs=logprobs, versions=versions)
+def answer(*tokens: int, version: int | None = 3) -> Answer:
+    versions = [] if version is None else [Drawn(epoch=1, step=version, tokens=len(tokens))]
+    logprobs = [-token / 10 for token in tokens]
+    return Answer(tokens=list(tokens), logprobs=logprobs, versions=versions)
 
 
-def call(*prompt: int, answers: list[CapturedAnswer] | None = None, gap: str = "") -> CapturedCall:
-    return CapturedCall(prompt=prompt, answers=tuple(answers or []), gap=gap)
+def call(*prompt: int, answers: list[Answer] | None = None, gap: str = "") -> CallPush:
+    return CallPush(
+        key="k", kind="chat", prompt_tokens=list(prompt), answers=answers or [], gap=gap
+    )
 
 
 def test_a_conversation_is_one_sequence_and_only_the_answers_are_trained_on() -> None:
@@ -71,10 +74,10 @@ def test_the_oldest_version_counts_and_an_unknown_one_makes_all_unknown() -> Non
 
 
 @st.composite
-def sessions(draw: st.DrawFn) -> list[CapturedCall]:
+def sessions(draw: st.DrawFn) -> list[CallPush]:
     """Calls whose prompts continue an earlier call, or none."""
     tokens = st.lists(st.integers(0, 3), max_size=3)
-    calls: list[CapturedCall] = []
+    calls: list[CallPush] = []
     ends: list[tuple[int, ...]] = [()]
     for _ in range(draw(st.integers(0, 8))):
         prompt = (*draw(st.sampled_from(ends)), *draw(tokens))
@@ -85,7 +88,7 @@ def sessions(draw: st.DrawFn) -> list[CapturedCall]:
 
 
 @given(sessions())
-def test_every_answer_is_trained_on_exactly_once(calls: list[CapturedCall]) -> None:
+def test_every_answer_is_trained_on_exactly_once(calls: list[CallPush]) -> None:
     made = assemble(calls)
 
     written = sum(len(answer.tokens) for call in calls for answer in call.answers)
@@ -101,7 +104,7 @@ def test_every_answer_is_trained_on_exactly_once(calls: list[CapturedCall]) -> N
 
 @given(sessions())
 def test_every_answer_is_in_a_sequence_that_is_its_prompt_and_itself(
-    calls: list[CapturedCall],
+    calls: list[CallPush],
 ) -> None:
     made = assemble(calls)
 
@@ -112,4 +115,4 @@ def test_every_answer_is_in_a_sequence_that_is_its_prompt_and_itself(
     for sequence in made.sequences:
         number, index = sequence.answers[-1]
         last = calls[number]
-        assert sequence.tokens == [*last.prompt, *last.answers[index].tokens]
+        assert sequence.tokens == [*last.prompt_tokens, *last.answers[index].tokens]

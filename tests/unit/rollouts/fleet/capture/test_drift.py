@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from buffer.capture.rules import CapturedAnswer, CapturedCall, assemble
+from buffer.capture.rules import assemble
 from rolldeck.captures import Answer, CallPush, Repair
 from rollouts.fleet.capture.drift import DriftRepair, matched_length, reported_calls
 
@@ -50,22 +50,7 @@ def repaired(server: Server, *calls: CallPush) -> list[CallPush]:
 
 def sequences(calls: list[CallPush]) -> list[list[int]]:
     """Return the sequences that the platform assembles from calls."""
-    made = assemble(
-        [
-            CapturedCall(
-                prompt=tuple(one.prompt_tokens),
-                answers=tuple(
-                    CapturedAnswer(tokens=tuple(each.tokens), logprobs=tuple(each.logprobs))
-                    for each in one.answers
-                ),
-                repaired=() if one.repair is None else tuple(one.repaired_prompt),
-                repaired_until=0
-                if one.repair is None
-                else one.repair.start + len(one.repair.tokens),
-            )
-            for one in calls
-        ]
-    )
+    made = assemble(calls)
     assert made.repairs == sum(one.repair is not None for one in calls)
     return [sequence.tokens for sequence in made.sequences]
 
