@@ -16,7 +16,7 @@ import msgspec
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.process.loops import EventLog
-from rollouts.fleet.steps import evaluate_policy
+from rollouts.fleet.steps.commands import evaluate_policy
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.lessons import evaluation_seed
 from runs.config.rules.language_config import (
@@ -101,7 +101,7 @@ class InvalidLessons(ValueError):
 def main(argv: Sequence[str]) -> int:
     """Evaluate and print; return 0, 1 if an evaluation failed, or 2 for invalid arguments."""
     if argv[:1] == ["policy"]:
-        return evaluate_policy.main(argv[1:])
+        return evaluate_policy(argv[1:])
     args = _parser().parse_args(argv)
     try:
         lessons = read_lessons(args.lessons)

@@ -193,26 +193,21 @@ class Channel:
             came = self._socket.recv(_MOST_AT_ONCE)
             if not came:
                 raise EOFError
-            self._unread += came
-            messages = self._complete_messages()
+            unread = self._unread + came
+            at = 0
+            while len(unread) - at >= _LENGTH_BYTES:
+                begin = at + _LENGTH_BYTES
+                end = begin + int.from_bytes(unread[at:begin], "little")
+                if end > len(unread):
+                    break
+                messages.append(self._decode(unread[begin:end]))
+                at = end
+            self._unread = unread[at:]
         return messages
 
     def close(self) -> None:
         """Close this end."""
         self._socket.close()
-
-    def _complete_messages(self) -> list[Any]:
-        messages = []
-        at, unread = 0, self._unread
-        while len(unread) - at >= _LENGTH_BYTES:
-            begin = at + _LENGTH_BYTES
-            end = begin + int.from_bytes(unread[at:begin], "little")
-            if end > len(unread):
-                break
-            messages.append(self._decode(unread[begin:end]))
-            at = end
-        self._unread = unread[at:]
-        return messages
 
 
 class EnvBlock:
@@ -228,7 +223,10 @@ class EnvBlock:
             ((rows,), np.bool_),
             ((rows,), np.bool_),
         ]
-        sizes = [_size(shape, dtype) for shape, dtype in forms]
+        sizes = []
+        for shape, dtype in forms:
+            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            sizes.append(-(-size // _ALIGNMENT) * _ALIGNMENT)
         if os.fstat(descriptor).st_size < sum(sizes):
             os.ftruncate(descriptor, sum(sizes))
         memory = mmap.mmap(descriptor, sum(sizes))
@@ -249,8 +247,3 @@ def anonymous_memory() -> int:
         return os.memfd_create("rolldeck-envs")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-def _size(shape: tuple[int, ...], dtype: Any) -> int:
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

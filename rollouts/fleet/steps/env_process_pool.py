@@ -17,6 +17,7 @@ from rollouts.fleet.process import environment_user
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog, RestartBudget, RestartRule
 from rollouts.fleet.steps.env_messages import (
+    AnyMessage,
     Began,
     EnvCrashed,
     InfoReport,
@@ -141,17 +142,20 @@ class EnvProcessPool:
 
     def reports(self) -> list[SlotReport]:
         """Return the state of every slot."""
-        return [
-            SlotReport(
+        reports = []
+        for number, slot in enumerate(self._slots):
+            awaits = number in slot.process.awaited
+            running: ReportedSlotState = "stepping" if awaits else "waiting"
+            report = SlotReport(
                 slot=number,
-                state=_shown(slot, number),
+                state=running if slot.state == "running" else slot.state,
                 pid=slot.process.worker.pid,
                 episodes=slot.episodes,
                 restarts=slot.restarts,
                 error=slot.error[-2000:],
             )
-            for number, slot in enumerate(self._slots)
-        ]
+            reports.append(report)
+        return reports
 
     def step(self, slots: Slots, actions: NDArray[Any], now: float) -> None:
         """Step ``slots [N]`` with ``actions [N, …]``."""
@@ -216,8 +220,15 @@ class EnvProcessPool:
                 self._replace_when_due(process, now)
         for number in [slot for slot, at in self._build_at.items() if now >= at]:
             # A process that dies in between removes the entries of its other slots.
-            if self._build_at.pop(number, None) is not None:
-                self._build(number, self._slots[number], now)
+            if self._build_at.pop(number, None) is None:
+                continue
+            process = self._slots[number].process
+            try:
+                process.worker.build(number)
+            except EnvWorkerDied as death:
+                self._remove(process, str(death), now)
+                continue
+            self._expect(process, [number], now)
 
     def soonest_due(self, now: float) -> float:
         """Return the seconds until `maintain` has something to do, at most 1."""
@@ -239,24 +250,26 @@ class EnvProcessPool:
         process.started_at = process.heard_at = now
         process.awaited.update(process.worker.slots)
 
-    def _handle(self, process: _Process, message: Any, now: float) -> None:
-        if isinstance(message, Ready):
-            self._listener.introduced(message)
-            return
+    def _handle(self, process: _Process, message: AnyMessage, now: float) -> None:
         if isinstance(message, Stepped):
             self._took_steps(process, message, now)
+            return
+        if isinstance(message, Ready):
+            self._listener.introduced(message)
             return
         if isinstance(message, InfoReport):
             self._listener.reported_info(message.window)
             return
-        self._handle_slot(process, message, process.worker.slots[message.row], now)
-
-    def _handle_slot(self, process: _Process, message: Any, number: int, now: float) -> None:
+        number = process.worker.slots[message.row]
         if isinstance(message, Recorded):
             self._listener.recorded(number, message)
             return
         if isinstance(message, OutsideBounds):
-            self._warn_of_bounds(number, message.text)
+            if not self._is_outside_bounds:
+                self._is_outside_bounds = True
+                text = f"Slot {number}: {message.text}. Later ones are not reported"
+                kind = "observation_outside_bounds"
+                self._events.add(kind, text, level="warning", slot=number)
             return
         process.awaited.discard(number)
         # A new process also builds slots that were given up; they stay given up.
@@ -265,7 +278,7 @@ class EnvProcessPool:
         if isinstance(message, Began):
             self._slots[number].state = "running"
             self._listener.began(number, process.worker.observation(message.row))
-        elif isinstance(message, EnvCrashed):
+        else:
             self._mend(number, message, now)
 
     def _took_steps(self, process: _Process, came: Stepped, now: float) -> None:
@@ -276,30 +289,17 @@ class EnvProcessPool:
         for position, _ in came.finals:
             number = int(slots[position])
             self._slots[number].episodes += 1
-            if self._is_due(process):
+            interval = self._restart_interval
+            if interval is not None and process.heard_at - process.started_at >= interval:
                 process.held.add(number)
         self._listener.stepped(slots, came)
         for crash in came.crashed:
             self._mend(process.worker.slots[crash.row], crash, now)
 
-    def _warn_of_bounds(self, number: int, text: str) -> None:
-        if not self._is_outside_bounds:
-            self._is_outside_bounds = True
-            self._events.add(
-                "observation_outside_bounds",
-                f"Slot {number}: {text}. Later ones are not reported",
-                level="warning",
-                slot=number,
-            )
-
     @property
     def held(self) -> set[int]:
         """Slots that must not act because their process is about to be replaced."""
         return set().union(*(process.held for process in self._processes))
-
-    def _is_due(self, process: _Process) -> bool:
-        interval = self._restart_interval
-        return interval is not None and process.heard_at - process.started_at >= interval
 
     def _replace_when_due(self, process: _Process, now: float) -> None:
         if not process.held:
@@ -376,22 +376,7 @@ class EnvProcessPool:
         if self._slots[number].state == "failed":
             self._listener.given_up(number)
 
-    def _build(self, number: int, slot: _Slot, now: float) -> None:
-        try:
-            slot.process.worker.build(number)
-        except EnvWorkerDied as death:
-            self._remove(slot.process, str(death), now)
-            return
-        self._expect(slot.process, [number], now)
-
     def _expect(self, process: _Process, slots: Sequence[int], now: float) -> None:
         if not process.awaited:
             process.heard_at = now
         process.awaited.update(slots)
-
-
-def _shown(slot: _Slot, number: int) -> ReportedSlotState:
-    """Return the reported state; a running slot is either stepping or waiting."""
-    if slot.state != "running":
-        return slot.state
-    return "stepping" if number in slot.process.awaited else "waiting"

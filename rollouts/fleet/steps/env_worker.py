@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,7 +130,11 @@ class EnvWorker:
         self.kill()
         self._memory = anonymous_memory()
         ours, theirs = socket.socketpair()
-        with theirs, self._opened_output() as output:
+        with theirs, ExitStack() as opened:
+            output = None
+            if self._output is not None:
+                output = self._output.open(self.slots[0])
+                opened.callback(os.close, output)
             passed = (theirs.fileno(), self._memory)
             self._process = subprocess.Popen(
                 [sys.executable, "-c", BOOT, *map(str, passed), str(os.getpid())],
@@ -233,17 +237,6 @@ class EnvWorker:
                 pass
         self.kill()
 
-    @contextmanager
-    def _opened_output(self) -> Iterator[int | None]:
-        if self._output is None:
-            yield None
-            return
-        descriptor = self._output.open(self.slots[0])
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
     def _send(self, message: ToProcess) -> None:
         if self._channel is None:
             raise EnvWorkerDied("not started")
@@ -254,22 +247,17 @@ class EnvWorker:
 
     def _read(self, message: FromProcess) -> AnyMessage:
         """Map the block on the first message, and read arrived steps from it."""
-        if isinstance(message, Ready):
-            self._map(message)
+        if isinstance(message, Ready) and self._memory is not None:
+            self._block = EnvBlock(
+                self._memory,
+                rows=len(self.slots),
+                observation=message.observation,
+                action=message.action,
+            )
+            self._close_memory()
         elif isinstance(message, StepResult) and self._block is not None:
             return read_steps(message, self._block)
         return message  # type: ignore[return-value]
-
-    def _map(self, ready: Ready) -> None:
-        if self._memory is None:
-            return
-        self._block = EnvBlock(
-            self._memory,
-            rows=len(self.slots),
-            observation=ready.observation,
-            action=ready.action,
-        )
-        self._close_memory()
 
     def _close_memory(self) -> None:
         if self._memory is not None:

@@ -8,8 +8,8 @@ that raises is rebuilt in both cases.
 import os
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -102,9 +102,25 @@ class EnvsInWorker:
         if self._bell is None:
             raise EnvWorkerDied("not started")
         os.read(self._bell[0], 4096)
-        while self._requests:
-            with _reporting_errors():
-                self._do(self._requests.popleft())
+        try:
+            while self._requests:
+                request = self._requests.popleft()
+                if self._rows is None:
+                    import_registered_modules()
+                    self._memory = anonymous_memory()
+                    self._rows = EnvRows(
+                        self._setup, emit=self._messages.append, memory=self._memory
+                    )
+                match request:
+                    case Build(row, seed):
+                        self._rows.build(row, seed)
+                    case Record(row, request_id, video):
+                        self._rows.record(row, request_id, video)
+                    case asked:
+                        self._rows.step(asked)
+        except Exception as error:
+            traceback.print_exc()
+            raise EnvWorkerDied(f"{type(error).__name__}: {error}") from error
         messages = [
             read_steps(message, self._block()) if isinstance(message, StepResult) else message
             for message in self._messages
@@ -136,32 +152,7 @@ class EnvsInWorker:
         self._requests.append(message)
         os.write(self._bell[1], b"!")
 
-    def _do(self, message: Slots | Build | Record) -> None:
-        rows = self._rows or self._make_rows()
-        match message:
-            case Build(row, seed):
-                rows.build(row, seed)
-            case Record(row, request_id, video):
-                rows.record(row, request_id, video)
-            case asked:
-                rows.step(asked)
-
-    def _make_rows(self) -> EnvRows:
-        import_registered_modules()
-        self._memory = anonymous_memory()
-        self._rows = EnvRows(self._setup, emit=self._messages.append, memory=self._memory)
-        return self._rows
-
     def _block(self) -> EnvBlock:
         if self._rows is None or self._rows.block is None:
             raise EnvWorkerDied("not started")
         return self._rows.block
-
-
-@contextmanager
-def _reporting_errors() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        traceback.print_exc()
-        raise EnvWorkerDied(f"{type(error).__name__}: {error}") from error

@@ -138,7 +138,19 @@ class EvaluationRound:
         try:
             self._process.start()
             while self._left.any():
-                self._receive(deadline)
+                if self._is_stopped():
+                    raise EvaluationFailed("stopped")
+                if time.monotonic() > deadline:
+                    raise EvaluationFailed(
+                        f"{len(self._episodes)} of {self._limits.episodes} episodes ended within "
+                        f"{self._limits.timeout_seconds:g} s (evaluation.timeout_seconds)"
+                    )
+                descriptor = self._process.descriptor
+                poll = select.poll()
+                poll.register(-1 if descriptor is None else descriptor, select.POLLIN)
+                if poll.poll(_WAIT_SECONDS * 1000):
+                    for message in self._process.receive():
+                        self._handle(message)
                 self._act()
         except (EnvWorkerDied, PolicyDoesNotFit) as failure:
             raise EvaluationFailed(str(failure)) from failure
@@ -163,26 +175,19 @@ class EvaluationRound:
         finally:
             self._policy_since = None
 
-    def _receive(self, deadline: float) -> None:
-        if self._is_stopped():
-            raise EvaluationFailed("stopped")
-        if time.monotonic() > deadline:
-            raise EvaluationFailed(
-                f"{len(self._episodes)} of {self._limits.episodes} episodes ended within "
-                f"{self._limits.timeout_seconds:g} s (evaluation.timeout_seconds)"
-            )
-        descriptor = self._process.descriptor
-        poll = select.poll()
-        poll.register(-1 if descriptor is None else descriptor, select.POLLIN)
-        if poll.poll(_WAIT_SECONDS * 1000):
-            for message in self._process.receive():
-                self._handle(message)
-
     def _handle(self, message: AnyMessage) -> None:
         if isinstance(message, EnvCrashed):
             self._fail(message)
         if isinstance(message, Ready):
-            self._prepare(message)
+            rows, observation = len(self._left), message.observation
+            self._obs = np.zeros((rows, *observation.shape), observation.array_dtype)
+            with self._calling_policy():
+                policy = self._make_policy(observation, message.action)
+                policy.adopt(policy.prepare(self._weights.tensors))
+                state, beginning = policy.initial_state(rows), policy.initial_state(1)
+            self._policy, self._action_space = policy, message.action
+            self._state = {name: np.array(values) for name, values in state.items()}
+            self._beginning = {name: values[0] for name, values in beginning.items()}
         elif isinstance(message, Began):
             self._obs[message.row] = self._process.observation(message.row)
             self._tallies.begin(message.row)
@@ -192,17 +197,6 @@ class EvaluationRound:
         elif isinstance(message, InfoReport):
             sums = [replace(one, name=f"eval/{one.name}") for one in message.window.sums]
             self.info.merge(replace(message.window, sums=sums))
-
-    def _prepare(self, ready: Ready) -> None:
-        rows = len(self._left)
-        self._obs = np.zeros((rows, *ready.observation.shape), ready.observation.array_dtype)
-        with self._calling_policy():
-            policy = self._make_policy(ready.observation, ready.action)
-            policy.adopt(policy.prepare(self._weights.tensors))
-            state, beginning = policy.initial_state(rows), policy.initial_state(1)
-        self._policy, self._action_space = policy, ready.action
-        self._state = {name: np.array(one) for name, one in state.items()}
-        self._beginning = {name: one[0] for name, one in beginning.items()}
 
     def _store(self, came: Stepped) -> None:
         rows = came.rows
@@ -319,12 +313,25 @@ class Evaluator:
 
     def turn(self) -> None:
         """Run an evaluation if one is due; otherwise wait."""
-        record, active = self._loader.record, self._loader.active
-        if record is None or record.version != active or not self._is_due(record.version):
+        record, command = self._loader.record, self.command
+        every = self._config.evaluation.every_train_steps
+        if (
+            record is None
+            or record.version != self._loader.active
+            or command.desired != "running"
+            or record.epoch != command.epoch
+            or not is_due(last=self._evaluated, now=record.version, every=every)
+        ):
             self._closed.wait(POLL_SECONDS)
             return
-        if not self._begin(record.version):
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._evaluated = self._running = record.version
+        if self._hung is not None and not self._hung.done():
+            self._fail(record.version, "the policy has not returned from an earlier evaluation")
             return
+        self._hung = None
         evaluation = EvaluationRound(
             self._config,
             Weights(record.step, record.tensors),
@@ -365,18 +372,6 @@ class Evaluator:
         if (version := self._running) is not None:
             self._fail(version, f"worker {self._settings.index} ended during the evaluation")
 
-    def _begin(self, version: Version) -> bool:
-        """Begin the evaluation of a version; return False if it cannot run."""
-        with self._lock:
-            if self._closed.is_set():
-                return False
-            self._evaluated = self._running = version
-        if self._hung is None or self._hung.done():
-            self._hung = None
-            return True
-        self._fail(version, "the policy has not returned from an earlier evaluation")
-        return False
-
     def _result(self, evaluation: EvaluationRound) -> list[Episode]:
         """Run a round in a thread of its own, because its policy may never return.
 
@@ -407,15 +402,6 @@ class Evaluator:
         evaluation.abandon()
         what = f"the policy did not return for {seconds:.0f} s" if seconds else "it did not end"
         raise EvaluationFailed(f"{what}; the limit is {limit:g} s (evaluation.timeout_seconds)")
-
-    def _is_due(self, version: Version) -> bool:
-        return (
-            self.command.desired == "running"
-            and version[0] == self.command.epoch
-            and is_due(
-                last=self._evaluated, now=version, every=self._config.evaluation.every_train_steps
-            )
-        )
 
     def _policy_for(self, observation: Space, action: Space) -> Policy:
         if self._policy is None:

@@ -348,7 +348,11 @@ class FragmentBuilder:
         if np.count_nonzero(self._cutter.acted) < before:
             self._count_dropped("stale_version", dropped)
         if not self._begins_fragments:
-            self._return_credits()
+            # Slots that have not started their fragment return their credit.
+            with self._lock:
+                unused = self._has_credit & (self._cutter.acted == 0)
+                self._has_credit[unused] = False
+                self._credits += int(np.count_nonzero(unused))
 
     def drain(self) -> None:
         """Cut every slot's steps, now or after its action in progress; start no new fragments."""
@@ -437,13 +441,6 @@ class FragmentBuilder:
                 self._has_credit[slot] or self._spend(slot)
             )
         return slots[is_allowed]
-
-    def _return_credits(self) -> None:
-        """Take credits back from slots that have not started their fragment."""
-        with self._lock:
-            unused = self._has_credit & (self._cutter.acted == 0)
-            self._has_credit[unused] = False
-            self._credits += int(np.count_nonzero(unused))
 
     def _spend(self, slot: int) -> bool:
         if not self._has_room():

@@ -150,7 +150,11 @@ class VideoRecorder:
             shot: NDArray[np.uint8] | None = first
             while shot is not None:
                 self._waiting_bytes -= shot.nbytes
-                if self._fits(shot):
+                is_same = (shot.shape[0] // 2 * 2, shot.shape[1] // 2 * 2) == (height, width)
+                # The file exists only after the encoder's first output. The encoder buffers a few
+                # frames; one eighth of the limit is reserved for them.
+                size = self._path.stat().st_size if self._path.exists() else 0
+                if is_same and size < MOST_RECORDED_BYTES * 7 // 8:
                     shown = np.ascontiguousarray(shot[:height, :width])
                     frame = self._av.VideoFrame.from_ndarray(shown, format="rgb24")
                     container.mux(stream.encode(frame))
@@ -159,15 +163,6 @@ class VideoRecorder:
                     self._left_out += 1
                 shot = self._waiting.get()
             container.mux(stream.encode(None))
-
-    def _fits(self, shot: NDArray[np.uint8]) -> bool:
-        """Return whether the image has the recording's size and the file has room for it."""
-        width, height = self._size
-        is_same = shot.shape[0] // 2 * 2 == height and shot.shape[1] // 2 * 2 == width
-        # The encoder buffers a few frames; one eighth of the limit is reserved for them.
-        # The file exists only after the encoder's first output.
-        size = self._path.stat().st_size if self._path.exists() else 0
-        return is_same and size < MOST_RECORDED_BYTES * 7 // 8
 
 
 class TextRecorder:
@@ -370,13 +365,24 @@ class Recordings:
         with self._lock:
             commands = list(self._commands)
         for command in commands:
-            slot = self._assign(command, wrapper)
-            if slot is None:
-                continue
-            with self._lock:
-                self._commands.remove(command)
-            update = RecordingUpdate(state="recording", worker=self._worker, slot=slot)
-            self._updates.put((command.id, update, None))
+            if self._user is None:
+                self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
+            else:
+                self._user.recordings_folder(self._folder.name)
+            slots = [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
+            if command.slot is not None:
+                slots = [command.slot]
+            video = self._folder / f"{command.id}.video"
+            for slot in slots:
+                if slot in self._active or not wrapper.record(slot, command.id, str(video)):
+                    continue
+                self._active[slot] = _ActiveRecording(command, video)
+                self._next_slot = slot + 1
+                with self._lock:
+                    self._commands.remove(command)
+                update = RecordingUpdate(state="recording", worker=self._worker, slot=slot)
+                self._updates.put((command.id, update, None))
+                break
 
     def finished(self, slot: int, recorded: Recorded, policy_step: int) -> None:
         """Queue the upload of a slot's recording, which may still be encoding."""
@@ -422,25 +428,17 @@ class Recordings:
         recording_id, update, video = next_update
         if video is not None:
             update = self._with_video(update, video)
-        self._send_update(recording_id, update)
-
-    def _assign(self, command: RecordingCommand, wrapper: RecordingWrapper) -> int | None:
-        """Start a recording; return its slot, or None if no slot is available."""
-        if self._user is None:
-            self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
-        else:
-            self._user.recordings_folder(self._folder.name)
-        candidates = [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
-        if command.slot is not None:
-            candidates = [command.slot]
-        video = self._folder / f"{command.id}.video"
-        for slot in candidates:
-            if slot in self._active or not wrapper.record(slot, command.id, str(video)):
-                continue
-            self._active[slot] = _ActiveRecording(command, video)
-            self._next_slot = slot + 1
-            return slot
-        return None
+        for attempt in range(TRIES):
+            try:
+                self._api.update_recording(recording_id, update)
+            except (InvalidRequest, NotFound) as refusal:
+                logger.warning("recording %s refused: %s", recording_id, refusal)
+                return
+            except RolldeckError as failure:
+                logger.info("recording %s not updated, try %d: %s", recording_id, attempt, failure)
+                time.sleep(1.0)
+            else:
+                return
 
     def _fail(self, command: RecordingCommand, slot: int | None, reason: str) -> None:
         update = RecordingUpdate(
@@ -465,10 +463,7 @@ class Recordings:
         if not content:
             return self._failed(update, media.note or "the recording is empty")
         if len(content) > MOST_RECORDED_BYTES:
-            return self._failed(
-                update,
-                f"the recording has more than {MOST_RECORDED_BYTES} bytes",
-            )
+            return self._failed(update, f"the recording has more than {MOST_RECORDED_BYTES} bytes")
         return msgspec.structs.replace(update, media=media, content=content)
 
     def _read(self, path: Path) -> bytes:
@@ -490,16 +485,3 @@ class Recordings:
         return RecordingUpdate(
             state="failed", worker=update.worker, slot=update.slot, reason=reason
         )
-
-    def _send_update(self, recording_id: str, update: RecordingUpdate) -> None:
-        for attempt in range(TRIES):
-            try:
-                self._api.update_recording(recording_id, update)
-            except (InvalidRequest, NotFound) as refusal:
-                logger.warning("recording %s refused: %s", recording_id, refusal)
-                return
-            except RolldeckError as failure:
-                logger.info("recording %s not updated, try %d: %s", recording_id, attempt, failure)
-                time.sleep(1.0)
-            else:
-                return

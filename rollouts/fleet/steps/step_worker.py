@@ -4,9 +4,9 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from rollouts.fleet.steps.step_callbacks import ConfiguredCallbacks
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.node_cleanup import mark_of
-from runs.config.rules.sections import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
 
@@ -57,15 +56,15 @@ class StepRolloutWorker:
         """Prepare the worker; the first turn starts it."""
         config = settings.fleet.config
         self._fleet = config.fleet
-        base_seed = derive_seed(config.seed, "worker", settings.index)
-        self._make_policy = policy_factory or self._configured(config.policy, base_seed)
+        self._base_seed = derive_seed(config.seed, "worker", settings.index)
+        self._make_policy = policy_factory or self._configured_policy
         # Importing torch takes seconds, during which environments can start.
         self._prepare = None if policy_factory else _import_torch
         self._recordings = recordings
         self._output = OutputPump(settings)
         self._process_pool = EnvProcessPool(
             config,
-            base_seed=base_seed,
+            base_seed=self._base_seed,
             events=events,
             listener=self,
             output=self._output,
@@ -159,7 +158,11 @@ class StepRolloutWorker:
         if self._prepare is not None:
             self._prepare()
             self._prepare = None
-        self._receive(self._wait_limit(now))
+        longest_seconds = self._process_pool.soonest_due(now)
+        if self._ready and not self.is_paused:
+            due_at = self._ready.oldest_at + self._fleet.batch_timeout_ms / 1000
+            longest_seconds = min(longest_seconds, max(0.0, due_at - now))
+        self._receive(longest_seconds)
         if self._policy is None or self.is_paused:
             return
         self._weights.adopt()
@@ -167,7 +170,11 @@ class StepRolloutWorker:
         if active is None or active[0] != self.epoch:
             return
         self._admit(time.monotonic())
-        if self._is_batch_due(time.monotonic()):
+        if self._ready and (
+            len(self._ready) >= self._fleet.inference_batch_size
+            or not self.is_stepping
+            or time.monotonic() - self._ready.oldest_at >= self._fleet.batch_timeout_ms / 1000
+        ):
             self._infer()
 
     def close(self) -> None:
@@ -269,31 +276,30 @@ class StepRolloutWorker:
         self.cannot_recover = not misfit.field.startswith("fleet.")
         self.refusal = str(misfit)
 
-    def _configured(self, config: PolicyConfig, base_seed: int) -> PolicyFactory:
-        def make(observation: Space, action: Space) -> Policy:
-            from rollouts.fleet.policies.factory import make_policy
+    def _configured_policy(self, observation: Space, action: Space) -> Policy:
+        from rollouts.fleet.policies.factory import make_policy
 
-            seed = derive_seed(base_seed, "policy")
-            return make_policy(
-                config, observation, action, seed=seed, device=self._fleet.policy_device
-            )
-
-        return make
-
-    def _wait_limit(self, now: float) -> float:
-        """Return how long this turn may wait for environments, in seconds."""
-        longest = self._process_pool.soonest_due(now)
-        if self._ready and not self.is_paused:
-            due_at = self._ready.oldest_at + self._fleet.batch_timeout_ms / 1000
-            longest = min(longest, max(0.0, due_at - now))
-        return longest
+        return make_policy(
+            self._settings.fleet.config.policy,
+            observation,
+            action,
+            seed=derive_seed(self._base_seed, "policy"),
+            device=self._fleet.policy_device,
+        )
 
     def _receive(self, longest_seconds: float) -> None:
+        """Read what the environments send; wait for it up to a limit."""
         began = time.monotonic()
-        came = _readable([*self._process_pool.descriptors, self._bell], longest_seconds)
+        # A new poll object each time is ten times as fast as the selectors module.
+        poll = select.poll()
+        for descriptor in (*self._process_pool.descriptors, self._bell):
+            poll.register(descriptor, select.POLLIN)
+        came = {descriptor for descriptor, _ in poll.poll(longest_seconds * 1000)}
         now = time.monotonic()
         if not self.is_paused and not self.is_stepping:
-            self._monitor.wait(now - began, wants=self._missing())
+            active = self._weights.active
+            is_old = active is None or active[0] != self.epoch or active[1] < self.newest_step
+            self._monitor.wait(now - began, wants="weights" if is_old else "room")
         if self._bell in came:
             os.read(self._bell, 4096)
             came.discard(self._bell)
@@ -307,20 +313,6 @@ class StepRolloutWorker:
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
 
-    def _without(self, invalid: Mapping[int, str], slots: Slots) -> NDArray[np.intp]:
-        """End the episodes of the slots with an invalid action; return the other rows."""
-        spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
-        for row, text in invalid.items():
-            self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
-        return np.delete(np.arange(len(slots)), list(invalid))
-
-    def _missing(self) -> Literal["room", "weights"]:
-        """Return what prevents all slots from acting."""
-        active = self._weights.active
-        if active is None or active[0] != self.epoch or active[1] < self.newest_step:
-            return "weights"
-        return "room"
-
     def _admit(self, now: float) -> None:
         if not self._waiting:
             return
@@ -331,13 +323,6 @@ class StepRolloutWorker:
         self._ready.add(admitted, now)
         if len(admitted) < len(waiting):
             self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
-
-    def _is_batch_due(self, now: float) -> bool:
-        if not self._ready:
-            return False
-        if len(self._ready) >= self._fleet.inference_batch_size or not self.is_stepping:
-            return True
-        return now - self._ready.oldest_at >= self._fleet.batch_timeout_ms / 1000
 
     def _infer(self) -> None:
         version = self._weights.active
@@ -355,7 +340,10 @@ class StepRolloutWorker:
                 inferred = time.monotonic()
                 if not self._is_valid_action(decision.actions):
                     invalid = invalid_actions(self._action_space, decision.actions)
-                    left = self._without(invalid, slots)
+                    spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
+                    for row, text in invalid.items():
+                        self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
+                    left = np.delete(np.arange(len(slots)), list(invalid))
                     slots, decision = slots[left], decision.of(left)
                     before = {name: rows[left] for name, rows in before.items()}
                 for name, rows in decision.state.items():
@@ -373,15 +361,6 @@ class StepRolloutWorker:
         )
         self._monitor.record("infer", inferred - began, inferred)
         self._monitor.record("act", time.monotonic() - written, written)
-
-
-def _readable(descriptors: Sequence[int], longest_seconds: float) -> set[int]:
-    """Wait until one of `descriptors` is readable or closed, or the time is over."""
-    # A new poll object each time is ten times as fast as the selectors module.
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(longest_seconds * 1000)}
 
 
 def _import_torch() -> None:

@@ -6,7 +6,7 @@ import time
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import RecordingCommand
-from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport, encode
+from rolldeck.wire import EpisodeWindow, InfoWindow, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.spool.sender import Push
 from rollouts.fleet.steps.evaluator import Evaluator
@@ -119,8 +119,19 @@ class RolloutWorkerWrapper(WorkerWrapper):
                 episodes += self._evaluator.pop_episodes()
                 self._fragment_builder.reported_info(self._evaluator.pop_info())
             info = self._fragment_builder.pop_info()
+        slots = self._worker.reports() if self._worker else []
+        self.monitor.count("env_steps", self._fragment_builder.env_steps)
+        report = replace(
+            self.report(pids=[slot.pid for slot in slots if slot.pid], is_reporting=is_reporting),
+            env_steps=self._fragment_builder.env_steps,
+            env_steps_per_second=self.monitor.rate("env_steps"),
+            fragments_cut=self._fragment_builder.fragments_cut,
+            fragments_sent=self.sender.sent,
+            dropped_steps=dict(self._fragment_builder.dropped_steps),
+            slots=slots,
+        )
         return WorkerState(
-            report=self._report(is_reporting=is_reporting),
+            report=report,
             unspent=unspent,
             outstanding=unspent + being_filled + to_send,
             accepted=self.sender.accepted,
@@ -154,7 +165,20 @@ class RolloutWorkerWrapper(WorkerWrapper):
         return "" if any(self._fragment_builder.held()) else None
 
     def _turn(self) -> None:
-        worker = self._worker or self._build()
+        worker = self._worker
+        if worker is None:
+            self._last_command = IDLE
+            worker = StepRolloutWorker(
+                self.settings,
+                weights=self.weights,
+                progress_handler=self._fragment_builder,
+                monitor=self.monitor,
+                events=self.events,
+                policy_factory=self._policy_factory,
+                recordings=self._recordings,
+            )
+            worker.is_paused = True
+            self._worker = worker
         command = self.command
         if command is not self._last_command:
             self._apply(worker, command)
@@ -167,21 +191,6 @@ class RolloutWorkerWrapper(WorkerWrapper):
             for slot in range(self.settings.fleet.config.fleet.envs_per_worker):
                 self._fragment_builder.aborted(slot)
             raise
-
-    def _build(self) -> StepRolloutWorker:
-        self._last_command = IDLE
-        worker = StepRolloutWorker(
-            self.settings,
-            weights=self.weights,
-            progress_handler=self._fragment_builder,
-            monitor=self.monitor,
-            events=self.events,
-            policy_factory=self._policy_factory,
-            recordings=self._recordings,
-        )
-        worker.is_paused = True
-        self._worker = worker
-        return worker
 
     def _apply(self, worker: StepRolloutWorker, command: WorkerCommand) -> None:
         self._fragment_builder.set_command(
@@ -200,20 +209,6 @@ class RolloutWorkerWrapper(WorkerWrapper):
         if command.desired == "draining":
             self._fragment_builder.drain()
         self._last_command = command
-
-    def _report(self, *, is_reporting: bool) -> WorkerReport:
-        worker = self._worker
-        slots = worker.reports() if worker else []
-        self.monitor.count("env_steps", self._fragment_builder.env_steps)
-        return replace(
-            self.report(pids=[slot.pid for slot in slots if slot.pid], is_reporting=is_reporting),
-            env_steps=self._fragment_builder.env_steps,
-            env_steps_per_second=self.monitor.rate("env_steps"),
-            fragments_cut=self._fragment_builder.fragments_cut,
-            fragments_sent=self.sender.sent,
-            dropped_steps=dict(self._fragment_builder.dropped_steps),
-            slots=slots,
-        )
 
     def _is_policy_hung(self, worker: StepRolloutWorker) -> bool:
         limit = self.settings.fleet.config.policy.hung_after_seconds
