@@ -165,9 +165,13 @@ def checked(
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
     for place, group in enumerate(groups):
-        wrong = (
-            _problem_of(group, generations=generations) if place < expected else "unrequested group"
-        )
+        if place >= expected:
+            wrong = "unrequested group"
+        elif len(group.rollouts) != generations:
+            wrong = f"{len(group.rollouts)} rollouts, expected {generations}"
+        else:
+            problems = enumerate(map(_rollout_problem, group.rollouts))
+            wrong = next((f"rollouts[{at}]: {text}" for at, text in problems if text), "")
         if wrong:
             faults.append(Fault("group_invalid", f"{group.example}: {wrong}"))
         else:
@@ -178,36 +182,20 @@ def checked(
     return sound, faults
 
 
-def _problem_of(group: RolloutGroup, *, generations: int) -> str:
-    if len(group.rollouts) != generations:
-        return f"{len(group.rollouts)} rollouts, expected {generations}"
-    for place, rollout in enumerate(group.rollouts):
-        wrong = _rollout_problem(rollout)
-        if wrong:
-            return f"rollouts[{place}]: {wrong}"
-    return ""
-
-
 def _rollout_problem(rollout: Rollout) -> str:
-    columns = {
-        name: len(getattr(rollout, name)) for name in ("tokens", "is_own", "logprobs", "versions")
-    }
-    if len(set(columns.values())) > 1:
-        return "columns of different lengths: " + ", ".join(
-            f"{count} {name}" for name, count in columns.items()
-        )
+    names = ("tokens", "is_own", "logprobs", "versions")
+    lengths = {name: len(getattr(rollout, name)) for name in names}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{count} {name}" for name, count in lengths.items())
+        return f"columns of different lengths: {listed}"
     if not any(rollout.is_own):
         return "contains no token of the policy"
     if not math.isfinite(rollout.reward):
         return f"the reward is {rollout.reward}, must be finite"
     if not all(map(math.isfinite, rollout.logprobs)):
         return "a logprob is not finite"
-    return _token_problem(rollout)
-
-
-def _token_problem(rollout: Rollout) -> str:
-    columns = zip(rollout.tokens, rollout.is_own, rollout.versions, strict=True)
-    for place, (token, is_own, version) in enumerate(columns):
+    tokens = zip(rollout.tokens, rollout.is_own, rollout.versions, strict=True)
+    for place, (token, is_own, version) in enumerate(tokens):
         if not isinstance(token, Integral) or not 0 <= token < TOKENS_END:
             return f"token {place} is {token!r}"
         if is_own != (version is not None):

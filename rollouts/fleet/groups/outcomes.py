@@ -88,7 +88,14 @@ def describe_groups(groups: Iterable[Group]) -> GroupStatistics:
     """
     listed = list(groups)
     for place, group in enumerate(listed):
-        _check_columns(place, group)
+        columns = group._asdict().items()
+        sizes = {
+            name: len(group.answers) if name == "answers" else np.size(column)
+            for name, column in columns
+        }
+        if len(set(sizes.values())) > 1:
+            shown = ", ".join(f"{size} {name}" for name, size in sizes.items())
+            raise ValueError(f"groups[{place}]: {shown}")
     rewards = [np.asarray(group.rewards, dtype=np.float64) for group in listed]
     lengths = _joined([group.lengths for group in listed])
     scores = _joined(rewards)
@@ -131,14 +138,6 @@ def split_by_variance(
 def _joined(columns: Sequence[ArrayLike]) -> NDArray[Any]:
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
     return np.concatenate([np.zeros(0), *arrays])
-
-
-def _check_columns(place: int, group: Group) -> None:
-    sizes = {name: np.size(column) for name, column in group._asdict().items() if name != "answers"}
-    sizes["answers"] = len(group.answers)
-    if len(set(sizes.values())) > 1:
-        shown = ", ".join(f"{size} {name}" for name, size in sizes.items())
-        raise ValueError(f"groups[{place}]: {shown}")
 
 
 class Lease(NamedTuple):

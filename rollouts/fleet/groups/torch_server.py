@@ -66,7 +66,14 @@ class TorchInferenceServer:
         try:
             for place, prompt in enumerate(prompts):
                 pending.append(self._thread.submit(prompt, waiting.listener(place)))
-            self._wait(waiting, stop=stop, timeout_seconds=timeout_seconds)
+            deadline = time.monotonic() + timeout_seconds
+            while not (waiting.wait(POLL_SECONDS) or stop.is_set() or self._thread.error):
+                if time.monotonic() > deadline:
+                    text = f"{waiting.missing} answers not completed within {timeout_seconds:.0f} s"
+                    raise InferenceFailed(text)
+            # A failing engine ends all waits and stores its error.
+            if self._thread.error and not stop.is_set():
+                raise InferenceFailed(self._thread.error)
         except EngineFailed as failure:
             raise InferenceFailed(str(failure)) from failure
         finally:
@@ -121,21 +128,6 @@ class TorchInferenceServer:
 
     def close(self) -> None:
         self._thread.close()
-
-    def _wait(self, waiting: "_Waiting", *, stop: threading.Event, timeout_seconds: float) -> None:
-        deadline = time.monotonic() + timeout_seconds
-        while not waiting.wait(POLL_SECONDS):
-            if stop.is_set():
-                return
-            if self._thread.error:
-                break
-            if time.monotonic() > deadline:
-                raise InferenceFailed(
-                    f"{waiting.missing} answers not completed within {timeout_seconds:.0f} s"
-                )
-        # A failing engine ends all waits and stores its error.
-        if self._thread.error and not stop.is_set():
-            raise InferenceFailed(self._thread.error)
 
 
 class _Waiting:

@@ -121,7 +121,15 @@ class HostProcess:
             self._numbers += 1
             number = self._numbers
             self._pending[number] = future
-        self._write({"id": number, "call": call, **arguments})
+        # A host that does not read blocks the writer, but not `_fail`, which ends the host.
+        assert self._process.stdin is not None  # noqa: S101 opened above
+        message = msgspec.json.encode({"id": number, "call": call, **arguments})
+        with self._writing:
+            try:
+                self._process.stdin.write(message + b"\n")
+                self._process.stdin.flush()
+            except (OSError, ValueError):
+                logger.info("%s: the host ended before call %d", self._name, number)
         return future
 
     def wait(
@@ -147,43 +155,29 @@ class HostProcess:
         """End the process, its tool servers included."""
         self._fail(f"{self._name}: the environment was closed")
 
-    def _write(self, message: Mapping[str, Any]) -> None:
-        # A host that does not read blocks the writer, but not `_fail`, which ends the host.
-        assert self._process.stdin is not None  # noqa: S101 opened above
-        with self._writing:
-            try:
-                self._process.stdin.write(msgspec.json.encode(message) + b"\n")
-                self._process.stdin.flush()
-            except (OSError, ValueError):
-                logger.info("%s: the host ended before call %d", self._name, message["id"])
-
     def _read_replies(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 opened above
         with self._process.stdout as lines:
             for line in lines:
                 try:
-                    self._settle(msgspec.json.decode(line, type=Reply))
+                    reply = msgspec.json.decode(line, type=Reply)
+                    with self._lock:
+                        future = None if self._ending else self._pending.pop(reply.id)
                 except (msgspec.DecodeError, KeyError) as error:
                     shown = line[:SHOWN].decode(errors="replace").strip()
                     self._fail(f"{self._name}: malformed message of the host, {error}: {shown}")
+                    continue
+                if future is not None and reply.error is not None:
+                    text = f"{self._name}: {reply.error.message}"
+                    future.set_exception(LessonFailed(reply.error.kind, text))
+                elif future is not None:
+                    future.set_result(reply.result)
         self._process.wait()
         self._logs.join(1)
         last = "; ".join(self._errors)
         self._fail(
             f"{self._name}: the host ended with exit code {self._process.returncode}: {last}"
         )
-
-    def _settle(self, reply: Reply) -> None:
-        """Store the result of a call; raise KeyError if no such call is pending."""
-        with self._lock:
-            if self._ending:
-                return
-            future = self._pending.pop(reply.id)
-        if reply.error is not None:
-            text = f"{self._name}: {reply.error.message}"
-            future.set_exception(LessonFailed(reply.error.kind, text))
-        else:
-            future.set_result(reply.result)
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None  # noqa: S101 opened above
@@ -292,7 +286,11 @@ class VerifiersEnvironment:
                 "environment_failed",
                 f"{self._name} has no {request.mode} tasks that the lesson selects",
             )
-        rows = [self._row(number, request) for number in request.numbers]
+        rows, size = list[int](), self._tasks[request.mode]
+        for number in request.numbers:
+            passes, place = divmod(number, size)
+            seed = derive_seed(request.problem_seed, request.mode, passes)
+            rows.append(int(np.random.default_rng(seed).permutation(size)[place]))
         recorded = [
             [
                 RecordedRollout(policy, derive_seed(request.seed, request.mode, row, index))
@@ -382,20 +380,13 @@ class VerifiersEnvironment:
         results = [host.wait(call, seconds=seconds, stop=policy.stop) for call in calls]
         return [_decoded(self._name, result, PlayedGroup) for result in results]
 
-    def _row(self, number: int, request: RolloutRequest) -> int:
-        """Return the index of a problem's task."""
-        size = self._tasks[request.mode]
-        time, place = divmod(number, size)
-        order = np.random.default_rng(derive_seed(request.problem_seed, request.mode, time))
-        return int(order.permutation(size)[place])
-
     def _sampled(
         self,
         recorded: Sequence[Sequence[RecordedRollout]],
         played: Sequence[PlayedGroup],
         mode: Mode,
     ) -> Sampled:
-        groups, faults, metrics = list[RolloutGroup](), list[Fault](), list[dict[str, float]]()
+        groups, faults, metrics = list[RolloutGroup](), list[Fault](), dict[str, list[float]]()
         for records, group in zip(recorded, played, strict=True):
             key = f"{self._name}:{mode}:{group.task}"
             found = [
@@ -406,10 +397,13 @@ class VerifiersEnvironment:
             if failed:
                 faults.append(failed[0])
                 continue
-            metrics += [one.metrics for one in group.rollouts]
+            for one in group.rollouts:
+                for name, value in one.metrics.items():
+                    metrics.setdefault(name, []).append(value)
             rollouts = [one for one in found if isinstance(one, Rollout)]
             groups.append(RolloutGroup(example=key, rollouts=rollouts))
-        return Sampled(groups=groups, metrics=_means(metrics), faults=faults)
+        means = {name: sum(values) / len(values) for name, values in metrics.items()}
+        return Sampled(groups=groups, metrics=means, faults=faults)
 
 
 def _decoded(name: str, result: msgspec.Raw, kind: type[Any]) -> Any:
@@ -468,12 +462,3 @@ def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollou
         prompt=record.policy.tokenizer.decode(tokens[:first]),
         response=record.policy.tokenizer.decode(tokens[first:]),
     )
-
-
-def _means(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each metric over the rollouts that have it."""
-    values: dict[str, list[float]] = {}
-    for one in metrics:
-        for name, value in one.items():
-            values.setdefault(name, []).append(value)
-    return {name: sum(found) / len(found) for name, found in values.items()}

@@ -42,7 +42,7 @@ from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.evaluation import figures_of as evaluation_figures
-from runs.config.rules.language_config import LanguageConfig, SamplingConfig
+from runs.config.rules.language_config import LanguageConfig
 
 Metrics = dict[str, float]
 
@@ -228,7 +228,17 @@ class GroupRolloutWorker:
             metrics=metrics,
         )
         self._record(lesson_id, outcome)
-        return _evaluated(outcome), batch
+        if not outcome.rewards:
+            return None, batch
+        figures = evaluation_figures(
+            outcome.rewards,
+            outcome.successes,
+            generations=outcome.generations,
+            tokens=outcome.tokens,
+            truncated=outcome.truncated,
+            seconds=outcome.seconds,
+        )
+        return figures, batch
 
     def update_training_stats(
         self, lesson_id: str, batch: RolloutBatch, metrics: Metrics | None = None
@@ -296,10 +306,14 @@ class GroupRolloutWorker:
     def _sample(self, lesson_id: str, request: RolloutRequest) -> Sampled:
         """Return the valid groups of the lesson's environment, and faults for the others."""
         environment = self.load_environment(lesson_id)
+        sampling = self._language.lessons[lesson_id].sampling
+        if request.mode == "eval":
+            temperature = self._language.evaluation.temperature
+            sampling = struct_replace(sampling, temperature=temperature, top_p=1.0, top_k=0)
         policy = PolicyContext(
             server=self._server,
             tokenizer=self._tokenizer,
-            sampling=self._sampling(lesson_id, request.mode),
+            sampling=sampling,
             context_tokens=self._context_tokens,
             stop=self._stop,
         )
@@ -322,15 +336,6 @@ class GroupRolloutWorker:
                 f"the environment raised {type(error).__name__}: {error} "
                 f"({Path(where.filename).name}:{where.lineno})",
             ) from error
-
-    def _sampling(self, lesson_id: str, mode: Mode) -> SamplingConfig:
-        """Return the sampling parameters; evaluation has its own temperature."""
-        sampling = self._language.lessons[lesson_id].sampling
-        if mode == "train":
-            return sampling
-        return struct_replace(
-            sampling, temperature=self._language.evaluation.temperature, top_p=1.0, top_k=0
-        )
 
     def _finished(
         self, lesson_id: str, group: RolloutGroup, metadata: RolloutMetadata
@@ -366,16 +371,3 @@ def _sound(sampled: Sampled, request: RolloutRequest) -> Sampled:
         generations=request.generations,
     )
     return replace(sampled, groups=groups, faults=[*sampled.faults, *faults])
-
-
-def _evaluated(outcome: LessonOutcome) -> EvaluationFigures | None:
-    if not outcome.rewards:
-        return None
-    return evaluation_figures(
-        outcome.rewards,
-        outcome.successes,
-        generations=outcome.generations,
-        tokens=outcome.tokens,
-        truncated=outcome.truncated,
-        seconds=outcome.seconds,
-    )

@@ -216,8 +216,16 @@ class EnvProcessPool:
                     f" for {self._hung_after_seconds:.0f} s",
                     now,
                 )
-            else:
-                self._replace_when_due(process, now)
+            elif process.held:
+                going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
+                if not process.held.issuperset(going):
+                    continue
+                for number in going:
+                    self._listener.lost(number)
+                    self._slots[number].restarts += 1
+                    self._slots[number].state = "restarting"
+                process.worker.close()
+                self._start(process, now)
         for number in [slot for slot, at in self._build_at.items() if now >= at]:
             # A process that dies in between removes the entries of its other slots.
             if self._build_at.pop(number, None) is None:
@@ -300,19 +308,6 @@ class EnvProcessPool:
     def held(self) -> set[int]:
         """Slots that must not act because their process is about to be replaced."""
         return set().union(*(process.held for process in self._processes))
-
-    def _replace_when_due(self, process: _Process, now: float) -> None:
-        if not process.held:
-            return
-        going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
-        if not process.held.issuperset(going):
-            return
-        for number in going:
-            self._listener.lost(number)
-            self._slots[number].restarts += 1
-            self._slots[number].state = "restarting"
-        process.worker.close()
-        self._start(process, now)
 
     def _remove(self, process: _Process, reason: str, now: float) -> None:
         process.worker.kill()

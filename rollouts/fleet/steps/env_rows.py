@@ -285,7 +285,12 @@ class EnvRows:
             environment: Any = self._rows[row]
             try:
                 if row in self._recordings:
-                    environment = self._end_recording(row)
+                    request_id, recorded, environment = self._recordings.pop(row)
+                    recorded.finish()
+                    recorded.close()
+                    self._put(row, environment)
+                    result = (recorded.total_return, recorded.length, recorded.outcome)
+                    self._emit(Recorded(row, request_id, *result))
                 if row in self._to_record:
                     environment = self._begin_recording(row, environment)
                 self._reset(row, environment, block)
@@ -345,16 +350,6 @@ class EnvRows:
         self._recordings[row] = (request_id, recorded, own)
         self._put(row, recorded)
         return recorded
-
-    def _end_recording(self, row: int) -> Environment:
-        request_id, recorded, own = self._recordings.pop(row)
-        recorded.finish()
-        recorded.close()
-        self._put(row, own)
-        self._emit(
-            Recorded(row, request_id, recorded.total_return, recorded.length, recorded.outcome)
-        )
-        return own
 
     def _drop(self, crash: EnvCrashed) -> None:
         """Report and close an environment that has raised or returned an invalid value."""

@@ -202,10 +202,24 @@ class EnvWorker:
         """
         if self._channel is None:
             raise EnvWorkerDied("not started")
+        messages: list[AnyMessage] = []
         try:
-            return [self._read(message) for message in self._channel.receive()]
+            for message in self._channel.receive():
+                if isinstance(message, Ready) and self._memory is not None:
+                    self._block = EnvBlock(
+                        self._memory,
+                        rows=len(self.slots),
+                        observation=message.observation,
+                        action=message.action,
+                    )
+                    self._close_memory()
+                if isinstance(message, StepResult) and self._block is not None:
+                    messages.append(read_steps(message, self._block))
+                else:
+                    messages.append(message)
         except (EOFError, OSError) as error:
             raise EnvWorkerDied(self._exit_reason()) from error
+        return messages
 
     def observation(self, row: int) -> NDArray[Any]:
         """Return a copy of the current observation of the environment in `row`."""
@@ -244,20 +258,6 @@ class EnvWorker:
             self._channel.send(message)
         except OSError as error:
             raise EnvWorkerDied(self._exit_reason()) from error
-
-    def _read(self, message: FromProcess) -> AnyMessage:
-        """Map the block on the first message, and read arrived steps from it."""
-        if isinstance(message, Ready) and self._memory is not None:
-            self._block = EnvBlock(
-                self._memory,
-                rows=len(self.slots),
-                observation=message.observation,
-                action=message.action,
-            )
-            self._close_memory()
-        elif isinstance(message, StepResult) and self._block is not None:
-            return read_steps(message, self._block)
-        return message  # type: ignore[return-value]
 
     def _close_memory(self) -> None:
         if self._memory is not None:

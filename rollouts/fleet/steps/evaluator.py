@@ -193,26 +193,24 @@ class EvaluationRound:
             self._tallies.begin(message.row)
             self._is_waiting[message.row] = True
         elif isinstance(message, Stepped):
-            self._store(message)
+            stepped = message.rows
+            self._tallies.add(stepped, message.reward)
+            self._obs[stepped] = message.obs
+            self._first[stepped] = message.terminated | message.truncated
+            self._is_waiting[stepped] = True
+            for at, _ in message.finals:
+                row = int(stepped[at])
+                is_terminated = bool(message.terminated[at])
+                ended = self._tallies.end(row, "terminated" if is_terminated else "truncated")
+                self._episodes.append(ended)
+                self._tallies.begin(row)
+                self._left[row] -= 1
+            for crash in message.crashed:
+                if self._left[crash.row]:
+                    self._fail(crash)
         elif isinstance(message, InfoReport):
             sums = [replace(one, name=f"eval/{one.name}") for one in message.window.sums]
             self.info.merge(replace(message.window, sums=sums))
-
-    def _store(self, came: Stepped) -> None:
-        rows = came.rows
-        self._tallies.add(rows, came.reward)
-        self._obs[rows] = came.obs
-        self._first[rows] = came.terminated | came.truncated
-        self._is_waiting[rows] = True
-        for at, _ in came.finals:
-            row = int(rows[at])
-            ended = self._tallies.end(row, "terminated" if came.terminated[at] else "truncated")
-            self._episodes.append(ended)
-            self._tallies.begin(row)
-            self._left[row] -= 1
-        for crash in came.crashed:
-            if self._left[crash.row]:
-                self._fail(crash)
 
     def _fail(self, crash: EnvCrashed) -> NoReturn:
         last_line = crash.error.strip().rpartition("\n")[2]

@@ -106,7 +106,14 @@ class FragmentCutter:
             self._ended[slots] = ended = ended + 1
         else:
             # Without an open step, an outcome belongs to a dropped one.
-            self._end_some(np.flatnonzero(is_open), slots, outcomes)
+            rows = np.flatnonzero(is_open)
+            row_of = {int(row): index for index, row in enumerate(rows)}
+            finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
+            some = Outcomes(
+                outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
+            )
+            self._columns.end(slots[rows], ended[rows], some)
+            self._ended[slots[rows]] += 1
             ended = self._ended[slots]
         self._buffer_observations(slots, obs, new_episodes)
         full = slots[ended == self._length].tolist()
@@ -205,17 +212,6 @@ class FragmentCutter:
             return 0
         too_old = policy_step - self._columns.first_label(buffered) > max_staleness
         return sum(self.drop(int(slot)) for slot in buffered[too_old])
-
-    def _end_some(self, rows: NDArray[np.intp], slots: Slots, outcomes: Outcomes) -> None:
-        """Record the outcomes of `rows` only."""
-        row_of = {int(row): index for index, row in enumerate(rows)}
-        finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
-        chosen = slots[rows]
-        some = Outcomes(
-            outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
-        )
-        self._columns.end(chosen, self._ended[chosen], some)
-        self._ended[chosen] += 1
 
     def _buffer_observations(
         self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]

@@ -221,13 +221,22 @@ class RecordedEnvironment:
         self.length = 0
         self.seed: int | None = None
         self.outcome = ""
-        self._environment, self._mode, why = _drawable(make, spec, kwargs)
+        self._mode = self._why = why = ""
+        for mode in ("rgb_array", "ansi"):
+            try:
+                self._environment = make(spec, {**kwargs, "render_mode": mode})
+            except Exception as error:  # noqa: BLE001 environments raise any type
+                why = why or f"no images: {error}"[:900]
+            else:
+                self._mode = mode
+                break
+        else:
+            self._environment, self._why = make(spec, kwargs), why
         self.observation_space = self._environment.observation_space
         self.action_space = self._environment.action_space
         metadata = getattr(self._environment, "metadata", None) or {}
         fps = float(metadata.get("render_fps") or FRAMES_PER_SECOND)
         self._fps = min(max(fps, 1.0), 120.0)
-        self._why = why
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         obs, extras = self._environment.reset(seed=self.seed if seed is None else seed)
@@ -281,17 +290,6 @@ class RecordedEnvironment:
         frame = self._draw()
         if frame is not None:
             self._camera.add(frame)
-
-
-def _drawable(make: Any, spec: str, kwargs: Mapping[str, Any]) -> tuple[Any, str, str]:
-    """Return an environment, its render mode, and why no better mode is available."""
-    why = ""
-    for mode in ("rgb_array", "ansi"):
-        try:
-            return make(spec, {**kwargs, "render_mode": mode}), mode, ""
-        except Exception as error:  # noqa: BLE001 environments raise any type
-            why = why or f"no images: {error}"[:900]
-    return make(spec, kwargs), "", why
 
 
 def _short(value: Any) -> str:

@@ -169,7 +169,15 @@ class StepRolloutWorker:
         active = self._weights.active
         if active is None or active[0] != self.epoch:
             return
-        self._admit(time.monotonic())
+        if self._waiting:
+            now = time.monotonic()
+            waiting = self._waiting.pop(len(self._waiting))
+            held = self._process_pool.held
+            free = waiting[~np.isin(waiting, list(held))] if held else waiting
+            admitted = self._admit_slots(free)
+            self._ready.add(admitted, now)
+            if len(admitted) < len(waiting):
+                self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
         if self._ready and (
             len(self._ready) >= self._fleet.inference_batch_size
             or not self.is_stepping
@@ -312,17 +320,6 @@ class StepRolloutWorker:
             inside = self._monitor.total("cut", "enqueue") - before
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
-
-    def _admit(self, now: float) -> None:
-        if not self._waiting:
-            return
-        waiting = self._waiting.pop(len(self._waiting))
-        held = self._process_pool.held
-        free = waiting[~np.isin(waiting, list(held))] if held else waiting
-        admitted = self._admit_slots(free)
-        self._ready.add(admitted, now)
-        if len(admitted) < len(waiting):
-            self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
 
     def _infer(self) -> None:
         version = self._weights.active

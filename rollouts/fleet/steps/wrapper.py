@@ -179,9 +179,23 @@ class RolloutWorkerWrapper(WorkerWrapper):
             )
             worker.is_paused = True
             self._worker = worker
-        command = self.command
-        if command is not self._last_command:
-            self._apply(worker, command)
+        command, before = self.command, self._last_command
+        if command is not before:
+            self._fragment_builder.set_command(
+                epoch=command.epoch,
+                policy_step=command.policy_step,
+                begins_fragments=command.desired == "running",
+            )
+            if (command.desired, command.epoch) != (before.desired, before.epoch):
+                logger.info("command received: %s, epoch %d", command.desired, command.epoch)
+            if command.policy_step != before.policy_step:
+                logger.info("version %d announced", command.policy_step)
+            self._fragment_builder.drop_stale_steps()
+            worker.epoch, worker.newest_step = command.epoch, command.policy_step
+            worker.is_paused = command.desired != "running"
+            if command.desired == "draining":
+                self._fragment_builder.drain()
+            self._last_command = command
         try:
             worker.turn()
         except Exception:
@@ -191,24 +205,6 @@ class RolloutWorkerWrapper(WorkerWrapper):
             for slot in range(self.settings.fleet.config.fleet.envs_per_worker):
                 self._fragment_builder.aborted(slot)
             raise
-
-    def _apply(self, worker: StepRolloutWorker, command: WorkerCommand) -> None:
-        self._fragment_builder.set_command(
-            epoch=command.epoch,
-            policy_step=command.policy_step,
-            begins_fragments=command.desired == "running",
-        )
-        before = self._last_command
-        if (command.desired, command.epoch) != (before.desired, before.epoch):
-            logger.info("command received: %s, epoch %d", command.desired, command.epoch)
-        if command.policy_step != before.policy_step:
-            logger.info("version %d announced", command.policy_step)
-        self._fragment_builder.drop_stale_steps()
-        worker.epoch, worker.newest_step = command.epoch, command.policy_step
-        worker.is_paused = command.desired != "running"
-        if command.desired == "draining":
-            self._fragment_builder.drain()
-        self._last_command = command
 
     def _is_policy_hung(self, worker: StepRolloutWorker) -> bool:
         limit = self.settings.fleet.config.policy.hung_after_seconds
