@@ -32,8 +32,7 @@ from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.token_server import MODEL, RecordedRollout, TokenServer
-from rollouts.fleet.process import environment_user
-from rollouts.fleet.process.child_environment import for_environments
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.settings import derive_seed
 
 logger = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ class HostProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                **environment_user.popen_options(),
+                **child_environment.popen_options(),
             )
         except OSError as error:
             raise LessonFailed(
@@ -322,7 +321,7 @@ class VerifiersEnvironment:
                 return self._host
             if self._is_closed:
                 raise LessonFailed("environment_failed", f"{self._name} was closed")
-            kept = environment_user.variables(for_environments(os.environ))
+            kept = child_environment.with_user(child_environment.for_environments(os.environ))
             variables = kept | {KEY_VARIABLE: self._api_key}
             host = HostProcess([self._settings.python, str(HOST)], variables, name=self._name)
             self._host = host

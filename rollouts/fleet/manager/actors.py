@@ -204,7 +204,10 @@ def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) 
     """
     found = find(namespace=namespace, name=name)
     if found is not None:
-        if _fingerprint(found) == settings.fingerprint:
+        fingerprint = ""
+        with contextlib.suppress(GetTimeoutError, RayActorError):
+            fingerprint = str(ray.get(found.ping.remote(), timeout=ANSWER_SECONDS))
+        if fingerprint == settings.fingerprint:
             logger.info("manager %s already exists", name)
             return
         kill(namespace=namespace, name=name)
@@ -237,10 +240,3 @@ def kill(*, namespace: str, name: str) -> bool:
     with contextlib.suppress(RayActorError):
         ray.kill(actor, no_restart=True)
     return True
-
-
-def _fingerprint(actor: Any) -> str:
-    try:
-        return str(ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS))
-    except (GetTimeoutError, RayActorError):
-        return ""

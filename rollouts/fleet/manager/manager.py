@@ -162,7 +162,15 @@ class RolloutManager:
             self._worker_pool.restart(self._control.restarts, now)
         self._worker_pool.turn(now)
         self._order(now)
-        self._check_obstacles()
+        waiting = [member for member in self._worker_pool.staying if member.obstacle]
+        before = self._obstacle
+        self._obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
+        # The amounts in the text change often; a single event marks the start.
+        if self._obstacle and not before:
+            text = f"{len(waiting)} workers cannot start: {self._obstacle}"
+            self._events.add("fleet_unschedulable", text, level="warning")
+        if before and not self._obstacle:
+            self._events.add("fleet_schedulable", "All workers of the fleet have been placed")
         if self._state()[0] != self._reported_state:
             self._wake_report.set()
 
@@ -173,7 +181,15 @@ class RolloutManager:
         if is_measuring:
             self._measured_at = now
         members = self._worker_pool.members
-        shares = [0] * len(members) if received is None else self._shares(received)
+        shares = [0] * len(members)
+        step = received.control.policy_step if received else NO_STEP
+        if received is not None and received.control.desired == "running" and step != NO_STEP:
+            free = admission.room(
+                admission_remaining=received.control.admission_remaining,
+                accepted_since=self._worker_pool.accepted - received.accepted,
+                outstanding=self._worker_pool.outstanding,
+            )
+            shares = admission.share_out(free, [member.demand_at(step) for member in members])
         for member, share in zip(members, shares, strict=True):
             if control is None:
                 command = WorkerCommand(desired="paused", is_reporting=is_measuring)
@@ -188,33 +204,6 @@ class RolloutManager:
             member.give(command, now)
             if self._shared is not None:
                 member.offer_weights(self._shared, now)
-
-    def _shares(self, received: ReceivedControl) -> list[int]:
-        control, members = received.control, self._worker_pool.members
-        if control.desired != "running" or control.policy_step == NO_STEP:
-            return [0] * len(members)
-        free = admission.room(
-            admission_remaining=control.admission_remaining,
-            accepted_since=self._worker_pool.accepted - received.accepted,
-            outstanding=self._worker_pool.outstanding,
-        )
-        return admission.share_out(
-            free, [member.demand_at(control.policy_step) for member in members]
-        )
-
-    def _check_obstacles(self) -> None:
-        waiting = [member for member in self._worker_pool.staying if member.obstacle]
-        obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
-        # The amounts in the text change often; a single event marks the start.
-        if obstacle and not self._obstacle:
-            self._events.add(
-                "fleet_unschedulable",
-                f"{len(waiting)} workers cannot start: {obstacle}",
-                level="warning",
-            )
-        if self._obstacle and not obstacle:
-            self._events.add("fleet_schedulable", "All workers of the fleet have been placed")
-        self._obstacle = obstacle
 
     def _stop_workers(self) -> None:
         members = self._worker_pool.members
@@ -248,17 +237,12 @@ class RolloutManager:
             self._loops["control"].pause(0.05)
             return
         self._apply_control(control, accepted=accepted)
-        if self._has_ample_admission(control):
-            # Each acknowledged batch frees room that the fleet does not need now.
-            self._loops["control"].pause(PLENTY_SECONDS)
-
-    def _has_ample_admission(self, control: FleetControl) -> bool:
-        """Return whether admission allows more than twice the items that workers hold or want."""
-        if control.desired != "running" or control.policy_step == NO_STEP:
-            return False
-        outstanding = self._worker_pool.outstanding
-        demand = sum(member.demand_at(control.policy_step) for member in self._worker_pool.members)
-        return control.admission_remaining > 2 * (outstanding + demand)
+        if control.desired == "running" and control.policy_step != NO_STEP:
+            outstanding, members = self._worker_pool.outstanding, self._worker_pool.members
+            demand = sum(member.demand_at(control.policy_step) for member in members)
+            if control.admission_remaining > 2 * (outstanding + demand):
+                # Each acknowledged batch frees room that the fleet does not need now.
+                self._loops["control"].pause(PLENTY_SECONDS)
 
     def _apply_control(self, control: FleetControl, *, accepted: int) -> None:
         """Apply a command of the platform.
@@ -363,15 +347,16 @@ class RolloutManager:
         broken = [loop for loop in self._loops.values() if loop.is_broken]
         if broken:
             return "failed", f"loop {broken[0].name} gave up: {broken[0].error}"
-        return self._state_of_workers()
-
-    def _state_of_workers(self) -> tuple[ReportedFleetState, str]:
-        conditions = [one.condition for one in self._worker_pool.staying if not one.is_out]
-        failed = conditions.count("failed")
-        reason = self._obstacle
-        if failed:
-            reason = reason or self._why_given_up(failed, len(conditions))
-        reason = reason or self._why_refused()
+        staying = self._worker_pool.staying
+        conditions = [member.condition for member in staying if not member.is_out]
+        failed, reason = conditions.count("failed"), self._obstacle
+        if failed and not reason:
+            causes = {member.report(0).reason for member in staying if member.is_given_up}
+            first = min(causes, default="")
+            reason = f"{failed} of {len(conditions)} workers were given up: {first}"
+        refusals = [member.refusal for member in staying if member.refusal]
+        if refusals and not reason:
+            reason = f"{len(refusals)} of {len(staying)} workers: {min(refusals)}"
         desired = self._control.desired if self._control else "running"
         if not conditions and desired != "draining":
             return "paused", "every worker is cordoned"
@@ -385,17 +370,6 @@ class RolloutManager:
         if desired == "paused" and "paused" in conditions:
             return "paused", reason
         return "starting", reason
-
-    def _why_given_up(self, failed: int, count: int) -> str:
-        causes = {
-            member.report(0).reason for member in self._worker_pool.staying if member.is_given_up
-        }
-        return f"{failed} of {count} workers were given up: {min(causes, default='')}"
-
-    def _why_refused(self) -> str:
-        refusals = [one.refusal for one in self._worker_pool.staying if one.refusal]
-        count = len(self._worker_pool.staying)
-        return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""
 
 
 class LocalFleet:

@@ -38,7 +38,16 @@ def obstacle(required: Resources, nodes: Sequence[NodeRoom]) -> str:
         return _never(required, nodes)
     if any(_fits(required, node.free) for node in able):
         return ""
-    return f"a worker needs {_scarce(required, able)}"
+    for name, amount in required.items():
+        free = list(_amounts(name, (node.free for node in able)))
+        if amount > max(free) + _GRAIN:
+            total = sum(_amounts(name, (node.total for node in able)))
+            spread = f" on {len(able)} nodes" if len(able) > 1 else ""
+            return (
+                f"a worker needs {amount:g} {name}, "
+                f"{_number(sum(free))} of {_number(total)} are free{spread}"
+            )
+    return f"a worker needs {_amounts_text(required)} on one node, no node has all of it free"
 
 
 def group_obstacle(required: Resources, nodes: Sequence[NodeRoom], *, workers: int) -> str:
@@ -88,17 +97,6 @@ def _never(required: Resources, nodes: Sequence[NodeRoom]) -> str:
                 f"the largest of {len(nodes)} has {_number(most)}"
             )
     return f"a worker needs {_amounts_text(required)} on one node, no node has all of it"
-
-
-def _scarce(required: Resources, able: Sequence[NodeRoom]) -> str:
-    """Return which resource is not free on any node that could host a worker."""
-    for name, amount in required.items():
-        free = list(_amounts(name, (node.free for node in able)))
-        if amount > max(free) + _GRAIN:
-            total = sum(_amounts(name, (node.total for node in able)))
-            spread = f" on {len(able)} nodes" if len(able) > 1 else ""
-            return f"{amount:g} {name}, {_number(sum(free))} of {_number(total)} are free{spread}"
-    return f"{_amounts_text(required)} on one node, no node has all of it free"
 
 
 def _amounts(name: str, nodes: Iterable[Resources]) -> Iterable[float]:

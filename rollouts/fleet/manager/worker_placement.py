@@ -67,7 +67,8 @@ class WorkerPlacement:
         self._outside.discard(index)
         if self._kind is not None and index < self._workers:
             group = self._reserved(self._kind)
-            if self._bundle_node(group, index) not in self._closed:
+            nodes = self._group_options(group).get("bundles_to_node_id", {}) if self._closed else {}
+            if nodes.get(index) not in self._closed:
                 strategy = PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=index
                 )
@@ -114,12 +115,6 @@ class WorkerPlacement:
     def _group_options(self, group: PlacementGroup) -> dict[str, Any]:
         found: dict[str, Any] = placement_group_table(group)
         return found
-
-    def _bundle_node(self, group: PlacementGroup, index: int) -> str:
-        """Return the node of a worker's bundle; empty if unknown or if no node is excluded."""
-        if not self._closed:
-            return ""
-        return str(self._group_options(group).get("bundles_to_node_id", {}).get(index) or "")
 
     def _lack(self, problem: str) -> str:
         """Return the missing resources, with a note about cordoned machines."""

@@ -93,7 +93,12 @@ class WorkerPool:
         for member in self.members:
             member.turn(now)
             if member.is_gone:
-                self._remove_member(member)
+                self._accepted_of_the_left += member.accepted
+                self._episodes_of_the_left = [*self._episodes_of_the_left, *member.record.episodes]
+                self._info_of_the_left = [*self._info_of_the_left, *member.record.info]
+                # Listed twice for an instant: a concurrent report must not miss the worker.
+                self._left = [*self._left, member.report(0)]
+                self.members = [other for other in self.members if other is not member]
 
     def pop_episodes(self) -> list[EpisodeWindow]:
         """Return the statistics collected since the last call."""
@@ -121,11 +126,3 @@ class WorkerPool:
         """Forget the workers that left and whose final `reports` were delivered."""
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
-
-    def _remove_member(self, member: WorkerSupervisor) -> None:
-        self._accepted_of_the_left += member.accepted
-        self._episodes_of_the_left = [*self._episodes_of_the_left, *member.record.episodes]
-        self._info_of_the_left = [*self._info_of_the_left, *member.record.info]
-        # Listed twice for an instant: a concurrent report must not miss the worker.
-        self._left = [*self._left, member.report(0)]
-        self.members = [other for other in self.members if other is not member]

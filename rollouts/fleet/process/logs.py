@@ -20,7 +20,6 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from rolldeck.operator_requests import LogLines
@@ -133,7 +132,7 @@ class RingFile:
     def write_line(self, text: str) -> None:
         """Append a marked line that is not output of the process."""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-        begin = "" if self._is_at_line_begin() else "\n"
+        begin = "" if self.end(1) in (b"", b"\n") else "\n"
         self.write(f"{begin}--- {at} UTC {text}\n".encode(errors="replace"))
 
     def trim(self) -> None:
@@ -155,12 +154,6 @@ class RingFile:
                 os.close(self._file)
             # The descriptor number may be reused: late writers must not write to another file.
             self._file = -1
-
-    def _is_at_line_begin(self) -> bool:
-        with self._lock, contextlib.suppress(OSError):
-            size = os.fstat(self._file).st_size
-            return size == 0 or os.pread(self._file, 1, size - 1) == b"\n"
-        return True
 
     def _trim(self) -> None:
         size = os.fstat(self._file).st_size
@@ -405,12 +398,18 @@ def read_stacks() -> LogLines:
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
-    lines = [
-        line
-        for ident, frame in sorted(sys._current_frames().items())  # noqa: SLF001 documented
-        if ident != own
-        for line in _lines_of(names.get(ident, "not started by Python"), ident, frame)
-    ]
+    lines = []
+    for ident, frame in sorted(sys._current_frames().items()):  # noqa: SLF001 documented
+        if ident == own:
+            continue
+        calls = traceback.extract_stack(frame)
+        lines.append(f"Thread {names.get(ident, 'not started by Python')} ({ident:#x})")
+        if len(calls) > FRAMES_AT_MOST:
+            lines.append(f"  … {len(calls) - FRAMES_AT_MOST} outer calls omitted")
+        for call in calls[-FRAMES_AT_MOST:]:
+            lines.append(f"  {call.filename}:{call.lineno} in {call.name}")
+            lines += [f"    {call.line}"] if call.line else []
+        lines.append("")
     left_out = max(0, len(lines) - LINES_AT_MOST)
     return LogLines(
         lines=[clean(line) for line in lines[:LINES_AT_MOST]],
@@ -418,14 +417,3 @@ def read_stacks() -> LogLines:
         path=f"pid {os.getpid()}",
         note=f"{left_out} lines omitted" if left_out else "",
     )
-
-
-def _lines_of(name: str, ident: int, frame: FrameType) -> list[str]:
-    found = traceback.extract_stack(frame)
-    lines = [f"Thread {name} ({ident:#x})"]
-    if len(found) > FRAMES_AT_MOST:
-        lines.append(f"  … {len(found) - FRAMES_AT_MOST} outer calls omitted")
-    for call in found[-FRAMES_AT_MOST:]:
-        lines.append(f"  {call.filename}:{call.lineno} in {call.name}")
-        lines += [f"    {call.line}"] if call.line else []
-    return [*lines, ""]

@@ -140,20 +140,15 @@ class Loop:
                 self._turn()
             except Exception as error:
                 logger.exception("loop %s crashed", self.name)
-                if not self._survive(error):
+                self.error = f"{type(error).__name__}: {error}"
+                wait = self._budget.crashed(time.monotonic())
+                self._events.add(
+                    "loop_crashed",
+                    f"Loop {self.name}: {self.error}",
+                    level="warning" if wait is not None else "error",
+                    trace=traceback.format_exc(limit=-3),
+                )
+                if wait is None:
+                    self.is_broken = True
                     return
-
-    def _survive(self, error: Exception) -> bool:
-        self.error = f"{type(error).__name__}: {error}"
-        wait = self._budget.crashed(time.monotonic())
-        self._events.add(
-            "loop_crashed",
-            f"Loop {self.name}: {self.error}",
-            level="warning" if wait is not None else "error",
-            trace=traceback.format_exc(limit=-3),
-        )
-        if wait is None:
-            self.is_broken = True
-            return False
-        self._stop.wait(wait)
-        return True
+                self._stop.wait(wait)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import ReportedSlotState, SlotReport
-from rollouts.fleet.process import environment_user
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog, RestartBudget, RestartRule
 from rollouts.fleet.steps.env_messages import (
@@ -103,7 +103,7 @@ class EnvProcessPool:
         if config.fleet.envs_in_worker:
             size = count
             # The worker holds a token of its run, which another user may not read.
-            kind = EnvsInWorker if environment_user.current() is None else EnvWorker
+            kind = EnvsInWorker if child_environment.environment_user() is None else EnvWorker
         for first in range(0, count, size):
             worker = kind(
                 spec=config.environment.spec,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import rolldeck
 import rollouts
-from rollouts.fleet.process import child_environment, environment_user
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.env_messages import (
@@ -145,7 +145,7 @@ class EnvWorker:
                 env=process_variables(self._mark),
                 # A simulator's child processes are in this group and end with it.
                 start_new_session=True,
-                **environment_user.popen_options(),
+                **child_environment.popen_options(),
             )
         self.write_line(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
@@ -311,7 +311,7 @@ def process_variables(mark: str) -> dict[str, str]:
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
         **HEADLESS,
-        **environment_user.variables(child_environment.for_environments(os.environ)),
+        **child_environment.with_user(child_environment.for_environments(os.environ)),
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",

@@ -31,7 +31,7 @@ from rolldeck.operator_requests import (
     RecordingUpdate,
 )
 from rollouts.fleet.policies.spaces import picture
-from rollouts.fleet.process import environment_user, logs
+from rollouts.fleet.process import child_environment, logs
 from rollouts.fleet.process.private_folder import MODE, private_folder
 from rollouts.fleet.process.storable import cleaned, to_json
 from rollouts.fleet.steps.env_messages import Recorded
@@ -330,7 +330,7 @@ class Recordings:
         self._worker = worker
         self._slots = slots
         self._api = api
-        self._user = environment_user.current()
+        self._user = child_environment.environment_user()
         root = self._user.recordings_root() if self._user else private_folder("recordings")
         self._folder = root / uuid.uuid4().hex
         delete_old(root)

@@ -68,16 +68,6 @@ class EpisodeStatistics:
         return [_window(rows, self._worker, self._incarnation, seconds) for rows in ended.values()]
 
 
-def _named(complete: Sequence[Episode]) -> Sequence[Episode]:
-    """Return the episodes that a window identifies: the last ones, lowest, highest, longest."""
-    if not complete or any(episode.slot is None for episode in complete):
-        return []
-    lowest = min(complete, key=lambda episode: episode.total_return)
-    highest = max(complete, key=lambda episode: episode.total_return)
-    longest = max(complete, key=lambda episode: episode.length)
-    return [*complete[-EPISODES_KEPT:], lowest, highest, longest]
-
-
 def _window(
     episodes: Sequence[Episode], worker: int, incarnation: str, seconds: float
 ) -> EpisodeWindow:
@@ -87,7 +77,12 @@ def _window(
     lengths = np.array([episode.length for episode in described])
     p10, p50, p90 = np.percentile(returns, [10, 50, 90])
     outcomes = [episode.outcome for episode in episodes]
-    named = _named(complete)
+    named: list[Episode] = []
+    if complete and all(episode.slot is not None for episode in complete):
+        lowest = min(complete, key=lambda episode: episode.total_return)
+        highest = max(complete, key=lambda episode: episode.total_return)
+        longest = max(complete, key=lambda episode: episode.length)
+        named = [*complete[-EPISODES_KEPT:], lowest, highest, longest]
     return EpisodeWindow(
         environment=episodes[0].environment,
         mode=episodes[0].mode,

@@ -165,17 +165,14 @@ class InfoTotals:
         )
 
     def _add(self, name: str, scope: InfoScope, count: int, total: float) -> None:
-        if name not in self._names and (problem := self._problem_of(name)):
-            self._drop(problem, count, name)
-            return
-        self._names.add(name)
+        if name not in self._names:
+            is_valid = len(name) <= INFO_NAME_LENGTH and _VALID.fullmatch(name)
+            if not is_valid or len(self._names) >= INFO_NAMES_AT_MOST:
+                self._drop("too_many_names" if is_valid else "invalid_name", count, name)
+                return
+            self._names.add(name)
         before = self._sums.get((name, scope), (0, 0.0))
         self._sums[name, scope] = (before[0] + count, before[1] + total)
-
-    def _problem_of(self, name: str) -> InfoProblem | None:
-        if len(name) > INFO_NAME_LENGTH or not _VALID.fullmatch(name):
-            return "invalid_name"
-        return "too_many_names" if len(self._names) >= INFO_NAMES_AT_MOST else None
 
     def _drop(self, problem: InfoProblem, count: int, name: str) -> None:
         before, example = self._dropped.get(problem, (0, name[:200]))

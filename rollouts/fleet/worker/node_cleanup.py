@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -142,11 +143,19 @@ def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
         mine: Mark of the starting worker.
         proc: Path of procfs, which shows the PID namespace of a process.
     """
-    return [
-        f"{process.pid} {_name(process)}: {reason}"
-        for process, reason in _leftovers(mine, proc)
-        if _end(process)
-    ]
+    ended = []
+    for process, reason in _leftovers(mine, proc):
+        name = "?"
+        with suppress(psutil.Error):
+            name = process.name()
+        try:
+            process.kill()  # psutil checks that its id was not reused
+            process.wait(timeout=5)
+        except psutil.Error as error:
+            logger.warning("process %d not ended: %s", process.pid, error)
+        else:
+            ended.append(f"{process.pid} {name}: {reason}")
+    return ended
 
 
 def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
@@ -209,21 +218,3 @@ def _started(pid: int) -> float | None:
         return None if is_over else float(process.create_time())
     except psutil.Error:
         return None
-
-
-def _end(process: psutil.Process) -> bool:
-    """End one process; psutil checks that its id was not reused."""
-    try:
-        process.kill()
-        process.wait(timeout=5)
-    except psutil.Error as error:
-        logger.warning("process %d not ended: %s", process.pid, error)
-        return False
-    return True
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return str(process.name())
-    except psutil.Error:
-        return "?"

@@ -253,7 +253,18 @@ class MachineMeter:
             self._busy_seconds = _busy_seconds()
             if since is None or not before:
                 return None
-            self._newest = self._usage(max(0.0, self._busy_seconds - before) / (now - since))
+            memory, gpus = psutil.virtual_memory(), self._read_gpus()
+            cpu_cores = max(0.0, self._busy_seconds - before) / (now - since)
+            self._newest = MachineUsage(
+                cpu_cores=round(cpu_cores, 3),
+                cpus=psutil.cpu_count() or 1,
+                memory_bytes=max(0, memory.total - memory.available),
+                memory_total_bytes=memory.total,
+                gpus=gpus.devices,
+                gpu_percent=gpus.percent,
+                gpu_memory_bytes=gpus.memory_bytes,
+                gpu_memory_total_bytes=gpus.memory_total_bytes,
+            )
         except (OSError, psutil.Error):
             self._newest = None
         return self._newest
@@ -263,19 +274,6 @@ class MachineMeter:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def _usage(self, cpu_cores: float) -> MachineUsage:
-        memory, gpus = psutil.virtual_memory(), self._read_gpus()
-        return MachineUsage(
-            cpu_cores=round(cpu_cores, 3),
-            cpus=psutil.cpu_count() or 1,
-            memory_bytes=max(0, memory.total - memory.available),
-            memory_total_bytes=memory.total,
-            gpus=gpus.devices,
-            gpu_percent=gpus.percent,
-            gpu_memory_bytes=gpus.memory_bytes,
-            gpu_memory_total_bytes=gpus.memory_total_bytes,
-        )
 
     def _is_elected(self) -> bool:
         """Return whether this process measures the node; try to become it if none does."""
