@@ -155,7 +155,10 @@ class ImageEncoder(nn.Module):
         height, width, depth = image_shape
         layers: list[nn.Module] = []
         for before, after in pairwise([depth, *channels]):
-            layers += [_convolution(before, after), nn.ReLU()]
+            convolution = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1)
+            nn.init.orthogonal_(convolution.weight, math.sqrt(2))
+            nn.init.zeros_(convolution.bias)
+            layers += [convolution, nn.ReLU()]
             height, width = (height + 1) // 2, (width + 1) // 2
         self.convolutions = nn.Sequential(*layers)
         dense: list[nn.Module] = []
@@ -222,13 +225,6 @@ class TorchConvolutional(TorchPolicy):
             images(space, obs).to(self._device), others(space, obs).to(self._device)
         )
         return outputs, values, {}
-
-
-def _convolution(before: int, after: int) -> nn.Conv2d:
-    layer = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1)
-    nn.init.orthogonal_(layer.weight, math.sqrt(2))
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 class RecurrentPolicy(nn.Module):
@@ -305,14 +301,12 @@ class TorchRecurrent(TorchPolicy):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         hidden = torch.from_numpy(state[HIDDEN]).to(self._device)
         begins = torch.from_numpy(first).to(self._device)
-        outputs, values, after = module(self._inputs(module, obs), hidden, begins[None])
-        return outputs[0], values[0], {HIDDEN: after}
-
-    def _inputs(self, module: nn.Module, obs: NDArray[Any]) -> Tensor | tuple[Tensor, Tensor]:
         space = self._observation
-        if not isinstance(module.encoder, ImageEncoder):
-            return vectors(space, obs)[None].to(self._device)
-        return (
-            images(space, obs)[None].to(self._device),
-            others(space, obs)[None].to(self._device),
-        )
+        seen: Tensor | tuple[Tensor, Tensor]
+        if isinstance(module.encoder, ImageEncoder):
+            picture, rest = images(space, obs)[None], others(space, obs)[None]
+            seen = picture.to(self._device), rest.to(self._device)
+        else:
+            seen = vectors(space, obs)[None].to(self._device)
+        outputs, values, after = module(seen, hidden, begins[None])
+        return outputs[0], values[0], {HIDDEN: after}

@@ -5,7 +5,6 @@ import time
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment, WrongInterface
 from rollouts.fleet.policies.spaces import (
@@ -75,10 +74,6 @@ def random_action(space: Space, rng: np.random.Generator) -> Any:
         return int(space.start + rng.integers(space.choices))
     if space.kind == "multi_discrete":
         return rng.integers(space.each_choices).astype(space.array_dtype)
-    return _in_box(space, rng)
-
-
-def _in_box(space: Space, rng: np.random.Generator) -> NDArray[Any]:
     size = math.prod(space.shape)
     low = np.asarray(space.low or [-_WIDE] * size)
     high = np.asarray(space.high or [_WIDE] * size)

@@ -75,18 +75,15 @@ def run_worker(run_config: Mapping[str, Any]) -> WorkerResult:
             failures.append(FleetEvent(kind="rollout_failed", message=str(failure)))
     if failures:
         return WorkerResult(event=failures[0])
-    return WorkerResult(push_bytes=len(encode_push(fragments[:1])), problem=_problem(fragments[0]))
+    problem = ""
+    try:
+        check(msgspec.msgpack.decode(fragments[0], type=Fragment))
+    except BrokenFragment as error:
+        problem = str(error)
+    return WorkerResult(push_bytes=len(encode_push(fragments[:1])), problem=problem)
 
 
 def _failures(worker: LocalWorker) -> list[FleetEvent]:
     return [
         event for event in worker.events.pop() if event.level == "error" or event.kind in _FAILURES
     ]
-
-
-def _problem(fragment: bytes) -> str:
-    try:
-        check(msgspec.msgpack.decode(fragment, type=Fragment))
-    except BrokenFragment as error:
-        return str(error)
-    return ""

@@ -214,7 +214,7 @@ def test_a_distribution_without_a_mode_is_refused() -> None:
             return obs, None, {}
 
     policy = RegisteredPolicy(Mixture(), kind="k", observation=VECTOR, action=UNIT_BOX, seed=0)
-    policy.adopt_initial_weights()
+    policy.load({})
     policy.is_deterministic = True
 
     with pytest.raises(PolicyDoesNotFit, match=r"has no mode; set evaluation\.deterministic"):
