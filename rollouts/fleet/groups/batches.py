@@ -155,12 +155,8 @@ def checked(
 ) -> tuple[list[RolloutGroup], list[Fault]]:
     """Return the valid groups, and a fault for each other group.
 
-    A group is dropped as a whole, because its rewards are only meaningful together.
-
-    Args:
-        groups: Groups returned by an environment.
-        expected: Number of groups expected, without those the environment reported as faults.
-        generations: Number of rollouts required in each group.
+    A group is dropped as a whole, because its rewards are only meaningful together. `expected` is
+    the number of groups without those that the environment reported as faults.
     """
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []

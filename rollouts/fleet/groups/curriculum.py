@@ -81,13 +81,9 @@ class PlatformCurriculum:
         backoff: Backoff | None = None,
         record_seconds: float = RECORD_SECONDS,
     ) -> None:
-        """Prepare the client.
+        """Prepare the client; `stop` ends every wait.
 
-        Args:
-            api: Client of the platform.
-            stop: Ends every wait.
-            backoff: Waits between attempts.
-            record_seconds: Time limit of retries for an outcome.
+        Outcomes are retried for `record_seconds`.
         """
         self._api = api
         self._stop = stop
@@ -143,12 +139,9 @@ class LeaseRenewer:
         lease_seconds: float,
         on_lost: Callable[[RolldeckError], None],
     ) -> None:
-        """Prepare the keeper; renewals start on entry.
+        """Prepare the keeper; renewals start on entry, and each adds `lease_seconds`.
 
-        Args:
-            renew: Renews the lease once, or raises.
-            lease_seconds: Duration that each renewal adds.
-            on_lost: Receives the reason when renewals are refused for good.
+        `on_lost` receives the reason when renewals are refused for good.
         """
         self._renew, self._on_lost = renew, on_lost
         self._every_seconds = lease_seconds / RENEWALS_A_LEASE

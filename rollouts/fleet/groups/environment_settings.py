@@ -20,13 +20,9 @@ VERIFIERS_SETTING: Final = "ROLLDECK_VERIFIERS"
 
 
 def named_settings(spec: str, setting: str, kind: type[T], variables: Mapping[str, str]) -> T:
-    """Return the settings of an environment.
+    """Return the settings of the environment `spec`, ``<kind>:<name>``.
 
-    Args:
-        spec: ``<kind>:<name>`` of the environment.
-        setting: Variable with a JSON object of settings by name.
-        kind: Type of the settings.
-        variables: Environment variables of this machine.
+    The variable `setting` has a JSON object of settings by name.
 
     Raises:
         LessonFailed: ``environment_unknown`` if this machine lacks it, or has an invalid setting.

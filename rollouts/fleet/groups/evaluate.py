@@ -40,11 +40,7 @@ Results = dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]
 
 
 def table(results: Mapping[str, Mapping[str, Any] | None]) -> str:
-    """Return one row per lesson, followed by samples.
-
-    Args:
-        results: Figures by lesson as plain values; None for a lesson without rollouts.
-    """
+    """Return one row per lesson, followed by samples; a lesson without rollouts has no figures."""
     ks = sorted({int(k) for one in results.values() if one for k in one["pass_at"]} - {1})
     rows = [[*HEAD, *(f"pass@{k}" for k in ks)]]
     for name, figures in results.items():

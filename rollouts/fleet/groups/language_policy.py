@@ -59,11 +59,8 @@ class LanguagePolicy(Protocol):
 def policy_of(language: LanguageConfig, *, run: str, device: str, rows: int) -> LanguagePolicy:
     """Return the policy of a run, initially with unversioned weights.
 
-    Args:
-        language: Language configuration of the run.
-        run: Globally unique key of the run.
-        device: ``auto``, ``cpu`` or ``cuda``, for a model in this process.
-        rows: Number of answers generated concurrently.
+    `run` is the globally unique key of the run, `rows` the number of answers generated
+    concurrently. The device ``auto``, ``cpu`` or ``cuda`` is for a model in this process.
 
     Raises:
         CheckpointUnreadable: If this machine has no such checkpoint.

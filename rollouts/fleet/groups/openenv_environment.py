@@ -208,11 +208,7 @@ class OpenEnvEnvironment:
     """The environment of a server; equal problems are resets with equal seeds."""
 
     def __init__(self, name: str, kwargs: Mapping[str, Any]) -> None:
-        """Read the server's action schema.
-
-        Args:
-            name: Name in ``ROLLDECK_OPENENV``.
-            kwargs: Arguments of the lesson: `instructions`, `max_turns`, `reset`, `seeds`.
+        """Read the action schema of the server called `name` in ``ROLLDECK_OPENENV``.
 
         Raises:
             LessonFailed: ``environment_unknown``, ``environment_kwargs`` or

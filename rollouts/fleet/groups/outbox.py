@@ -38,12 +38,7 @@ class Outbox:
     """Encodes groups for a :class:`rollouts.fleet.spool.sender.Sender` and counts them."""
 
     def __init__(self, offer: Callable[[bytes], None], *, worker: str) -> None:
-        """Start with an empty outbox.
-
-        Args:
-            offer: Takes an encoded batch without waiting.
-            worker: Name and incarnation, used as the prefix of every key.
-        """
+        """Start with an empty outbox; the name and incarnation `worker` begin every key."""
         self._offer = offer
         self._worker = worker
         self._lock = threading.Lock()

@@ -161,11 +161,7 @@ def statistics_of(batch: RolloutBatch) -> GroupStatistics:
 
 
 def environment_metrics(metrics: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
-    """Return the metrics that the platform can store, and a problem for each other one.
-
-    Args:
-        metrics: Values that an environment returned, by name.
-    """
+    """Return the metrics that the platform can store, and a problem for each other one."""
     found: dict[str, float] = {}
     problems: list[str] = []
     for name, value in metrics.items():

@@ -77,10 +77,8 @@ class PolicyContext:
     def prompt(self, tokens: Sequence[int], *, answers: int, seed: int) -> Prompt:
         """Return a prompt with the sampling parameters of this lesson.
 
-        Args:
-            tokens: Tokens so far, at least one and fewer than the context.
-            answers: Number of answers to sample.
-            seed: Seed of the answers, in [0, 2³¹); equal seeds give equal answers.
+        There are fewer tokens than the context, and at least one. Equal seeds in [0, 2³¹) give
+        equal answers.
         """
         sampling = SamplingParams(
             max_tokens=self.sampling.max_tokens,

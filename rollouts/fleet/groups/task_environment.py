@@ -116,12 +116,7 @@ class TaskEnvironment:
     """
 
     def __init__(self, task: Task, scorer: Scorer | None = None) -> None:
-        """Store the task.
-
-        Args:
-            task: Provides the problems and the replies.
-            scorer: Replaces the rewards of the replies.
-        """
+        """Store the task; `scorer` replaces the rewards of its replies."""
         self._task, self._scorer = task, scorer
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
@@ -292,9 +287,7 @@ class DatasetEnvironment:
     def __init__(self, spec: str, kwargs: Mapping[str, Any]) -> None:
         """Read the data set and build the reward functions.
 
-        Args:
-            spec: ``dataset:<path>``.
-            kwargs: Fields of :class:`DatasetConfig`.
+        `spec` is ``dataset:<path>``, `kwargs` are the fields of :class:`DatasetConfig`.
 
         Raises:
             LessonFailed: ``environment_kwargs``, ``environment_unknown``, ``environment_failed``,

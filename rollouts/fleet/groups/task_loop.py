@@ -101,12 +101,7 @@ class TaskSupply:
         """Why there is no task; empty if there is one."""
 
     def next(self, version: Version, *, has_room: bool) -> RolloutTask | None:
-        """Return a task to run now, or None.
-
-        Args:
-            version: Version that the worker uses.
-            has_room: Whether a group may be started.
-        """
+        """Return a task to run now, or None; `has_room` tells whether a group may be started."""
         with self._lock:
             if has_room and self._kept:
                 return self._kept.popleft()
@@ -179,12 +174,7 @@ class TaskLoop:
     """Loop with at most one batch in flight; call `turn` from a dedicated thread."""
 
     def __init__(self, context: TaskContext, *, index: int) -> None:
-        """Start without a task.
-
-        Args:
-            context: Context shared with the worker's other loops.
-            index: Index of this loop; the first loop measures wait times.
-        """
+        """Start without a task; the loop with index 0 measures wait times."""
         self._context = context
         self._index = index
         self.command: WorkerCommand = IDLE

@@ -33,13 +33,10 @@ class TorchInferenceServer:
         version: Version = (0, -2),
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        """Start the engine's thread.
+        """Start the engine's thread; the server takes ownership of the model.
 
-        Args:
-            model: Initial model; the server takes ownership.
-            rows: Number of answers generated concurrently; the cache has room for as many.
-            version: Version of the model's weights.
-            tokenizer: Tokenizer of the model, which prompts with stop texts require.
+        The cache has room for `rows` concurrent answers. Prompts with stop texts require a
+        tokenizer.
         """
         self._config = model.config
         weight = model.embed.weight

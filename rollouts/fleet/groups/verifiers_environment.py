@@ -72,12 +72,7 @@ class HostProcess:
     """A running host; thread-safe. All calls fail once it has ended."""
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str], *, name: str) -> None:
-        """Start the process.
-
-        Args:
-            command: Interpreter and script.
-            variables: All its environment variables.
-            name: Name in errors, such as ``verifiers:gsm8k``.
+        """Start the process with exactly these variables; `name` is for errors.
 
         Raises:
             LessonFailed: ``dependency_missing`` if the interpreter cannot be started.
@@ -244,11 +239,7 @@ class VerifiersEnvironment:
     """An environment of the setting; all rollouts of a batch run concurrently."""
 
     def __init__(self, name: str, kwargs: Mapping[str, Any]) -> None:
-        """Start the host and load the environment.
-
-        Args:
-            name: Name in ``ROLLDECK_VERIFIERS``.
-            kwargs: Arguments of the lesson: `select`, `eval_select`, `max_turns`.
+        """Start the host and load the environment called `name` in ``ROLLDECK_VERIFIERS``.
 
         Raises:
             LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing``

@@ -68,15 +68,8 @@ class GroupRolloutWorker:
     ) -> None:
         """Prepare the worker; environments are loaded on first use.
 
-        Args:
-            language: Lessons, and their sampling and evaluation parameters.
-            server: Inference server; the worker takes ownership.
-            tokenizer: Tokenizer of the policy.
-            context_tokens: Maximum length of a prompt and its continuation together.
-            curriculum: Receives outcomes.
-            problem_seed: Seed of the problems, together with their number and mode.
-            events: Receives faults.
-            now: Unix time in seconds.
+        The worker takes ownership of `server`. A prompt and its continuation have at most
+        `context_tokens` together. Number, mode and `problem_seed` determine a problem.
         """
         self._language = language
         self._server = server
@@ -121,15 +114,9 @@ class GroupRolloutWorker:
     ) -> tuple[RolloutBatch | None, Metrics | None]:
         """Return groups with metadata, and their figures; two Nones if no group is valid.
 
-        Args:
-            lesson_id: Name of the lesson.
-            n_examples: Number of problems.
-            n_generations: Number of answers per problem.
-            mode: Training or evaluation problems; evaluation has its own sampling parameters.
-            rng: First problem, and seed of the answers.
-            policy_version: Version in use at the time of the call. A rollout carries the oldest
-                version that sampled any of its tokens, which is never older.
-            worker_id: Id of the sampling worker.
+        `policy_version` is the version in use at the time of the call. A rollout carries the oldest
+        version that sampled any of its tokens, which is never older. Evaluation problems have their
+        own sampling parameters.
 
         Raises:
             LessonFailed: If the environment raises; other lessons are unaffected.
@@ -184,16 +171,7 @@ class GroupRolloutWorker:
         """Evaluate a lesson and record the outcome; return the figures and rollouts, if any.
 
         Only the type `eval` affects the curriculum. Answers derive from `rng`, lesson and mode.
-
-        Args:
-            lesson_id: Name of the lesson.
-            n_examples: Number of problems.
-            eval_type: Type of the recorded outcome.
-            rng: First problem, and seed of the answers.
-            policy_version: Version of the policy.
-            worker_id: Id of the evaluating worker.
-            n_generations: Answers per problem; 0 uses the run's evaluation settings.
-            lease: Lease of the evaluation, if the platform granted one.
+        With 0 `n_generations`, the run's evaluation settings apply.
 
         Raises:
             SamplingStopped: If the worker was shut down.
@@ -245,12 +223,8 @@ class GroupRolloutWorker:
     ) -> list[str]:
         """Record the outcome of training rollouts; return which lessons moved, and why.
 
-        Returns once the curriculum has stored the outcome.
-
-        Args:
-            lesson_id: Name of the lesson.
-            batch: The rollouts.
-            metrics: Their figures; those of the environment become series of the run.
+        Returns once the curriculum has stored the outcome. The metrics of the environment become
+        series of the run.
         """
         return self._record(
             lesson_id,

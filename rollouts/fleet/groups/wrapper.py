@@ -49,11 +49,7 @@ class GroupWorkerWrapper(WorkerWrapper):
     ) -> None:
         """Start all loops, paused, without weights or credits.
 
-        Args:
-            settings: Settings of the worker.
-            push: Receives groups instead of the platform.
-            curriculum: Provides tasks instead of the platform.
-            owns_process: Whether all log output of the process belongs to this worker.
+        `push` and `curriculum` replace the platform.
         """
         self._closing = threading.Event()
         self._group_sender = GroupSender(

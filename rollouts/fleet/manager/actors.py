@@ -195,12 +195,6 @@ def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) 
     """Start a detached manager called `name`, unless one with these settings exists.
 
     A manager that has other settings or does not answer is ended first.
-
-    Args:
-        address: Address of the cluster, for log messages.
-        namespace: Ray namespace of the name.
-        name: Name of the actor.
-        settings: Settings of the fleet.
     """
     found = find(namespace=namespace, name=name)
     if found is not None:

@@ -63,14 +63,9 @@ class RolloutManager:
         node_id: str = "",
         loop_rule: RestartRule = LOOP_RULE,
     ) -> None:
-        """Start all loops.
+        """Start all loops; `node_id` is Ray's id of the node that runs the manager.
 
-        Args:
-            settings: Settings of the fleet.
-            source: Spawns workers.
-            owns_process: Whether all log output of the process belongs to this manager.
-            node_id: Ray's id of the node that runs the manager.
-            loop_rule: Limit of loop crashes after which the fleet counts as failed.
+        The fleet counts as failed once a loop crashes too often for `loop_rule`.
         """
         self._settings = settings
         self._source = source
@@ -247,10 +242,8 @@ class RolloutManager:
     def _apply_control(self, control: FleetControl, *, accepted: int) -> None:
         """Apply a command of the platform.
 
-        Args:
-            control: The command.
-            accepted: Number of accepted fragments before the request was sent. A later count
-                could include fragments that the command's admission room does not cover.
+        `accepted` is the number of accepted fragments before the request was sent. A later count
+        could include fragments that the command's admission room does not cover.
         """
         self._refused_since = None
         before, self._received = self._control, ReceivedControl(control, accepted)

@@ -60,14 +60,7 @@ class OperatorRequests:
         worker_pool: WorkerPool,
         source: WorkerSource,
     ) -> None:
-        """Start without requests.
-
-        Args:
-            settings: Settings of the fleet.
-            api: Receives the answers.
-            worker_pool: Pool of the workers that can be asked.
-            source: Reads the logs of workers that no longer run.
-        """
+        """Start without requests; `source` reads the logs of workers that no longer run."""
         self._settings = settings
         self._api = api
         self._worker_pool = worker_pool
@@ -189,10 +182,8 @@ class OperatorRequests:
     def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
         """Read the log on the manager's node, where an earlier incarnation may have run.
 
-        Args:
-            request: The log request.
-            failure: Why the worker's node returned no log.
-            is_elsewhere: Whether the worker ran on another node; a log found here is then older.
+        `failure` is why the worker's node returned no log. If the worker ran on another node, a log
+        found here is older.
         """
         read = read_log(
             self._settings, worker=request.worker, slot=request.slot, lines=request.lines

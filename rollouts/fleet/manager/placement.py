@@ -27,12 +27,7 @@ class NodeRoom:
 
 
 def obstacle(required: Resources, nodes: Sequence[NodeRoom]) -> str:
-    """Return why no node fits one more worker; empty if one does.
-
-    Args:
-        required: Resources of one worker.
-        nodes: All living nodes.
-    """
+    """Return why none of the living nodes fits one more worker; empty if one does."""
     able = [node for node in nodes if _fits(required, node.total)]
     if not able:
         return _never(required, nodes)
@@ -51,13 +46,7 @@ def obstacle(required: Resources, nodes: Sequence[NodeRoom]) -> str:
 
 
 def group_obstacle(required: Resources, nodes: Sequence[NodeRoom], *, workers: int) -> str:
-    """Return why the cluster cannot reserve room for `workers` together; empty if it can.
-
-    Args:
-        required: Resources of one worker.
-        nodes: All living nodes.
-        workers: Number of workers.
-    """
+    """Return why the living nodes have no room for `workers` together; empty if they have."""
     if not any(_fits(required, node.total) for node in nodes):
         return _never(required, nodes)
     fit = sum(_times(required, node.total) for node in nodes)

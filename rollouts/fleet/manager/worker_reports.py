@@ -75,9 +75,7 @@ class WorkerRecord:
     def end(self, reason: str, last: WorkerState | None) -> WorkerEnding:
         """Count the losses of an incarnation that ended, and return its final record.
 
-        Args:
-            reason: Why it ended.
-            last: A final state that is newer than the last answer, if there is one.
+        `last` is a final state that is newer than the last answer, if there is one.
         """
         last = last or self.state
         self.emit_lost_evaluation(last, reason)
@@ -99,12 +97,7 @@ class WorkerRecord:
     ) -> WorkerReport:
         """Return the worker's report, including the steps lost by earlier incarnations.
 
-        Args:
-            lifecycle: Lifecycle of the worker.
-            announced_step: Newest step of the policy, for a worker that has not answered yet.
-            has_worker: Whether an incarnation is alive.
-            outstanding: Credits granted and not yet used up.
-            obstacle: Why the cluster cannot start the worker; empty if it can.
+        A worker that has not answered yet has `announced_step` as its newest version.
         """
         state, restarts = self.state, lifecycle.restarts
         if state is not None and has_worker:

@@ -202,14 +202,7 @@ class RegisteredPolicy(TorchPolicy):
 def make_policy(
     config: PolicyConfig, observation: Space, action: Space, *, seed: int, device: str = "auto"
 ) -> TorchPolicy:
-    """Return a policy without weights.
-
-    Args:
-        config: Policy configuration of the run.
-        observation: Observation space.
-        action: Action space.
-        seed: Random seed of the actions.
-        device: ``auto`` uses a GPU if there is one.
+    """Return a policy without weights; the device ``auto`` is a GPU if there is one.
 
     Raises:
         PolicyDoesNotFit: If the policy does not support such observations, or the device is missing

@@ -28,11 +28,9 @@ def linear(inputs: int, units: int, gain: float) -> nn.Linear:
 
 
 def tanh_mlp(sizes: Sequence[int], gain: float) -> nn.Sequential:
-    """Return a tanh MLP whose last layer is linear.
+    """Return a tanh MLP whose last layer is linear, with weights of scale `gain`.
 
-    Args:
-        sizes: Inputs, units of each hidden layer, outputs.
-        gain: Scale of the last layer's weights.
+    The sizes are the inputs, the units of each hidden layer, and the outputs.
     """
     return nn.Sequential(*tanh_layers(sizes[:-1]), linear(sizes[-2], sizes[-1], gain))
 
@@ -62,11 +60,8 @@ class MlpPolicy(nn.Module):
     ) -> None:
         """Initialize with orthogonal weights.
 
-        Args:
-            observation_size: Size of a flat observation.
-            action_size: Number of choices, or size of a flat action.
-            hidden_sizes: Units of each hidden layer of both networks.
-            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
+        `action_size` is the number of choices, or the size of a flat action. Continuous actions
+        follow a Gaussian with a learned standard deviation.
         """
         super().__init__()
         self.policy_net = tanh_mlp([observation_size, *hidden_sizes, action_size], 0.01)
@@ -92,16 +87,7 @@ class TorchMlp(TorchPolicy):
         device: str = "auto",
         precision: str = "float32",
     ) -> None:
-        """Set up the policy without weights.
-
-        Args:
-            observation: Observation space; observations are flattened.
-            action: Action space.
-            hidden_sizes: Units of each hidden layer.
-            seed: Random seed of the actions.
-            device: ``auto`` uses a GPU if there is one.
-            precision: Type in which the network computes.
-        """
+        """Set up the policy without weights; observations are flattened."""
         head = head_for(action)
         with torch.device("meta"):
             module = MlpPolicy(
@@ -145,11 +131,8 @@ class ImageEncoder(nn.Module):
     ) -> None:
         """Initialize with orthogonal weights.
 
-        Args:
-            image_shape: Height, width and channels.
-            other_size: Number of values besides the image.
-            channels: Channels of each convolution.
-            hidden_sizes: Units of each dense layer.
+        The shape is height, width and channels; `other_size` is the number of values besides the
+        image.
         """
         super().__init__()
         height, width, depth = image_shape
@@ -190,13 +173,7 @@ class ConvolutionalPolicy(nn.Module):
     def __init__(
         self, encoder: ImageEncoder, action_size: int, *, is_continuous: bool = False
     ) -> None:
-        """Initialize with orthogonal weights.
-
-        Args:
-            encoder: Encoder of observations.
-            action_size: Number of outputs of the policy head.
-            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
-        """
+        """Initialize with orthogonal weights."""
         super().__init__()
         self.encoder = encoder
         self.policy_head = linear(encoder.outputs, action_size, 0.01)
@@ -247,12 +224,8 @@ class RecurrentPolicy(nn.Module):
     ) -> None:
         """Initialize with orthogonal weights, and PyTorch's defaults in the recurrent unit.
 
-        Args:
-            encoder: Size of a flat observation, or an encoder of images.
-            action_size: Number of outputs of the policy head.
-            hidden_sizes: Units of each dense layer before the recurrent unit.
-            recurrent_units: Units of the recurrent unit.
-            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
+        `encoder` is the size of a flat observation, or an encoder of images. The dense layers of
+        `hidden_sizes` are before the recurrent unit.
         """
         super().__init__()
         if isinstance(encoder, int):

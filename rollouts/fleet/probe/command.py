@@ -56,9 +56,7 @@ def main() -> None:
 def probe(request: ProbeRequest, *, report: Report = lambda _: None) -> Outcome:
     """Return the result of a probe; exceptions are returned as `trouble`.
 
-    Args:
-        request: The object to probe.
-        report: Receives the result so far before the policy is called, which may never return.
+    `report` receives the result so far before the policy is called, which may never return.
     """
     tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
     try:

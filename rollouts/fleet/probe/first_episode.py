@@ -26,14 +26,7 @@ _WIDE = 1.0
 def play(
     environment: Environment, shown: Space, taken: Space, *, steps: int, seconds: float = math.inf
 ) -> Episode:
-    """Play until the episode ends or a limit is reached.
-
-    Args:
-        environment: Environment, which is reset.
-        shown: Observation space.
-        taken: Action space.
-        steps: Maximum number of steps.
-        seconds: Time after which no further step is taken.
+    """Reset the environment and play until the episode ends or a limit is reached.
 
     Raises:
         WrongInterface: If `reset` or `step` returns something else than Gymnasium's values.

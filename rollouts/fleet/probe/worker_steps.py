@@ -29,11 +29,7 @@ class WorkerResult:
 
 
 def run_worker(run_config: Mapping[str, Any]) -> WorkerResult:
-    """Run a worker with one environment, in this process, with initial weights.
-
-    Args:
-        run_config: Configuration of a run, as plain JSON values.
-    """
+    """Run a worker of a run with one environment, in this process, with initial weights."""
     small = {"envs_per_worker": 1, "envs_in_worker": True, "inference_batch_size": 1}
     fleet = {**run_config["fleet"], **small, "device": "cpu", "num_gpus_per_worker": 0}
     policy = dict(run_config["policy"])

@@ -82,9 +82,7 @@ def more_names(variables: Mapping[str, str]) -> list[str]:
 def with_names(runtime_env: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
     """Return Ray's `runtime_env`, extended so that environment processes inherit all its variables.
 
-    Args:
-        runtime_env: The administrator's runtime environment.
-        variables: Environment variables of this process; the names that it adds apply as well.
+    Names that `variables`, those of this process, add apply as well.
     """
     given = runtime_env.get("env_vars")
     if not isinstance(given, Mapping) or not given:

@@ -105,11 +105,9 @@ class RingFile:
     """File with the newest bytes written to it; thread-safe."""
 
     def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        """Open the file for appending, creating it if necessary.
+        """Open the file for appending; it and its folders are created if they are missing.
 
-        Args:
-            path: Path of the file, no link; missing parent folders are created.
-            most_bytes: Size limit, exceeded by one write at most.
+        It is no link. One write at most exceeds `most_bytes`.
         """
         self.path = path
         self._most_bytes = most_bytes
@@ -231,12 +229,7 @@ class ActorLog:
     """
 
     def __init__(self, ring: RingFile, *, threads: tuple[str, ...]) -> None:
-        """Start taking records.
-
-        Args:
-            ring: Receives the records.
-            threads: Name prefixes of this actor's threads.
-        """
+        """Start taking the records of threads whose names begin with one of `threads`."""
         self._ring = ring
         self._handler = _RingHandler(ring, threads)
         logging.getLogger("rollouts").addHandler(self._handler)

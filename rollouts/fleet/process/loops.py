@@ -38,11 +38,7 @@ class RestartBudget:
     _recent: deque[float] = field(default_factory=deque)
 
     def crashed(self, now: float) -> float | None:
-        """Return the seconds to wait before the next restart; None if there must be none.
-
-        Args:
-            now: Seconds of a monotonic clock.
-        """
+        """Return the seconds to wait before the next restart; None if there must be none."""
         rule = self.rule
         self.total += 1
         self._recent.append(now)

@@ -154,12 +154,7 @@ class Channel:
     """One end of a socket that carries length-prefixed messages in order."""
 
     def __init__(self, end: socket.socket, *, receives: Any) -> None:
-        """Take ownership of a socket.
-
-        Args:
-            end: One end of a pair of stream sockets.
-            receives: Type of the messages from the other end.
-        """
+        """Take ownership of one end of a pair of stream sockets that receives such messages."""
         self._socket = end
         self._decode = msgspec.msgpack.Decoder(receives).decode
         self._encode = msgspec.msgpack.Encoder().encode

@@ -62,10 +62,8 @@ class EnvRows:
     def __init__(self, setup: Setup, *, emit: Callable[[FromProcess], None], memory: int) -> None:
         """Prepare the rows without building environments.
 
-        Args:
-            setup: Environments to build.
-            emit: Receives messages for the worker.
-            memory: Descriptor of the memory shared with the worker.
+        `memory` is the descriptor of the memory shared with the worker, which receives messages by
+        `emit`.
         """
         self._setup = setup
         self._emit = emit

@@ -88,16 +88,9 @@ class EnvWorker:
     ) -> None:
         """Prepare the process without starting it.
 
-        Args:
-            spec: Environment of every slot.
-            kwargs: Arguments of the environment.
-            slots: Numbers of the slots within the worker, consecutive.
-            base_seed: Seed from which the seeds of the slots are derived.
-            wrappers: Registered wrappers of the environment, innermost first.
-            callbacks: Registered callbacks of the environment.
-            output: Receives the output of the process; None inherits the caller's.
-            mark: Mark that identifies all processes started by this one; empty for none.
-            is_info_immediate: Report values of `info` before the results of their step.
+        The slots are numbered within the worker, consecutively. Without `output`, the process
+        inherits the caller's. All processes that it starts inherit `mark`, unless it is empty.
+        `is_info_immediate` reports values of `info` before the results of their step.
         """
         self.slots = slots
         self._is_info_immediate = is_info_immediate

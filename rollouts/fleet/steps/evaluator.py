@@ -81,13 +81,8 @@ class EvaluationRound:
     ) -> None:
         """Prepare the round without starting its process.
 
-        Args:
-            config: Configuration of the run.
-            weights: Evaluated version.
-            make_policy: Returns the policy for an observation and an action space. The round
-                replaces its weights.
-            is_stopped: Returns whether the round must end without a result.
-            mark: Mark of the env process; see `EnvWorker`.
+        The round replaces the weights of the policy, and ends without a result once `is_stopped` is
+        true.
         """
         self._limits = config.evaluation
         self._weights = weights
@@ -268,14 +263,7 @@ class Evaluator:
         events: EventLog,
         policy_factory: PolicyFactory | None = None,
     ) -> None:
-        """Prepare the evaluator.
-
-        Args:
-            settings: Settings of the worker.
-            weights: Source of the versions.
-            events: Receives failed evaluations.
-            policy_factory: Creates another policy than the configured one.
-        """
+        """Prepare the evaluator; `policy_factory` creates another policy than that of the run."""
         self._settings = settings
         self._config = settings.fleet.config
         self._loader = weights

@@ -47,14 +47,7 @@ class FragmentCutter:
     def __init__(
         self, *, slots: Sequence[str], environment: str, worker: str, fragment_length: int
     ) -> None:
-        """Start with fragment 0 of every slot.
-
-        Args:
-            slots: Name of each slot's incarnation, unique in the run, ``[S]``.
-            environment: Spec that the slots run.
-            worker: Name of the worker that holds them.
-            fragment_length: Env steps per fragment.
-        """
+        """Start with fragment 0 of every slot; names of slots are unique in the run, ``[S]``."""
         self.slots = tuple(slots)
         self.acted = np.zeros(len(slots), dtype=np.intp)
         """Actions of each slot since its last cut, ``[S]``; read-only for callers."""
@@ -203,9 +196,7 @@ class FragmentCutter:
     def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
         """Drop the steps of each slot whose first is too stale, and return their number.
 
-        Args:
-            policy_step: Step of the run's newest version.
-            max_staleness: Largest allowed difference between it and the version of the first step.
+        `policy_step` is the step of the run's newest version.
         """
         buffered = np.flatnonzero(self.acted)
         if not len(buffered):
@@ -264,11 +255,8 @@ class FragmentBuilder:
     ) -> None:
         """Start with empty slots and without credits.
 
-        Args:
-            settings: Settings of the worker.
-            deliver: Takes each cut fragment; must not wait.
-            has_room: Returns whether the sender has room for another fragment.
-            monitor: Receives timings of cutting and queueing.
+        `deliver` takes each cut fragment and must not wait; `has_room` tells whether the sender has
+        room for another one.
         """
         config = settings.fleet.config
         self._max_staleness = config.buffer.max_staleness

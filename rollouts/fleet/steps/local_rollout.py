@@ -89,15 +89,7 @@ class LocalWorker:
         deliver: Callable[[bytes], None],
         is_over: Callable[[], bool],
     ) -> None:
-        """Prepare the worker; `run` starts its environments.
-
-        Args:
-            settings: Settings of the worker.
-            weights: Weights of the policy.
-            device: Device of the policy.
-            deliver: Takes each encoded fragment.
-            is_over: Returns whether the worker must end; called after each turn.
-        """
+        """Prepare the worker; `run` starts its environments and calls `is_over` after each turn."""
         self._settings, self._config = settings, settings.fleet.config
         self._initial, self._device, self._is_over = weights, device, is_over
         self.events = EventLog()
@@ -261,14 +253,9 @@ class LocalRollout:
     ) -> None:
         """Prepare the workers without starting their environments.
 
-        Args:
-            config: Configuration of a step run.
-            bound: When to end.
-            deliver: Takes each encoded fragment; called by several threads.
-            warn: Takes warnings, such as restarts of environments.
-            log_root: Folder in which `LOG_FOLDER` gets the output of the env processes.
-            tensors: Weights of the policy; None for initial ones from the run's seed.
-            device: Device of the policy.
+        Several threads call `deliver` with encoded fragments. The env processes write their output
+        into `LOG_FOLDER` below `log_root`. Without `tensors`, the weights derive from the run's
+        seed.
         """
         self._config, self._bound, self._warn = config, bound, warn
         # Unique, so that fragments of several rollouts can be used together.

@@ -206,14 +206,7 @@ class RecordedEnvironment:
     """Environment rendered after each step; replaces a slot's environment for one episode."""
 
     def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], path: Path) -> None:
-        """Build the environment with the best supported render mode.
-
-        Args:
-            make: Builds environments from a spec and arguments.
-            spec: Spec of the environment.
-            kwargs: Arguments other than the render mode.
-            path: File to write, in an existing folder.
-        """
+        """Build the environment with the best supported render mode, to record it in a file."""
         self._path = path
         self._camera: Camera
         self._draws = True

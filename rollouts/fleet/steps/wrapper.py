@@ -39,11 +39,7 @@ class RolloutWorkerWrapper(WorkerWrapper):
     ) -> None:
         """Start all loops, paused, without weights or credits.
 
-        Args:
-            settings: Settings of the worker.
-            push: Receives fragments instead of the platform.
-            policy_factory: Creates another policy than the configured one.
-            owns_process: Whether all log output of the process belongs to this worker.
+        `push` receives fragments instead of the platform.
         """
         fleet = settings.fleet.config.fleet
         self._worker: StepRolloutWorker | None = None

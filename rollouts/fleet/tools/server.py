@@ -49,10 +49,7 @@ class ToolServer:
     """
 
     def __init__(self, name: str) -> None:
-        """Start the server and read its tools.
-
-        Args:
-            name: Key in ``ROLLDECK_TOOL_SERVERS`` of this machine.
+        """Start the server called `name` in ``ROLLDECK_TOOL_SERVERS`` and read its tools.
 
         Raises:
             ToolsUnusable: If the server is not configured here, does not start, or the package

@@ -44,13 +44,7 @@ class EpisodeStatistics:
     """Collects the episodes of one worker until the window is taken."""
 
     def __init__(self, *, worker: int, now: float, incarnation: str = "") -> None:
-        """Start the first window.
-
-        Args:
-            worker: Index of the worker in its fleet.
-            now: Seconds of a monotonic clock.
-            incarnation: Incarnation of the worker.
-        """
+        """Start the first window; times are seconds of a monotonic clock."""
         self._worker = worker
         self._incarnation = incarnation
         self._since = now
@@ -117,14 +111,7 @@ class EpisodeTallies:
     def __init__(
         self, *, slots: int, environment: str, discount: float, mode: Mode = "train"
     ) -> None:
-        """Start before the first episode of every slot.
-
-        Args:
-            slots: S.
-            environment: Spec of the slots' environment.
-            discount: Factor of the discounted return, per env step.
-            mode: Purpose of the episodes.
-        """
+        """Start before the first episode of every slot; `discount` is a factor per env step."""
         self._environment = environment
         self._mode: Mode = mode
         self._gamma = discount

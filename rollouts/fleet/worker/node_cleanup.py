@@ -76,9 +76,7 @@ def read_mark(text: str) -> Mark | None:
 def lives(found: Mark, owner_started: float | None) -> bool:
     """Return whether the process that set the mark is alive.
 
-    Args:
-        found: The mark.
-        owner_started: Start time of the process that has the owner's id now; None without one.
+    `owner_started` is the start time of the process that has the owner's id now; None without one.
     """
     return (
         owner_started is not None
@@ -89,10 +87,7 @@ def lives(found: Mark, owner_started: float | None) -> bool:
 def why_ended(found: Mark, *, mine: Mark, owner_lives: bool) -> str:
     """Return why a process with the mark `found` must end; empty if it must not.
 
-    Args:
-        found: Mark of the process.
-        mine: Mark of the starting worker.
-        owner_lives: Whether the process that set the mark is alive.
+    `mine` is the mark of the starting worker.
     """
     if not owner_lives:
         return "its worker is gone"
@@ -139,9 +134,7 @@ def clean_node(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = g
 def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
     """End this user's processes that lost their worker; return each with the reason.
 
-    Args:
-        mine: Mark of the starting worker.
-        proc: Path of procfs, which shows the PID namespace of a process.
+    `proc` is the path of procfs, which shows the PID namespace of a process.
     """
     ended = []
     for process, reason in _leftovers(mine, proc):

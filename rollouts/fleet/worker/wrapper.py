@@ -59,11 +59,8 @@ class WorkerWrapper(ABC):
     ) -> None:
         """Clean up after an earlier worker on this node; `begin` starts the loops.
 
-        Args:
-            settings: Settings of the worker.
-            owns_process: Whether all log output of the process belongs to this worker.
-            env_processes: Number of concurrent env processes.
-            push: Receives items instead of the platform.
+        With `owns_process`, all log output of the process belongs to this worker. `push` receives
+        items instead of the platform.
         """
         self.settings = settings
         self.command: WorkerCommand = IDLE
@@ -206,9 +203,8 @@ class WorkerWrapper(ABC):
     def report(self, *, pids: Iterable[int], is_reporting: bool) -> WorkerReport:
         """Return the report fields of all kinds of workers.
 
-        Args:
-            pids: Ids of the worker's other processes.
-            is_reporting: Whether to measure resource usage and start a new time window.
+        `pids` are the worker's other processes. With `is_reporting`, resource usage is measured and
+        a new time window starts.
         """
         now = time.monotonic()
         state, reason = self._condition(now)
