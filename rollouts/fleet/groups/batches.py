@@ -73,7 +73,6 @@ class Rollout:
 
     @property
     def own_tokens(self) -> int:
-        """Number of tokens that the policy wrote."""
         return sum(self.is_own)
 
     @property
@@ -83,7 +82,6 @@ class Rollout:
 
     @property
     def sample(self) -> Sample:
-        """Sample for display."""
         return Sample(
             prompt=self.prompt[:TEXT_KEPT],
             response=self.response[:TEXT_KEPT],
@@ -107,7 +105,6 @@ class RolloutGroup:
 
     @property
     def rewards(self) -> list[float]:
-        """Reward of each rollout, ``[S]``."""
         return [rollout.reward for rollout in self.rollouts]
 
 
@@ -123,7 +120,6 @@ class RolloutBatch:
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """All rollouts, group by group."""
         return [rollout for group in self.groups for rollout in group.rollouts]
 
     @property
@@ -133,12 +129,10 @@ class RolloutBatch:
 
     @property
     def generations(self) -> int:
-        """Number of rollouts per group."""
         return len(self.groups[0].rollouts)
 
     @property
     def tokens(self) -> int:
-        """Number of tokens that the policy wrote."""
         return sum(rollout.own_tokens for rollout in self.rollouts)
 
     @property

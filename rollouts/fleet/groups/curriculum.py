@@ -16,7 +16,8 @@ from rolldeck.errors import (
     RolldeckError,
 )
 from rolldeck.http import Backoff
-from rolldeck.lessons import LeaseRenewed, LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rollouts.fleet.platform_api import PlatformApi
 
 FINAL: Final = (InvalidRequest, NotAllowed, NotAuthenticated, NotFound, Conflict)
 """Errors that a retry cannot resolve."""
@@ -57,25 +58,12 @@ class NoCurriculum:
         """Do nothing: evaluations are not leased."""
 
 
-class LessonsApi(Protocol):
-    """Platform calls used here; each makes one attempt."""
-
-    def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return the next task of a worker."""
-
-    def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Record an outcome of a lesson."""
-
-    def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
-        """Renew the lease of an evaluation."""
-
-
 class PlatformCurriculum:
     """The curriculum of a run, which the platform holds for all workers."""
 
     def __init__(
         self,
-        api: LessonsApi,
+        api: PlatformApi,
         *,
         stop: threading.Event,
         backoff: Backoff | None = None,
@@ -148,7 +136,6 @@ class LeaseRenewer:
         self._is_over = threading.Event()
 
     def __enter__(self) -> Self:
-        """Start renewing."""
         threading.Thread(target=self._run, name="evaluation lease", daemon=True).start()
         return self
 

@@ -111,7 +111,6 @@ class Session:
         return self._observed("step", action)
 
     def close(self) -> None:
-        """End the session."""
         self._connection.close()
 
     def _observed(self, kind: str, data: dict[str, Any]) -> Observed:
@@ -175,11 +174,9 @@ class Played:
         self.add(seen if isinstance(seen, str) else json.dumps(seen, ensure_ascii=False))
 
     def add(self, text: str) -> None:
-        """Append a user message."""
         self.conversation.messages.append({"role": "user", "content": text})
 
     def finished(self) -> Rollout:
-        """Return the complete rollout."""
         talk = self.conversation
         return Rollout(
             tokens=talk.tokens,
@@ -194,7 +191,6 @@ class Played:
         )
 
     def close(self) -> None:
-        """End the session, if there is one."""
         if self.session is not None:
             self.session.close()
 

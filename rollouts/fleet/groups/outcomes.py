@@ -58,12 +58,10 @@ class GroupStatistics:
 
     @property
     def truncated_share(self) -> float:
-        """Share of the answers that were truncated."""
         return self.truncated / self.answers if self.answers else 0.0
 
     @property
     def duplicate_share(self) -> float:
-        """Share of the answers that are duplicates."""
         return self.duplicates / self.answers if self.answers else 0.0
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample, ToolTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
@@ -62,7 +62,6 @@ class Episode:
 
     @property
     def is_over(self) -> bool:
-        """Whether the conversation has ended."""
         return self.reply.is_over or self.is_truncated or self.fault is not None
 
     def add_observation(self, tokens: Iterable[int], text: str) -> None:
@@ -81,7 +80,6 @@ class Episode:
         self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
 
     def finished(self) -> Rollout:
-        """Return the complete conversation."""
         return Rollout(
             tokens=self.tokens,
             is_own=self.is_own,
@@ -102,20 +100,13 @@ class Episode:
         self.versions += [None] * missing
 
 
-class Scorer(Protocol):
-    """Computes the rewards of a batch after its last turn."""
-
-    def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> Mapping[str, float]:
-        """Set `reply` or `fault` of each conversation; return metrics."""
-
-
 class TaskEnvironment:
     """Adapter of a :class:`rollouts.tasks.rules.task.Task`.
 
     Prompts are plain text, or messages that the tokenizer's chat template renders.
     """
 
-    def __init__(self, task: Task, scorer: Scorer | None = None) -> None:
+    def __init__(self, task: Task, scorer: "DatasetEnvironment | None" = None) -> None:
         """Store the task; `scorer` replaces the rewards of its replies."""
         self._task, self._scorer = task, scorer
 
@@ -336,6 +327,7 @@ class DatasetEnvironment:
         return sampled
 
     def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> dict[str, float]:
+        """Set `reply` or `fault` of each conversation after its last turn; return metrics."""
         for one in episodes:
             if one.fault is not None and self._config.on_failure == "stop":
                 raise LessonFailed(*one.fault, stops=True)

@@ -54,7 +54,6 @@ class Credits:
             return self.unspent, self.spent
 
     def grant(self, sequences: int) -> None:
-        """Grant credits for further sequences."""
         with self._lock:
             self.unspent += sequences
 

@@ -101,7 +101,6 @@ class TokenServer:
 
     @property
     def url(self) -> str:
-        """Base URL for OpenAI's client."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
 
     def add(self, rollout: RecordedRollout) -> None:

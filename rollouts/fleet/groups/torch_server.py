@@ -52,7 +52,6 @@ class TorchInferenceServer:
 
     @property
     def progress(self) -> Progress:
-        """Progress: generated tokens and work in progress."""
         return self._thread.progress
 
     def generate(
@@ -141,16 +140,13 @@ class _Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether every answer has ended."""
         return self._is_over.is_set()
 
     @property
     def missing(self) -> int:
-        """Number of answers that have not ended."""
         return self._total - len(self._ended)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds`; return whether every answer has ended."""
         return self._is_over.wait(seconds)
 
     def listener(self, place: int) -> Any:

@@ -54,7 +54,6 @@ class WorkerActor:
         self._wrapper = begin(decoded, owns_process=True)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the wrapper."""
         return getattr(self._wrapper, method)(*arguments)
 
 
@@ -171,15 +170,12 @@ class ManagerActor:
         )
 
     def ping(self) -> str:
-        """Return the fingerprint of the settings."""
         return self._manager.ping()
 
     def reports_to(self) -> str:
-        """Return the address of the platform it reports to."""
         return self._platform_url
 
     def pid(self) -> int:
-        """Return the id of the manager's process."""
         return os.getpid()
 
     def snapshot(self) -> bytes:
@@ -187,7 +183,6 @@ class ManagerActor:
         return msgspec.json.encode(self._manager.snapshot())
 
     def shutdown(self) -> None:
-        """End every worker."""
         self._manager.shutdown()
 
 

@@ -108,7 +108,6 @@ class RolloutManager:
 
     @property
     def _control(self) -> FleetControl | None:
-        """Newest command of the platform, if there is one."""
         received = self._received
         return received.control if received else None
 
@@ -127,7 +126,6 @@ class RolloutManager:
         return self._reporter.preview(state, reason, self._worker_pool.reports(self._newest_step()))
 
     def shutdown(self) -> None:
-        """End every loop and worker."""
         for loop in self._loops.values():
             loop.stop()
         for event in (self._wake_conduct, self._wake_weights, self._wake_report):
@@ -386,5 +384,4 @@ class LocalFleet:
         self._manager.shutdown()
 
     def snapshot(self) -> FleetReport:
-        """Return the state of the fleet."""
         return self._manager.snapshot()

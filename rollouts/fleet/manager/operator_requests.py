@@ -81,7 +81,6 @@ class OperatorRequests:
             self._wakeup.set()
 
     def wake(self) -> None:
-        """End the wait of the current turn."""
         self._wakeup.set()
 
     def turn(self) -> None:

@@ -91,7 +91,6 @@ class WorkerPlacement:
         )
 
     def close(self) -> None:
-        """Release the reservation."""
         group, self._group = self._group, None
         if group is not None:
             remove_placement_group(group)

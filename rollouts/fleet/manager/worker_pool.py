@@ -34,7 +34,6 @@ class WorkerPool:
 
     @property
     def staying(self) -> list[WorkerSupervisor]:
-        """Workers that are not leaving."""
         return [member for member in self.members if not member.is_leaving]
 
     @property
@@ -65,7 +64,6 @@ class WorkerPool:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
 
     def restart(self, commands: Iterable[RestartCommand], now: float) -> None:
-        """Restart the workers named in `commands`."""
         by_index = {command.worker: command for command in commands}
         for member in self.members:
             if member.index in by_index:

@@ -235,7 +235,6 @@ class Reporter:
         )
 
     def delivered(self) -> None:
-        """Drop the content of the delivered report."""
         self._under_way = None
 
     def preview(

@@ -173,7 +173,6 @@ class ConvolutionalPolicy(nn.Module):
     def __init__(
         self, encoder: ImageEncoder, action_size: int, *, is_continuous: bool = False
     ) -> None:
-        """Initialize with orthogonal weights."""
         super().__init__()
         self.encoder = encoder
         self.policy_head = linear(encoder.outputs, action_size, 0.01)

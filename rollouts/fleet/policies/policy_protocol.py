@@ -77,7 +77,6 @@ class Decision:
     state: State = field(default_factory=dict)
 
     def of(self, rows: NDArray[np.intp]) -> "Decision":
-        """Return the actions for some of the observations."""
         return Decision(
             actions=self.actions[rows],
             logprobs=self.logprobs[rows],

@@ -122,7 +122,6 @@ class Space(Struct, frozen=True, kw_only=True):
 
     @property
     def is_image(self) -> bool:
-        """Whether a value is an image of bytes."""
         return self.image_layout is not None
 
     @property

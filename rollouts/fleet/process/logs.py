@@ -118,7 +118,6 @@ class RingFile:
         self._file = os.open(path, flags, 0o600)
 
     def fileno(self) -> int:
-        """Return the file's descriptor, for `os.dup2`."""
         return self._file
 
     def write(self, raw: bytes) -> None:
@@ -146,7 +145,6 @@ class RingFile:
         return b""
 
     def close(self) -> None:
-        """Close this descriptor."""
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)
@@ -240,11 +238,9 @@ class ActorLog:
         self._ring.trim()
 
     def newest_line(self) -> str:
-        """Return the newest line of the log, truncated."""
         return newest(self._ring.end(NEWEST_BYTES))
 
     def close(self) -> None:
-        """Stop taking records."""
         logging.getLogger("rollouts").removeHandler(self._handler)
         self._ring.write_line(f"process {os.getpid()} was asked to end")
         self._ring.close()
@@ -321,7 +317,6 @@ class OutputPump:
             return writing
 
     def write_line(self, slot: int, text: str) -> None:
-        """Append a line to the log of a process."""
         with self._lock:
             self._drain(slot)
             if slot in self._logs:

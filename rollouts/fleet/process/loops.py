@@ -78,13 +78,11 @@ class EventLog:
         self.pass_on(event)
 
     def pass_on(self, event: FleetEvent) -> None:
-        """Add an event of another log."""
         with self._lock:
             self._events.append(event)
             del self._events[:-EVENTS_KEPT]
 
     def pop(self) -> list[FleetEvent]:
-        """Return the events since the last call."""
         with self._lock:
             events, self._events = self._events, []
         return events

@@ -4,6 +4,7 @@ Stages are timed independently of their order: an environment that crashes, a re
 omits a sample and distorts nothing.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
@@ -32,6 +33,24 @@ _DESCRIPTIONS: Final = {
     "waiting_room": "The staleness or queue limit pauses it {share} of its time",
     "waiting_weights": "It waits for weights {share} of its time",
 }
+
+
+class CallTimer:
+    """Context manager for calls of foreign code; another thread reads how long one has lasted."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def __enter__(self) -> None:
+        self._since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._since = None
+
+    def seconds(self, now: float) -> float:
+        """Return for how long the present call has lasted; 0 outside of calls."""
+        since = self._since
+        return 0.0 if since is None else now - since
 
 
 class PipelineMonitor:

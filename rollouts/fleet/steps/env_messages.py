@@ -201,7 +201,6 @@ class Channel:
         return messages
 
     def close(self) -> None:
-        """Close this end."""
         self._socket.close()
 
 

@@ -121,13 +121,11 @@ class EnvProcessPool:
 
     @property
     def descriptors(self) -> list[int]:
-        """Descriptors to wait on."""
         found = (process.worker.descriptor for process in self._processes)
         return [descriptor for descriptor in found if descriptor is not None]
 
     @property
     def is_broken(self) -> bool:
-        """Whether every slot was given up."""
         return all(slot.state == "failed" for slot in self._slots)
 
     @property
@@ -141,7 +139,6 @@ class EnvProcessPool:
         return sum(slot.restarts for slot in self._slots)
 
     def reports(self) -> list[SlotReport]:
-        """Return the state of every slot."""
         reports = []
         for number, slot in enumerate(self._slots):
             awaits = number in slot.process.awaited
@@ -158,7 +155,6 @@ class EnvProcessPool:
         return reports
 
     def step(self, slots: Slots, actions: NDArray[Any], now: float) -> None:
-        """Step ``slots [N]`` with ``actions [N, …]``."""
         for process in self._processes:
             chosen, rows = slots, actions
             if len(self._processes) > 1:
@@ -245,7 +241,6 @@ class EnvProcessPool:
         return min([1.0, *(max(0.0, at - now) for at in times)])
 
     def close(self) -> None:
-        """End every process."""
         for process in self._processes:
             process.worker.close()
         for slot in self._slots:

@@ -149,7 +149,6 @@ class EnvRows:
             self._emit(StepResult(came, time.perf_counter() - began, crashed))
 
     def close(self) -> None:
-        """Close every environment."""
         for row in range(len(self._rows)):
             with suppress(Exception):  # the others are closed as well
                 self._close(row)
@@ -267,7 +266,6 @@ class EnvRows:
         return left
 
     def record(self, row: int, request_id: str, video: str) -> None:
-        """Record the row's next episode."""
         self._to_record[row] = (request_id, video)
 
     def _begin_episodes(self) -> None:

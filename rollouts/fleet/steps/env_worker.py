@@ -112,7 +112,6 @@ class EnvWorker:
 
     @property
     def pid(self) -> int | None:
-        """Id of the process, if there is one."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
@@ -155,7 +154,6 @@ class EnvWorker:
         )
 
     def write_line(self, text: str) -> None:
-        """Write a line to the log of the process."""
         if self._output is not None:
             self._output.write_line(self.slots[0], text)
 

@@ -3,9 +3,8 @@
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -19,6 +18,7 @@ from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, fo
 from rollouts.fleet.policies.spaces import Space, invalid_actions
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
+from rollouts.fleet.process.spans import CallTimer
 from rollouts.fleet.steps.env_messages import (
     AnyMessage,
     Began,
@@ -113,8 +113,7 @@ class EvaluationRound:
         self._first = np.ones(rows, dtype=np.bool_)
         self._obs: NDArray[Any] = np.empty(0)
         self._policy: Policy | None = None
-        self._policy_since: float | None = None
-        """Time of the unfinished call of the policy."""
+        self.calling_policy = CallTimer()
         self._action_space: Space | None = None
         self._state: dict[str, NDArray[Any]] = {}
         self._beginning: dict[str, NDArray[Any]] = {}
@@ -153,22 +152,9 @@ class EvaluationRound:
             self._process.close()
         return self._episodes
 
-    def policy_seconds(self, now: float) -> float:
-        """Return for how long a call of the policy has blocked the round."""
-        since = self._policy_since
-        return 0.0 if since is None else now - since
-
     def abandon(self) -> None:
         """End the env process of a round that does not return; another thread calls this."""
         self._process.kill()
-
-    @contextmanager
-    def _calling_policy(self) -> Iterator[None]:
-        self._policy_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._policy_since = None
 
     def _handle(self, message: AnyMessage) -> None:
         if isinstance(message, EnvCrashed):
@@ -176,7 +162,7 @@ class EvaluationRound:
         if isinstance(message, Ready):
             rows, observation = len(self._left), message.observation
             self._obs = np.zeros((rows, *observation.shape), observation.array_dtype)
-            with self._calling_policy():
+            with self.calling_policy:
                 policy = self._make_policy(observation, message.action)
                 policy.adopt(policy.prepare(self._weights.tensors))
                 state, beginning = policy.initial_state(rows), policy.initial_state(1)
@@ -222,7 +208,7 @@ class EvaluationRound:
         before = {name: values[rows] for name, values in self._state.items()}
         for name, values in before.items():
             values[first] = self._beginning[name]
-        with self._calling_policy():
+        with self.calling_policy:
             decision = policy.act(self._obs[rows], before, first)
         for text in invalid_actions(space, decision.actions).values():
             raise EvaluationFailed(f"the policy returned an invalid value: {text}")
@@ -288,7 +274,6 @@ class Evaluator:
 
     @staticmethod
     def is_needed(settings: WorkerSettings) -> bool:
-        """Return whether this worker evaluates."""
         every = settings.fleet.config.evaluation.every_train_steps
         return every > 0 and settings.index == EVALUATING_WORKER
 
@@ -348,7 +333,6 @@ class Evaluator:
         return windows
 
     def pop_info(self) -> InfoWindow:
-        """Return the values of `info` in these evaluations."""
         with self._lock:
             return self._info.pop()
 
@@ -384,7 +368,7 @@ class Evaluator:
         if outcome.done():
             return outcome.result()
         self._hung, self._policy = outcome, None
-        seconds = evaluation.policy_seconds(time.monotonic())
+        seconds = evaluation.calling_policy.seconds(time.monotonic())
         evaluation.abandon()
         what = f"the policy did not return for {seconds:.0f} s" if seconds else "it did not end"
         raise EvaluationFailed(f"{what}; the limit is {limit:g} s (evaluation.timeout_seconds)")

@@ -312,7 +312,6 @@ class FragmentBuilder:
         return int(self._cutter.made.sum())
 
     def grant(self, fragments: int) -> None:
-        """Grant credits for further fragments."""
         with self._lock:
             self._credits += fragments
 

@@ -148,10 +148,10 @@ class LocalWorker:
     def hung(self, now: float) -> str:
         """Return which call has blocked the loop for too long; empty if none has."""
         limit = self._config.policy.hung_after_seconds
-        if self._worker.policy_seconds(now) > limit:
+        if self._worker.calling_policy.seconds(now) > limit:
             return f"the policy did not return for {limit:g} s (policy.hung_after_seconds)"
         limit = self._config.environment.hung_after_seconds
-        if self._worker.hanging_seconds(now) > limit:
+        if self._worker.reading.seconds(now) > limit:
             return f"an environment did not return for {limit:g} s (environment.hung_after_seconds)"
         return ""
 
@@ -168,7 +168,7 @@ class LocalWorker:
 
     def _end_fragments(self) -> None:
         """Cut the steps of all slots that wait for an action; send no further actions."""
-        self._worker.pause()
+        self._worker.is_paused = True
         self._command(begins_fragments=False)
         self.builder.drain()
 
@@ -208,7 +208,6 @@ class Bound:
     """Time since the first env step."""
 
     def is_reached(self, *, episodes: int, env_steps: int, seconds: float) -> bool:
-        """Return whether any of the amounts has been reached."""
         return (
             (self.episodes is not None and episodes >= self.episodes)
             or (self.env_steps is not None and env_steps >= self.env_steps)

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -39,6 +39,7 @@ from rollouts.fleet.steps.env_messages import Recorded
 if TYPE_CHECKING:
     # A worker without a platform needs no HTTP client.
     from rollouts.fleet.platform_api import PlatformApi
+    from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 
 logger = logging.getLogger(__name__)
 
@@ -61,16 +62,6 @@ POLL_SECONDS: Final = 0.25
 MOST_COMMANDS: Final = 16
 RETENTION_SECONDS: Final = 86_400.0
 """Retention of folders of killed workers."""
-
-
-class Camera(Protocol):
-    """Interface that takes the frames of one episode."""
-
-    def add(self, frame: Any) -> None:
-        """Store or drop a frame; never waits."""
-
-    def finish(self) -> None:
-        """End the recording; the file is completed in the background."""
 
 
 def description_of(path: Path) -> Path:
@@ -114,6 +105,7 @@ class VideoRecorder:
         self._waiting.put(copied)
 
     def finish(self) -> None:
+        """End the recording; the file is completed in the background."""
         self._waiting.put(None)
 
     def _run(self) -> None:
@@ -208,7 +200,7 @@ class RecordedEnvironment:
     def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], path: Path) -> None:
         """Build the environment with the best supported render mode, to record it in a file."""
         self._path = path
-        self._camera: Camera
+        self._camera: VideoRecorder | TextRecorder
         self._draws = True
         self.total_return = 0.0
         self.length = 0
@@ -253,7 +245,7 @@ class RecordedEnvironment:
     def finish(self) -> None:
         self._camera.finish()
 
-    def _open(self, first: Any) -> Camera:
+    def _open(self, first: Any) -> VideoRecorder | TextRecorder:
         """Return the camera for the output of the environment's render()."""
         if self._mode == "rgb_array" and first is not None:
             try:
@@ -299,13 +291,6 @@ def delete_old(parent: Path) -> None:
                 shutil.rmtree(folder)  # raises for links
 
 
-class RecordingWrapper(Protocol):
-    """Interface that starts a recording in an env process."""
-
-    def record(self, slot: int, request_id: str, video: str) -> bool:
-        """Record the slot's next episode; return False if the slot cannot."""
-
-
 @dataclass(slots=True)
 class _ActiveRecording:
     command: RecordingCommand
@@ -336,7 +321,6 @@ class Recordings:
 
     @property
     def has_commands(self) -> bool:
-        """Whether any recording waits for a slot."""
         return bool(self._commands)
 
     def add(self, command: RecordingCommand) -> None:
@@ -348,7 +332,7 @@ class Recordings:
             if command.id not in known and len(known) < MOST_COMMANDS:
                 self._commands.append(command)
 
-    def assign(self, wrapper: RecordingWrapper, now: float) -> None:
+    def assign(self, process_pool: "EnvProcessPool", now: float) -> None:
         """Assign each request to a slot without a recording; the others keep waiting."""
         if now < self._poll_at:
             return
@@ -365,7 +349,9 @@ class Recordings:
                 slots = [command.slot]
             video = self._folder / f"{command.id}.video"
             for slot in slots:
-                if slot in self._active or not wrapper.record(slot, command.id, str(video)):
+                if slot in self._active:
+                    continue
+                if not process_pool.record(slot, command.id, str(video)):
                     continue
                 self._active[slot] = _ActiveRecording(command, video)
                 self._next_slot = slot + 1

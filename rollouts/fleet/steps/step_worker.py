@@ -4,8 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
-from rollouts.fleet.process.spans import PipelineMonitor
+from rollouts.fleet.process.spans import CallTimer, PipelineMonitor
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 from rollouts.fleet.steps.recordings import Recordings
@@ -38,8 +37,8 @@ PolicyFactory = Callable[[Space, Space], Policy]
 class StepRolloutWorker:
     """Environments, a policy, and the loop between them.
 
-    A caller runs ``while going: worker.turn()``. Other threads may call `pause`, `resume`, `wake`
-    and the methods of the weights loader concurrently.
+    A caller runs ``while going: worker.turn()``. Other threads may set `is_paused`, and call `wake`
+    and the methods of the weights loader.
     """
 
     def __init__(
@@ -93,11 +92,13 @@ class StepRolloutWorker:
         self._bell, self._button = os.pipe()
         self._closing = threading.Lock()
         self._is_closed = False
-        self._hearing_since: float | None = None
-        self._policy_since: float | None = None
-        """When the present call of the policy began; None outside of calls."""
+        self.reading = CallTimer()
+        """Time in which the loop reads environments; those in this process step meanwhile."""
+        self.calling_policy = CallTimer()
+        """Time in which the policy or a step callback blocks the loop."""
         self._seconds_in_envs = 0.0
         self.is_paused = False
+        """Whether no further actions are sent; steps in progress still complete."""
         self.refusal = ""
         """Why the policy, a step callback or the environment cannot be used; empty if all can."""
         self.cannot_recover = False
@@ -107,7 +108,6 @@ class StepRolloutWorker:
 
     @property
     def is_broken(self) -> bool:
-        """Whether every slot was given up."""
         return self._process_pool.is_broken
 
     @property
@@ -117,34 +117,12 @@ class StepRolloutWorker:
 
     @property
     def is_stepping(self) -> bool:
-        """Whether any slot is stepping."""
         return bool(np.count_nonzero(self._is_stepping))
 
-    def hanging_seconds(self, now: float) -> float:
-        """Return for how long environments in this process have blocked the loop."""
-        since = self._hearing_since
-        return 0.0 if since is None else now - since
-
-    def policy_seconds(self, now: float) -> float:
-        """Return for how long a call of the policy has blocked the loop."""
-        since = self._policy_since
-        return 0.0 if since is None else now - since
-
     def reports(self) -> list[SlotReport]:
-        """Return the state of every slot."""
         return self._process_pool.reports()
 
-    def pause(self) -> None:
-        """Send no further actions; steps in progress still complete."""
-        self.is_paused = True
-
-    def resume(self) -> None:
-        """Continue after `pause`."""
-        self.is_paused = False
-        self.wake()
-
     def wake(self) -> None:
-        """End the wait of the current turn."""
         with self._closing:
             if not self._is_closed:
                 os.write(self._button, b"!")
@@ -204,7 +182,7 @@ class StepRolloutWorker:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         try:
-            with self._calling_policy():
+            with self.calling_policy:
                 policy = self._make_policy(ready.observation, ready.action)
                 state, first = policy.initial_state(self._slots), policy.initial_state(1)
                 if callbacks := self._settings.fleet.config.environment.step_callbacks:
@@ -266,14 +244,6 @@ class StepRolloutWorker:
             self._events.add("environment_refused", text, level="error", **details)
             self.cannot_recover, self.refusal = True, text
 
-    @contextmanager
-    def _calling_policy(self) -> Iterator[None]:
-        self._policy_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._policy_since = None
-
     def _refuse(self, misfit: PolicyDoesNotFit | ExtensionFailed) -> None:
         kind, details = "policy_refused", dict[str, Any](field=misfit.field)
         if isinstance(misfit, ExtensionFailed):
@@ -312,10 +282,10 @@ class StepRolloutWorker:
             os.read(self._bell, 4096)
             came.discard(self._bell)
         if came:
-            self._hearing_since, self._seconds_in_envs = now, 0.0
+            self._seconds_in_envs = 0.0
             before = self._monitor.total("cut", "enqueue")
-            self._process_pool.read(came, now)
-            self._hearing_since = None
+            with self.reading:
+                self._process_pool.read(came, now)
             # The handler's time is measured in separate spans.
             inside = self._monitor.total("cut", "enqueue") - before
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
@@ -332,7 +302,7 @@ class StepRolloutWorker:
         for name, rows in before.items():
             rows[first] = self._beginning[name]
         try:
-            with self._calling_policy():
+            with self.calling_policy:
                 decision = self._policy.act(self._obs[slots], before, first)
                 inferred = time.monotonic()
                 if not self._is_valid_action(decision.actions):

@@ -153,7 +153,7 @@ class RolloutWorkerWrapper(WorkerWrapper):
             limit = config.policy.hung_after_seconds
             return f"{called} did not return for {limit:g} s (policy.hung_after_seconds)"
         hung_after = config.environment.hung_after_seconds
-        if worker.hanging_seconds(time.monotonic()) > hung_after:
+        if worker.reading.seconds(time.monotonic()) > hung_after:
             return f"an environment in the worker's process did not return for {hung_after:.0f} s"
         return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
 
@@ -204,4 +204,4 @@ class RolloutWorkerWrapper(WorkerWrapper):
 
     def _is_policy_hung(self, worker: StepRolloutWorker) -> bool:
         limit = self.settings.fleet.config.policy.hung_after_seconds
-        return worker.policy_seconds(time.monotonic()) > limit
+        return worker.calling_policy.seconds(time.monotonic()) > limit

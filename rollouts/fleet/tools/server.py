@@ -130,7 +130,6 @@ class ToolServer:
         return "\n".join(texts), bool(result.isError)
 
     def close(self) -> None:
-        """End the server and its connection."""
         with self._lock:
             self._end()
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -66,7 +66,6 @@ class Host:
         self._send(answer)
 
     async def close(self) -> None:
-        """End the tool servers and the interception."""
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.wait({self._serving}, timeout=CLOSE_SECONDS)

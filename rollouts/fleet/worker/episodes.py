@@ -51,7 +51,6 @@ class EpisodeStatistics:
         self._episodes: dict[tuple[str, Mode], list[Episode]] = {}
 
     def add(self, episode: Episode) -> None:
-        """Add a finished episode."""
         key = (episode.environment, episode.mode)
         self._episodes.setdefault(key, []).append(episode)
 
@@ -142,11 +141,9 @@ class EpisodeTallies:
         self._length[slots] = self._length[slots] + 1
 
     def has_steps(self, slot: int) -> bool:
-        """Return whether the slot's episode has a step."""
         return bool(self._length[slot])
 
     def end(self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]) -> Episode:
-        """Return the slot's finished episode."""
         over = Episode(
             environment=self._environment,
             total_return=float(self._return[slot]),

@@ -125,7 +125,6 @@ class InfoTotals:
         self._dropped: dict[InfoProblem, tuple[int, str]] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to take."""
         return bool(self._sums or self._dropped)
 
     def add(self, name: str, value: float, *, scope: InfoScope) -> None:
@@ -150,7 +149,6 @@ class InfoTotals:
             self._drop(drops.problem, drops.count, drops.example)
 
     def pop(self) -> InfoWindow:
-        """Return the sums since the last call."""
         sums, self._sums = self._sums, {}
         dropped, self._dropped = self._dropped, {}
         return InfoWindow(
