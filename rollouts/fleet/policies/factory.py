@@ -208,37 +208,17 @@ def make_policy(
         PolicyDoesNotFit: If the policy does not support such observations, or the device is missing
             or does not support the precision.
     """
-    if config.kind == "mlp":
-        return TorchMlp(
-            observation,
-            action,
-            hidden_sizes=config.hidden_sizes,
-            seed=seed,
-            device=device,
-            precision=config.precision,
-        )
+    common: Any = {"seed": seed, "device": device, "precision": config.precision}
     if config.kind not in BUILT_IN:
+        module = build(config.kind, config.kwargs, observation, action)
         return RegisteredPolicy(
-            build(config.kind, config.kwargs, observation, action),
-            kind=config.kind,
-            observation=observation,
-            action=action,
-            seed=seed,
-            device=device,
-            precision=config.precision,
+            module, kind=config.kind, observation=observation, action=action, **common
         )
     # Only the names and shapes of the module are used.
     with torch.device("meta"):
         module = make_module(config, observation, action)
-    kind = TorchRecurrent if config.kind == "gru" else TorchConvolutional
-    return kind(
-        module,
-        observation=observation,
-        action=action,
-        seed=seed,
-        device=device,
-        precision=config.precision,
-    )
+    policy = {"mlp": TorchMlp, "gru": TorchRecurrent, "cnn": TorchConvolutional}[config.kind]
+    return policy(module, observation=observation, action=action, **common)
 
 
 def make_module(config: PolicyConfig, observation: Space, action: Space) -> nn.Module:

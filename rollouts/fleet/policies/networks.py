@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.policies.base import TorchPolicy, head_for
+from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.inputs import images, others, vectors
 from rollouts.fleet.policies.policy_protocol import State
-from rollouts.fleet.policies.spaces import Space
 
 HIDDEN: Final = "hidden"
 """Name of the state; fragments store it as ``in_state.hidden``."""
@@ -75,32 +74,7 @@ class MlpPolicy(nn.Module):
 
 
 class TorchMlp(TorchPolicy):
-    """An :class:`MlpPolicy` in a rollout worker."""
-
-    def __init__(
-        self,
-        observation: Space,
-        action: Space,
-        *,
-        hidden_sizes: Sequence[int],
-        seed: int,
-        device: str = "auto",
-        precision: str = "float32",
-    ) -> None:
-        """Set up the policy without weights; observations are flattened."""
-        head = head_for(action)
-        with torch.device("meta"):
-            module = MlpPolicy(
-                observation.size, head.outputs, hidden_sizes, is_continuous=head.is_continuous
-            )
-        super().__init__(
-            module,
-            observation=observation,
-            action=action,
-            seed=seed,
-            device=device,
-            precision=precision,
-        )
+    """An :class:`MlpPolicy` in a rollout worker; observations are flattened."""
 
     def _run(
         self,

@@ -31,13 +31,9 @@ from rolldeck.http import Call, Connection
 from rolldeck.published_weights import find_version, read_version
 from rolldeck.wire import InvalidMessage
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
-from rollouts.fleet.steps.evaluator import (
-    EvaluationFailed,
-    EvaluationRound,
-    Weights,
-    evaluation_policy,
-)
+from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, evaluation_policy
 from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutFailed
+from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.episodes import EpisodeStatistics
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
@@ -192,7 +188,8 @@ def evaluate_policy(argv: Sequence[str]) -> int:
     origin: dict[str, Any] = {}
     try:
         if args.run is None:
-            raw, weights = _read_config(args), Weights(0, _read_weights(args.weights))
+            raw = _read_config(args)
+            weights = WeightsRecord(epoch=0, step=0, tensors=_read_weights(args.weights))
         else:
             raw, weights, origin = _read_run(args)
     except (RolldeckError, RunHasNoPolicy, OSError, ValueError) as error:
@@ -259,7 +256,7 @@ def _evaluation_arguments(argv: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[str, Any]]:
+def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, dict[str, Any]]:
     """Return the configuration and the weights of a run, and the version to print.
 
     Raises:
@@ -283,8 +280,9 @@ def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], Weights, dict[s
         _step_config(config, {})
         version = find_version(connection, args.run, args.version)
         content = read_version(connection, args.run, version, folder=args.weights_directory)
-    origin = {"run": args.run, "epoch": version.epoch, "version": version.step}
-    return config, Weights(version.step, safetensors.decode(content)), origin
+    tensors = safetensors.decode(content)
+    weights = WeightsRecord(epoch=version.epoch, step=version.step, tensors=tensors)
+    return config, weights, {"run": args.run, "epoch": version.epoch, "version": version.step}
 
 
 def _add_config_arguments(parser: argparse.ArgumentParser, *, parts: str) -> None:

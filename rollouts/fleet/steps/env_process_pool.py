@@ -106,12 +106,9 @@ class EnvProcessPool:
             kind = EnvsInWorker if child_environment.environment_user() is None else EnvWorker
         for first in range(0, count, size):
             worker = kind(
-                spec=config.environment.spec,
-                kwargs=config.environment.kwargs,
+                config.environment,
                 slots=range(first, min(first + size, count)),
                 base_seed=base_seed,
-                wrappers=config.environment.wrappers,
-                callbacks=config.environment.callbacks,
                 output=output,
                 mark=mark,
             )

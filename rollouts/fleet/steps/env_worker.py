@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +36,7 @@ from rollouts.fleet.steps.env_messages import (
 )
 from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.worker import node_cleanup
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 # Not run as a module, which would import it a second time under another name.
 BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"
@@ -75,13 +74,10 @@ class EnvWorker:
 
     def __init__(
         self,
+        environment: EnvironmentConfig,
         *,
-        spec: str,
-        kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
-        wrappers: Sequence[ExtensionConfig] = (),
-        callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,
         mark: str = "",
         is_info_immediate: bool = False,
@@ -94,9 +90,7 @@ class EnvWorker:
         """
         self.slots = slots
         self._is_info_immediate = is_info_immediate
-        self._spec = spec
-        self._kwargs = kwargs
-        self._wrappers, self._callbacks = list(wrappers), list(callbacks)
+        self._environment = environment
         self._output = output
         self._mark = mark
         self._seeds = SlotSeeds(base_seed)
@@ -144,11 +138,11 @@ class EnvWorker:
         seeds = [self._seeds.next(slot) for slot in self.slots]
         self._channel.send(
             Setup(
-                spec=self._spec,
-                kwargs=self._kwargs,
+                spec=self._environment.spec,
+                kwargs=self._environment.kwargs,
                 seeds=seeds,
-                wrappers=self._wrappers,
-                callbacks=self._callbacks,
+                wrappers=self._environment.wrappers,
+                callbacks=self._environment.callbacks,
                 is_info_immediate=self._is_info_immediate,
             )
         )

@@ -8,7 +8,6 @@ that raises is rebuilt in both cases.
 import os
 import traceback
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,7 +29,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
 from rollouts.fleet.steps.slots import Slots
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 
 class EnvsInWorker:
@@ -41,19 +40,22 @@ class EnvsInWorker:
 
     def __init__(
         self,
+        environment: EnvironmentConfig,
         *,
-        spec: str,
-        kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
-        wrappers: Sequence[ExtensionConfig] = (),
-        callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,  # noqa: ARG002 output goes to the worker's log
         mark: str = "",  # noqa: ARG002 processes they start carry the worker's mark
     ) -> None:
         """Prepare the environments; the arguments are those of `EnvWorker`."""
         self.slots = slots
-        self._setup = Setup(spec, kwargs, [0] * len(slots), list(wrappers), list(callbacks))
+        self._setup = Setup(
+            environment.spec,
+            environment.kwargs,
+            [0] * len(slots),
+            environment.wrappers,
+            environment.callbacks,
+        )
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
         self._requests: deque[Slots | Build | Record] = deque()

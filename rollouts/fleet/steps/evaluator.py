@@ -3,9 +3,8 @@
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -30,7 +29,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.step_worker import PolicyFactory
 from rollouts.fleet.weights.loader import WeightsLoader
-from rollouts.fleet.weights.records import Version
+from rollouts.fleet.weights.records import Version, WeightsRecord
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics, EpisodeTallies
 from rollouts.fleet.worker.info_values import InfoTotals
 from rollouts.fleet.worker.messages import IDLE
@@ -53,15 +52,6 @@ class EvaluationFailed(RuntimeError):
     """The evaluation has no result; the text is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """One version of the weights."""
-
-    step: int
-    """Step of the version."""
-    tensors: Mapping[str, NDArray[Any]]
-
-
 class EvaluationRound:
     """Evaluates one version of the weights over `config.evaluation.episodes` episodes.
 
@@ -73,7 +63,7 @@ class EvaluationRound:
     def __init__(
         self,
         config: RunConfig,
-        weights: Weights,
+        weights: WeightsRecord,
         *,
         make_policy: Callable[[Space, Space], Policy],
         is_stopped: Callable[[], bool] = lambda: False,
@@ -90,12 +80,9 @@ class EvaluationRound:
         self._is_stopped = is_stopped
         rows = min(self._limits.envs, self._limits.episodes)
         self._process = EnvWorker(
-            spec=config.environment.spec,
-            kwargs=config.environment.kwargs,
+            config.environment,
             slots=range(rows),
             base_seed=derive_seed(config.seed, "evaluation"),
-            wrappers=config.environment.wrappers,
-            callbacks=config.environment.callbacks,
             mark=mark,
             is_info_immediate=True,
         )
@@ -305,7 +292,7 @@ class Evaluator:
         self._hung = None
         evaluation = EvaluationRound(
             self._config,
-            Weights(record.step, record.tensors),
+            record,
             make_policy=self._policy_for,
             is_stopped=self._closed.is_set,
             mark=str(mark_of(self._settings)),

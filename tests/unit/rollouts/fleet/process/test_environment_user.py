@@ -83,6 +83,7 @@ from rollouts.fleet.steps.env_messages import Began, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.tasks.rules.dataset_config import RewardConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 SPEC = "module:spying:Spy"
 sent = []
@@ -91,7 +92,8 @@ class Api:
     def update_recording(self, recording_id, update):
         sent.append(update)
 
-worker = EnvWorker(spec=SPEC, kwargs={"kind": "env"}, slots=range(1), base_seed=1)
+environment = EnvironmentConfig(spec=SPEC, kwargs={"kind": "env"})
+worker = EnvWorker(environment, slots=range(1), base_seed=1)
 worker.start()
 left = []
 

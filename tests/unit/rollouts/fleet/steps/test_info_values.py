@@ -17,7 +17,8 @@ from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import InfoReport, Setup, anonymous_memory
 from rollouts.fleet.steps.env_rows import EnvRows
-from rollouts.fleet.steps.evaluator import EvaluationRound, Weights
+from rollouts.fleet.steps.evaluator import EvaluationRound
+from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.info_values import InfoTotals, episode_info, numbers_of, split_rows
 
 
@@ -144,7 +145,8 @@ def test_tasks_of_an_evaluation_have_separate_names(
     def policy(observation: Space, action: Space) -> Policy:
         return make_policy(config.policy, observation, action, seed=5, device="cpu")
 
-    evaluation = EvaluationRound(config, Weights(0, tensors), make_policy=policy)
+    weights = WeightsRecord(epoch=0, step=0, tensors=tensors)
+    evaluation = EvaluationRound(config, weights, make_policy=policy)
     evaluation.run()
 
     found = {one.name: (one.count, one.total) for one in evaluation.info.pop().sums}
