@@ -22,13 +22,8 @@ from rollouts.fleet.groups.batches import (
 )
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environment_loader import load_environment
-from rollouts.fleet.groups.environments import (
-    ClosableEnvironment,
-    GroupEnvironment,
-    RolloutRequest,
-    Sampled,
-)
-from rollouts.fleet.groups.errors import Events, Fault, FaultLog, LessonFailed, SamplingStopped
+from rollouts.fleet.groups.environments import GroupEnvironment, RolloutRequest, Sampled
+from rollouts.fleet.groups.errors import Fault, FaultLog, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outcomes import (
     ENVIRONMENT,
     Lease,
@@ -63,7 +58,7 @@ class GroupRolloutWorker:
         context_tokens: int,
         curriculum: Curriculum,
         problem_seed: int = 0,
-        events: Events | None = None,
+        events: EventLog | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Prepare the worker; environments are loaded on first use.
@@ -270,8 +265,7 @@ class GroupRolloutWorker:
         """Stop sampling and evaluation within two seconds, and close the inference server."""
         self._stop.set()
         for environment in list(self._environments.values()):
-            if isinstance(environment, ClosableEnvironment):
-                environment.close()
+            getattr(environment, "close", lambda: None)()
         self._server.close()
 
     def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:

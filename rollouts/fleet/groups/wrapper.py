@@ -13,9 +13,9 @@ from rolldeck.operator_requests import RecordingCommand, RecordingUpdate
 from rolldeck.wire import SlotReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
-from rollouts.fleet.groups.curriculum import Curriculum, PlatformCurriculum
+from rollouts.fleet.groups.curriculum import PlatformCurriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
-from rollouts.fleet.groups.outbox import GroupSender, Outbox, PushGroups
+from rollouts.fleet.groups.outbox import GroupSender, Outbox
 from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskLoop, TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -39,26 +39,14 @@ class GroupWorkerWrapper(WorkerWrapper):
     close_seconds = 1.5
     main_loop = "rollout 0"
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        *,
-        push: PushGroups | None = None,
-        curriculum: Curriculum | None = None,
-        owns_process: bool = False,
-    ) -> None:
-        """Start all loops, paused, without weights or credits.
-
-        `push` and `curriculum` replace the platform.
-        """
+    def __init__(self, settings: WorkerSettings, *, owns_process: bool = False) -> None:
+        """Start all loops, paused, without weights or credits."""
         self._closing = threading.Event()
-        self._group_sender = GroupSender(
-            push or (lambda body, key: self.api.push_groups(body, key=key))
-        )
+        self._group_sender = GroupSender(lambda body, key: self.api.push_groups(body, key=key))
         super().__init__(
             settings, owns_process=owns_process, env_processes=1, push=self._group_sender
         )
-        self._curriculum = curriculum or PlatformCurriculum(self.api, stop=self._closing)
+        self._curriculum = PlatformCurriculum(self.api, stop=self._closing)
         worker_id = f"{settings.name}@{settings.incarnation}"
         self._context = TaskContext(
             config=settings.fleet.config,

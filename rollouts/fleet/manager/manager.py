@@ -306,8 +306,9 @@ class RolloutManager:
         self._log.trim()
         # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
-        self._reporter.episodes.extend(self._worker_pool.pop_episodes())
-        for window in self._worker_pool.pop_info():
+        episodes, info = self._worker_pool.pop_statistics()
+        self._reporter.episodes.extend(episodes)
+        for window in info:
             self._reporter.info.merge(window)
         self._reporter.events.extend(self._events.pop())
         workers = self._worker_pool.reports(self._newest_step())

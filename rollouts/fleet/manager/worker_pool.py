@@ -98,23 +98,16 @@ class WorkerPool:
                 self._left = [*self._left, member.report(0)]
                 self.members = [other for other in self.members if other is not member]
 
-    def pop_episodes(self) -> list[EpisodeWindow]:
-        """Return the statistics collected since the last call."""
-        windows, self._episodes_of_the_left = self._episodes_of_the_left, []
-        for member in self.members:
-            record = member.record
-            episodes, record.episodes = record.episodes, []
-            windows += episodes
-        return windows
-
-    def pop_info(self) -> list[InfoWindow]:
-        """Return the values of `info` collected since the last call."""
-        windows, self._info_of_the_left = self._info_of_the_left, []
-        for member in self.members:
-            record = member.record
-            info, record.info = record.info, []
-            windows += info
-        return windows
+    def pop_statistics(self) -> tuple[list[EpisodeWindow], list[InfoWindow]]:
+        """Return the statistics of episodes, and values of `info`, since the last call."""
+        episodes, self._episodes_of_the_left = self._episodes_of_the_left, []
+        info, self._info_of_the_left = self._info_of_the_left, []
+        for record in [member.record for member in self.members]:
+            windows, record.episodes = record.episodes, []
+            values, record.info = record.info, []
+            episodes += windows
+            info += values
+        return episodes, info
 
     def reports(self, announced_step: int) -> list[WorkerReport]:
         """Return the reports of all workers, including final reports of those that left."""

@@ -433,6 +433,7 @@ class WorkerSupervisor:
             lifecycle.replaced(now)
         else:
             wait = lifecycle.crashed(now)
-            log = logs.last_log_lines(self._settings, worker=self.index)
+            path = logs.log_of(self._settings, worker=self.index, slot=None)
+            log = logs.tail(path, lines=logs.LAST_OUTPUT_LINES)
             self.record.emit_crash(ending, wait=wait, log=log)
             lifecycle.schedule_after(wait, now)

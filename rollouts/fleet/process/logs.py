@@ -176,11 +176,6 @@ def log_of(settings: FleetSettings, *, worker: int | None, slot: int | None) -> 
     return folder_of(settings) / f"w{worker}-slot-{slot // size * size}.log"
 
 
-def last_log_lines(settings: FleetSettings, *, worker: int) -> list[str]:
-    """Return the last lines of a worker's log, if the worker ran on this node."""
-    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_OUTPUT_LINES)
-
-
 def tail(path: Path, *, lines: int) -> list[str]:
     """Return the last lines of a log; empty if there is none."""
     try:

@@ -15,7 +15,6 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -291,12 +290,6 @@ def delete_old(parent: Path) -> None:
                 shutil.rmtree(folder)  # raises for links
 
 
-@dataclass(slots=True)
-class _ActiveRecording:
-    command: RecordingCommand
-    video: Path
-
-
 class Recordings:
     """Recordings of one worker.
 
@@ -313,7 +306,8 @@ class Recordings:
         self._folder = root / uuid.uuid4().hex
         delete_old(root)
         self._commands: list[RecordingCommand] = []
-        self._active: dict[int, _ActiveRecording] = {}
+        self._active: dict[int, tuple[RecordingCommand, Path]] = {}
+        """Recording and its file, by slot."""
         self._next_slot = 0
         self._poll_at = 0.0
         self._updates: queue.Queue[tuple[str, RecordingUpdate, Path | None] | None] = queue.Queue()
@@ -326,9 +320,8 @@ class Recordings:
     def add(self, command: RecordingCommand) -> None:
         """Accept a recording request; known ones are ignored."""
         with self._lock:
-            known = {one.id for one in self._commands} | {
-                t.command.id for t in self._active.values()
-            }
+            begun = [recorded for recorded, _ in self._active.values()]
+            known = {one.id for one in (*self._commands, *begun)}
             if command.id not in known and len(known) < MOST_COMMANDS:
                 self._commands.append(command)
 
@@ -353,7 +346,7 @@ class Recordings:
                     continue
                 if not process_pool.record(slot, command.id, str(video)):
                     continue
-                self._active[slot] = _ActiveRecording(command, video)
+                self._active[slot] = (command, video)
                 self._next_slot = slot + 1
                 with self._lock:
                     self._commands.remove(command)
@@ -363,11 +356,11 @@ class Recordings:
 
     def finished(self, slot: int, recorded: Recorded, policy_step: int) -> None:
         """Queue the upload of a slot's recording, which may still be encoding."""
-        active = self._active.pop(slot, None)
-        if active is None or active.command.id != recorded.request_id:
+        command, video = self._active.pop(slot, (None, None))
+        if command is None or command.id != recorded.request_id:
             return
         if recorded.error:
-            self._fail(active.command, slot, recorded.error)
+            self._fail(command, slot, recorded.error)
             return
         update = RecordingUpdate(
             state="ready",
@@ -378,13 +371,13 @@ class Recordings:
             outcome=recorded.outcome,  # type: ignore[arg-type]
             policy_step=policy_step,
         )
-        self._updates.put((active.command.id, update, active.video))
+        self._updates.put((command.id, update, video))
 
     def lost(self, slot: int) -> None:
         """Fail the recording of a slot that lost its environment."""
-        active = self._active.pop(slot, None)
-        if active is not None:
-            self._fail(active.command, slot, "the environment was lost before its episode ended")
+        command, _ = self._active.pop(slot, (None, None))
+        if command is not None:
+            self._fail(command, slot, "the environment was lost before its episode ended")
 
     def close(self) -> None:
         """End the wait of the current turn, and delete all recordings."""
