@@ -7,11 +7,13 @@ from numbers import Integral
 from typing import Final, Literal, NamedTuple
 
 from rolldeck.lessons import MOST_SAMPLES, Sample
-from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.groups.errors import Fault
 
 Mode = Literal["train", "eval"]
 TEXT_KEPT = 4000
+CORRECT_FROM: Final = 0.5
+"""Reward from which a rollout counts as correct, unless the lesson has `success_above`."""
 TOKENS_END: Final = 1 << 31
 """Exclusive upper limit of token ids, which are transferred as int32."""
 
@@ -44,6 +46,30 @@ class RolloutMetadata:
     """Oldest version that sampled any of its tokens."""
     sampled_at: float
     """Unix time in seconds."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TokenColumns:
+    """Tokens of a rollout in progress; the columns are those of a :class:`Rollout`."""
+
+    tokens: list[int] = field(default_factory=list)
+    is_own: list[bool] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[Version | None] = field(default_factory=list)
+
+    def add_given(self, tokens: Sequence[int]) -> None:
+        """Append tokens that the policy did not write."""
+        self.tokens += tokens
+        self.is_own += [False] * len(tokens)
+        self.logprobs += [0.0] * len(tokens)
+        self.versions += [None] * len(tokens)
+
+    def add_own(self, answer: Answer) -> None:
+        """Append tokens that the policy wrote."""
+        self.tokens += answer.tokens
+        self.is_own += [True] * len(answer.tokens)
+        self.logprobs += answer.logprobs
+        self.versions += answer.versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from rollouts.fleet.groups.batches import Rollout, RolloutGroup
+from rollouts.fleet.groups.batches import CORRECT_FROM, Rollout, RolloutGroup
 from rollouts.fleet.groups.environment_settings import (
     OpenEnvSettings,
     arguments_of,
@@ -30,8 +30,7 @@ from rollouts.fleet.process.settings import derive_seed
 
 MESSAGE_BYTES: Final = 64 << 20
 SHOWN: Final = 500
-CORRECT_FROM: Final = 0.5
-"""Total reward from which a rollout counts as correct."""
+
 SCHEMA_SECONDS: Final = 10.0
 
 R = TypeVar("R")

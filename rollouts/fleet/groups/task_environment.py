@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample, ToolTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
-from rollouts.fleet.engine.engine import Answer, Version
+from rollouts.fleet.engine.engine import Answer
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable, check_tokens
-from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
+from rollouts.fleet.groups.batches import CORRECT_FROM, Rollout, RolloutGroup, Span, TokenColumns
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
@@ -31,20 +31,14 @@ from rollouts.tasks.rules.task import (
 )
 
 OPEN = Reply("", is_over=False, reward=0.0)
-CORRECT_FROM: Final = 0.5
-"""Reward from which an answer counts as correct, unless the lesson has `success_above`."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode:
-    """State of one conversation about one problem; columns are ``[T]``."""
+class Episode(TokenColumns):
+    """State of one conversation about one problem."""
 
     example: Example
     generation: int
-    tokens: list[int]
-    is_own: list[bool] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    versions: list[Version | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     transcript: str = ""
     messages: list[Mapping[str, str]] = field(default_factory=list)
@@ -57,27 +51,9 @@ class Episode:
     """Reason to drop the group of the conversation."""
     spans: list[Span] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._pad()
-
     @property
     def is_over(self) -> bool:
         return self.reply.is_over or self.is_truncated or self.fault is not None
-
-    def add_observation(self, tokens: Iterable[int], text: str) -> None:
-        """Append the reply of the task."""
-        self.tokens.extend(tokens)
-        self._pad()
-        self.transcript += text
-
-    def add_answer(self, answer: Answer, text: str) -> None:
-        """Append a turn of the policy, with the text to score."""
-        self.tokens += answer.tokens
-        self.is_own += [True] * len(answer.tokens)
-        self.logprobs += answer.logprobs
-        self.versions += answer.versions
-        self.transcript += text
-        self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
 
     def finished(self) -> Rollout:
         return Rollout(
@@ -92,12 +68,6 @@ class Episode:
             response=self.transcript,
             spans=self.spans,
         )
-
-    def _pad(self) -> None:
-        missing = len(self.tokens) - len(self.is_own)
-        self.is_own += [False] * missing
-        self.logprobs += [0.0] * missing
-        self.versions += [None] * missing
 
 
 class TaskEnvironment:
@@ -170,10 +140,10 @@ class TaskEnvironment:
                 episode = Episode(
                     example=example,
                     generation=answer.index,
-                    tokens=list(tokens),
                     messages=list(example.messages),
                     rendered=text,
                 )
+                episode.add_given(tokens)
                 episode.spans.append(generated)
                 turns.append((episode, answer))
                 episodes.append(episode)
@@ -195,7 +165,10 @@ class TaskEnvironment:
         """Append a turn and the task's reply, and check whether another turn fits."""
         if policy.stop.is_set():
             raise SamplingStopped
-        episode.add_answer(answer, policy.text_of(answer))
+        text = policy.text_of(answer)
+        episode.add_own(answer)
+        episode.transcript += text
+        episode.turns.append(Turn(text, is_truncated=answer.finish == "length"))
         began = time.time()
         try:
             episode.reply = self._task.reply(episode.example, episode.turns)
@@ -212,7 +185,8 @@ class TaskEnvironment:
         is_full = len(episode.tokens) + len(observation) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
-            episode.add_observation(observation, episode.reply.text)
+            episode.add_given(observation)
+            episode.transcript += episode.reply.text
 
 
 def _observation(episode: Episode, policy: PolicyContext) -> list[int]:

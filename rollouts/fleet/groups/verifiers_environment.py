@@ -24,9 +24,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import HuggingFaceTokenizer
-from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
+from rollouts.fleet.groups.batches import CORRECT_FROM, Mode, Rollout, RolloutGroup, TokenColumns
 from rollouts.fleet.groups.environment_settings import selection_of, verifiers_settings
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
@@ -46,8 +45,7 @@ HOST: Final = Path(__file__).resolve().parents[1] / "verifiers_host" / "host.py"
 KEY_VARIABLE: Final = "ROLLDECK_POLICY_API_KEY"
 OVERLONG: Final = "maximum context length"
 """Part of the client's error if a prompt does not fit."""
-CORRECT_FROM: Final = 0.5
-"""Reward from which a rollout counts as correct."""
+
 LOAD_SECONDS: Final = 300.0
 GRACE_SECONDS: Final = 30.0
 """Time beyond its rollouts' limits after which an unresponsive host is ended."""
@@ -424,28 +422,22 @@ def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollou
     if not played.branches:
         return Fault("rollout_failed", f"{key}: no token of the policy")
     drawn = derive_seed(record.seed, "sequence") % len(played.branches)
-    tokens, logprobs = list[int](), list[float]()
-    versions = list[Version | None]()
+    columns = TokenColumns()
     for run in played.branches[drawn]:
-        sampled = sum(run.mask)
-        start = len(run.tokens) - sampled
-        tokens += run.tokens[:start]
-        logprobs += [0.0] * start
-        versions += [None] * start
-        if sampled:
-            answer = record.answers.get((tuple(tokens), tuple(run.tokens[start:])))
+        start = len(run.tokens) - sum(run.mask)
+        columns.add_given(run.tokens[:start])
+        if start < len(run.tokens):
+            answer = record.answers.get((tuple(columns.tokens), tuple(run.tokens[start:])))
             if answer is None or any(run.mask[:start]):
                 return Fault("rollout_failed", f"{key}: turn without a recorded answer")
-            tokens += answer.tokens
-            logprobs += answer.logprobs
-            versions += answer.versions
-    is_own = [version is not None for version in versions]
+            columns.add_own(answer)
+    tokens, is_own = columns.tokens, columns.is_own
     first = is_own.index(True) if any(is_own) else len(tokens)
     return Rollout(
         tokens=tokens,
         is_own=is_own,
-        logprobs=logprobs,
-        versions=versions,
+        logprobs=columns.logprobs,
+        versions=columns.versions,
         reward=played.reward,
         is_correct=played.reward >= CORRECT_FROM,
         is_truncated=played.is_truncated,

@@ -316,15 +316,8 @@ class EnvProcessPool:
             self._build_at.pop(number, None)
             slot.restarts += 1
             self._emit_lost(number)
-        kind, what = (
-            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarting")
-        )
-        self._events.add(
-            kind,
-            f"{reason}; {what}: {len(hit)} slots",
-            level="error" if wait is None else "warning",
-            slots=hit,
-        )
+        what = "given up" if wait is None else "restarting"
+        self._emit_crash(wait, f"{reason}; {what}: {len(hit)} slots", slots=hit)
 
     def _mend(self, number: int, crash: EnvCrashed, now: float) -> None:
         slot, error = self._slots[number], crash.error
@@ -346,17 +339,14 @@ class EnvProcessPool:
             slot.silent_until = now + INVALID_VALUE_SECONDS
         unreported, slot.unreported = slot.unreported, 0
         last_line = error.strip().rpartition("\n")[2]
-        kind, what = (
-            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarted")
-        )
-        self._events.add(
-            kind,
-            f"Slot {number}: {what} after an error: {last_line}"
-            + (f" ({unreported} more since the last event)" if unreported else ""),
-            level="error" if wait is None else "warning",
-            slot=number,
-            error=error[-2000:],
-        )
+        what = "given up" if wait is None else "restarted"
+        more = f" ({unreported} more since the last event)" if unreported else ""
+        text = f"Slot {number}: {what} after an error: {last_line}{more}"
+        self._emit_crash(wait, text, slot=number, error=error[-2000:])
+
+    def _emit_crash(self, wait: float | None, text: str, **details: Any) -> None:
+        kind = "slot_failed" if wait is None else "slot_restarted"
+        self._events.add(kind, text, level="error" if wait is None else "warning", **details)
 
     def _emit_lost(self, number: int) -> None:
         self._listener.lost(number)
