@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rolldeck.errors import (
@@ -139,12 +138,7 @@ class LeaseRenewer:
         threading.Thread(target=self._run, name="evaluation lease", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop without waiting for a renewal in progress."""
         self._is_over.set()
 

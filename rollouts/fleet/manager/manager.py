@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Self
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
@@ -376,12 +375,7 @@ class LocalFleet:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._manager.shutdown()
 
     def snapshot(self) -> FleetReport:
