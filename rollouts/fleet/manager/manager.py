@@ -272,32 +272,24 @@ class RolloutManager:
         version = (control.epoch, control.policy_step)
         if known is not None and known.rank >= (control.weights_command, *version):
             return
-        pause_seconds = RETRY_SECONDS
+        pause_seconds = TICK_SECONDS
         try:
             newer = self._source_of_weights.receive(version)
-            pause_seconds = TICK_SECONDS
-        except InvalidMessage as flaw:
-            self._emit_weights_problem(
-                "weights_torn", version, f"does not match its metadata: {flaw}"
-            )
-            newer = None
-        except WeightsUnavailable as failure:
-            self._emit_weights_problem(
-                "weights_unavailable", version, f"is not available: {failure}"
-            )
-            newer = None
+        except (InvalidMessage, WeightsUnavailable) as problem:
+            newer, pause_seconds = None, RETRY_SECONDS
+            is_torn = isinstance(problem, InvalidMessage)
+            kind = "weights_torn" if is_torn else "weights_unavailable"
+            # One event per version and problem; the download is retried regardless.
+            if self._told_of_weights != (kind, version):
+                self._told_of_weights = (kind, version)
+                what = "does not match its metadata" if is_torn else "is not available"
+                text = f"Version {version[1]} of epoch {version[0]} {what}: {problem}; retrying"
+                self._events.add(kind, text, level="error" if is_torn else "warning")
         if newer is None:
             self._loops["weights"].pause(pause_seconds)
             return
         self._shared = self._source.share(replace(newer, order=control.weights_command))
         self._wake_conduct.set()
-
-    def _emit_weights_problem(self, kind: str, version: Version, what: str) -> None:
-        """Emit one event per version and problem; the download is retried regardless."""
-        if self._told_of_weights != (kind, version):
-            self._told_of_weights = (kind, version)
-            text = f"Version {version[1]} of epoch {version[0]} {what}; retrying"
-            self._events.add(kind, text, level="error" if kind == "weights_torn" else "warning")
 
     def _report(self) -> None:
         self._wake_report.wait(1.0)

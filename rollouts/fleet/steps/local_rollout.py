@@ -147,13 +147,7 @@ class LocalWorker:
 
     def hung(self, now: float) -> str:
         """Return which call has blocked the loop for too long; empty if none has."""
-        limit = self._config.policy.hung_after_seconds
-        if self._worker.calling_policy.seconds(now) > limit:
-            return f"the policy did not return for {limit:g} s (policy.hung_after_seconds)"
-        limit = self._config.environment.hung_after_seconds
-        if self._worker.reading.seconds(now) > limit:
-            return f"an environment did not return for {limit:g} s (environment.hung_after_seconds)"
-        return ""
+        return self._worker.hung(now)
 
     def _turn(self) -> None:
         if self._loader.active is None:

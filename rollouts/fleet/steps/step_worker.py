@@ -92,10 +92,7 @@ class StepRolloutWorker:
         self._bell, self._button = os.pipe()
         self._closing = threading.Lock()
         self._is_closed = False
-        self.reading = CallTimer()
-        """Time in which the loop reads environments; those in this process step meanwhile."""
-        self.calling_policy = CallTimer()
-        """Time in which the policy or a step callback blocks the loop."""
+        self._reading, self._calling_policy = CallTimer(), CallTimer()
         self._seconds_in_envs = 0.0
         self.is_paused = False
         """Whether no further actions are sent; steps in progress still complete."""
@@ -118,6 +115,28 @@ class StepRolloutWorker:
     @property
     def is_stepping(self) -> bool:
         return bool(np.count_nonzero(self._is_stepping))
+
+    def is_policy_hung(self, now: float) -> bool:
+        """Return whether a call of the policy or a step callback has exceeded its limit."""
+        limit = self._settings.fleet.config.policy.hung_after_seconds
+        return self._calling_policy.seconds(now) > limit
+
+    def hung(self, now: float) -> str:
+        """Return which call has blocked the loop for too long; empty if none has."""
+        config = self._settings.fleet.config
+        if self.is_policy_hung(now):
+            has_callbacks = bool(config.environment.step_callbacks)
+            called = "the policy or a step callback" if has_callbacks else "the policy"
+            limit = config.policy.hung_after_seconds
+            return f"{called} did not return for {limit:g} s (policy.hung_after_seconds)"
+        limit = config.environment.hung_after_seconds
+        if self._reading.seconds(now) > limit:
+            # Only environments in the worker's process can block it.
+            return (
+                f"an environment in the worker's process did not return for {limit:g} s "
+                "(environment.hung_after_seconds)"
+            )
+        return ""
 
     def reports(self) -> list[SlotReport]:
         return self._process_pool.reports()
@@ -182,7 +201,7 @@ class StepRolloutWorker:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         try:
-            with self.calling_policy:
+            with self._calling_policy:
                 policy = self._make_policy(ready.observation, ready.action)
                 state, first = policy.initial_state(self._slots), policy.initial_state(1)
                 if callbacks := self._settings.fleet.config.environment.step_callbacks:
@@ -284,7 +303,7 @@ class StepRolloutWorker:
         if came:
             self._seconds_in_envs = 0.0
             before = self._monitor.total("cut", "enqueue")
-            with self.reading:
+            with self._reading:
                 self._process_pool.read(came, now)
             # The handler's time is measured in separate spans.
             inside = self._monitor.total("cut", "enqueue") - before
@@ -302,7 +321,7 @@ class StepRolloutWorker:
         for name, rows in before.items():
             rows[first] = self._beginning[name]
         try:
-            with self.calling_policy:
+            with self._calling_policy:
                 decision = self._policy.act(self._obs[slots], before, first)
                 inferred = time.monotonic()
                 if not self._is_valid_action(decision.actions):

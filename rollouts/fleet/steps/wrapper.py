@@ -115,6 +115,7 @@ class RolloutWorkerWrapper(WorkerWrapper):
                 episodes += self._evaluator.pop_episodes()
                 self._fragment_builder.reported_info(self._evaluator.pop_info())
             info = self._fragment_builder.pop_info()
+        now = time.monotonic()
         slots = self._worker.reports() if self._worker else []
         self.monitor.count("env_steps", self._fragment_builder.env_steps)
         report = replace(
@@ -133,7 +134,7 @@ class RolloutWorkerWrapper(WorkerWrapper):
             accepted=self.sender.accepted,
             is_drained=not being_filled and not to_send,
             cannot_recover=self._worker is not None and self._worker.cannot_recover,
-            is_policy_hung=self._worker is not None and self._is_policy_hung(self._worker),
+            is_policy_hung=self._worker is not None and self._worker.is_policy_hung(now),
             refusal=self.weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
             episodes=episodes,
@@ -146,16 +147,9 @@ class RolloutWorkerWrapper(WorkerWrapper):
         worker = self._worker
         if worker is None or worker.is_preparing:
             return ""
-        config = self.settings.fleet.config
-        if self._is_policy_hung(worker):
-            has_callbacks = bool(config.environment.step_callbacks)
-            called = "the policy or a step callback" if has_callbacks else "the policy"
-            limit = config.policy.hung_after_seconds
-            return f"{called} did not return for {limit:g} s (policy.hung_after_seconds)"
-        hung_after = config.environment.hung_after_seconds
-        if worker.reading.seconds(time.monotonic()) > hung_after:
-            return f"an environment in the worker's process did not return for {hung_after:.0f} s"
-        return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
+        if trouble := worker.hung(time.monotonic()) or worker.refusal:
+            return trouble
+        return "every environment slot was given up" if worker.is_broken else ""
 
     def obstacle(self) -> str | None:
         return "" if any(self._fragment_builder.held()) else None
@@ -201,7 +195,3 @@ class RolloutWorkerWrapper(WorkerWrapper):
             for slot in range(self.settings.fleet.config.fleet.envs_per_worker):
                 self._fragment_builder.aborted(slot)
             raise
-
-    def _is_policy_hung(self, worker: StepRolloutWorker) -> bool:
-        limit = self.settings.fleet.config.policy.hung_after_seconds
-        return worker.calling_policy.seconds(time.monotonic()) > limit

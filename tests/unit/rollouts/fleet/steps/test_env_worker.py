@@ -386,7 +386,8 @@ def test_an_environment_that_hangs_fails_its_worker(
 
         assert (
             b.order().report.reason
-            == "an environment in the worker's process did not return for 1 s"
+            == "an environment in the worker's process did not return for 1 s "
+            "(environment.hung_after_seconds)"
         )
 
 
