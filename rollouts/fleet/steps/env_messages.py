@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.storable import cleaned
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 _LENGTH_BYTES: Final = 4
 _MOST_AT_ONCE: Final = 1 << 16
@@ -32,12 +32,9 @@ _ALIGNMENT: Final = 64
 class Setup(Struct, frozen=True, array_like=True, tag=True):
     """Environments to build; the first message to an env process."""
 
-    spec: str
-    kwargs: dict[str, Any]
+    environment: EnvironmentConfig
     seeds: list[int]
     """First seed of each environment, ``[rows]``."""
-    wrappers: list[ExtensionConfig] = []
-    callbacks: list[ExtensionConfig] = []
     is_info_immediate: bool = False
     """Whether values of `info` are reported before the results of their step, not once a second."""
 

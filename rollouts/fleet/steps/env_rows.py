@@ -65,7 +65,8 @@ class EnvRows:
         `memory` is the descriptor of the memory shared with the worker, which receives messages by
         `emit`.
         """
-        self._setup = setup
+        self._environment = setup.environment
+        self._info_seconds = 0.0 if setup.is_info_immediate else INFO_SECONDS
         self._emit = emit
         self._memory = memory
         self._vector: VectorEnvironment | None = None
@@ -137,8 +138,7 @@ class EnvRows:
             came = self._with_added_info(came)
         if self._ended:
             self._begin_episodes()
-        interval = 0.0 if self._setup.is_info_immediate else INFO_SECONDS
-        if self._info and began - self._info_at >= interval:
+        if self._info and began - self._info_at >= self._info_seconds:
             self._info_at = began
             self._emit(InfoReport(self._info.pop()))
         crashed = list(self._broken.values())
@@ -157,8 +157,8 @@ class EnvRows:
             vector.close()
 
     def _make(self, row: int) -> Environment:
-        spec, kwargs = self._setup.spec, self._setup.kwargs
-        if self._setup.wrappers or self._setup.callbacks:
+        spec, kwargs = self._environment.spec, self._environment.kwargs
+        if self._environment.wrappers or self._environment.callbacks:
             return self._make_one(spec, kwargs)
         if self._vector is None and not self._has_no_vector:
             self._vector = make_vector(spec, kwargs, rows=len(self._rows))
@@ -168,8 +168,8 @@ class EnvRows:
         return self._make_one(spec, kwargs)
 
     def _make_one(self, spec: str, kwargs: Mapping[str, Any]) -> Environment:
-        setup = self._setup
-        return make(spec, kwargs, wrappers=setup.wrappers, callbacks=setup.callbacks)
+        config = self._environment
+        return make(spec, kwargs, wrappers=config.wrappers, callbacks=config.callbacks)
 
     def _put(self, row: int, environment: Environment | None) -> None:
         self._rows[row] = environment
@@ -320,7 +320,7 @@ class EnvRows:
             if found := outside(self._bounds, block.obs[came], "obs"):
                 self._bounds_checks = 0
                 at, text = found
-                self._emit(OutsideBounds(came[at], f"{self._setup.spec}: {text}"))
+                self._emit(OutsideBounds(came[at], f"{self._environment.spec}: {text}"))
         # Comparing the rows that did not step costs less than copying those that did.
         if is_valid is None or is_valid(
             block.obs if 2 * len(came) >= len(block.obs) else block.obs[came]
@@ -336,7 +336,7 @@ class EnvRows:
         request_id, video = self._to_record.pop(row)
         try:
             recorded = RecordedEnvironment(
-                self._make_one, self._setup.spec, self._setup.kwargs, Path(video)
+                self._make_one, self._environment.spec, self._environment.kwargs, Path(video)
             )
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._emit(Recorded(row, request_id, error=f"{type(error).__name__}: {error}"))
@@ -359,7 +359,8 @@ class EnvRows:
     def _crash(self, row: int, error: Exception, call: str) -> EnvCrashed:
         """Return the message for a broken environment; the full traceback goes to the log."""
         if isinstance(error, InvalidValue):
-            return EnvCrashed(row, f"{self._setup.spec}, {call}: {error}", is_invalid_value=True)
+            text = f"{self._environment.spec}, {call}: {error}"
+            return EnvCrashed(row, text, is_invalid_value=True)
         traceback.print_exception(error)
         return EnvCrashed(row, "".join(traceback.format_exception(error, limit=-4)))
 

@@ -137,14 +137,7 @@ class EnvWorker:
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
         self._channel.send(
-            Setup(
-                spec=self._environment.spec,
-                kwargs=self._environment.kwargs,
-                seeds=seeds,
-                wrappers=self._environment.wrappers,
-                callbacks=self._environment.callbacks,
-                is_info_immediate=self._is_info_immediate,
-            )
+            Setup(self._environment, seeds, is_info_immediate=self._is_info_immediate)
         )
 
     def write_line(self, text: str) -> None:

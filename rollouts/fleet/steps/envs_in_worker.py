@@ -49,13 +49,7 @@ class EnvsInWorker:
     ) -> None:
         """Prepare the environments; the arguments are those of `EnvWorker`."""
         self.slots = slots
-        self._setup = Setup(
-            environment.spec,
-            environment.kwargs,
-            [0] * len(slots),
-            environment.wrappers,
-            environment.callbacks,
-        )
+        self._setup = Setup(environment, [0] * len(slots))
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
         self._requests: deque[Slots | Build | Record] = deque()

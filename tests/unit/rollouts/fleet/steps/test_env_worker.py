@@ -444,7 +444,8 @@ def test_an_environment_that_raises_is_closed(
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[1])
     kwargs = {"folder": str(tmp_path), "raises_at": raises_at, "fails_in_reset": not raises_at}
-    rows, messages = make_rows(Setup("odd:closing", kwargs, [0]))
+    closing = EnvironmentConfig(spec="odd:closing", kwargs=kwargs)
+    rows, messages = make_rows(Setup(closing, [0]))
 
     rows.build(0, 1)
     if raises_at:
@@ -470,7 +471,7 @@ def test_the_vector_is_closed_with_the_last_row(monkeypatch: pytest.MonkeyPatch)
             closed.append("vector")
 
     monkeypatch.setattr(loader, "_vector_factories", {"odd:vector": lambda *_: Vector()})
-    rows, _ = make_rows(Setup("odd:vector", {}, [0, 0]))
+    rows, _ = make_rows(Setup(EnvironmentConfig(spec="odd:vector"), [0, 0]))
     rows.build(0, 1)
     rows.build(1, 2)
 

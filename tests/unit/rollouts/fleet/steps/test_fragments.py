@@ -252,7 +252,6 @@ def test_an_episode_without_a_made_step_is_in_no_fragment() -> None:
     check(fragment)
 
 
-
 def test_an_abort_at_the_boundary_breaks_contiguity() -> None:
     cutter = make_cutter(1)
     cutter.observe(obs_of(0), new_episode="e1")

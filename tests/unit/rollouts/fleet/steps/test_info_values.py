@@ -20,6 +20,7 @@ from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.evaluator import EvaluationRound
 from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.info_values import InfoTotals, episode_info, numbers_of, split_rows
+from runs.config.rules.sections import EnvironmentConfig
 
 
 def test_numbers_and_bools_are_found_and_all_else_is_skipped() -> None:
@@ -115,7 +116,7 @@ def test_a_column_of_another_length_is_refused_by_name(info: dict[str, Any], nam
 
 def test_return_and_length_are_added_to_the_task_of_an_episode() -> None:
     messages: list[Any] = []
-    setup = Setup(spec="odd:tasks", kwargs={}, seeds=[0], is_info_immediate=True)
+    setup = Setup(EnvironmentConfig(spec="odd:tasks"), [0], is_info_immediate=True)
     rows = EnvRows(setup, emit=messages.append, memory=anonymous_memory())
     rows.build(0, 1)
     for _ in range(2 + 3 + 2):
