@@ -153,14 +153,7 @@ class OperatorRequests:
             except Exception as error:  # noqa: BLE001 a lost worker raises many types
                 failure = cause_of(error)
                 logger.info("request %s failed: %s", request.id, failure)
-        if read is None and isinstance(request, StacksRequest):
-            note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
-            if asked is None:
-                note = "the worker no longer exists"
-            elif failure:
-                note = f"the worker does not answer: {failure}"
-            read = LogLines(lines=[], note=note)
-        elif read is None:
+        if read is None and isinstance(request, LogRequest):
             if not pending.is_elsewhere and request.worker is not None:
                 future = self._source.read_log(request.worker, request.slot, request.lines)
                 if future is not None:
@@ -171,6 +164,13 @@ class OperatorRequests:
                     return
             failure = failure or "its node did not answer in time"
             read = self._read_here(request, failure=failure, is_elsewhere=pending.is_elsewhere)
+        elif read is None:
+            note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
+            if asked is None:
+                note = "the worker no longer exists"
+            elif failure:
+                note = f"the worker does not answer: {failure}"
+            read = LogLines(lines=[], note=note)
         del self._under_way[request.id]
         try:
             self._api.answer_log(request.id, read)
