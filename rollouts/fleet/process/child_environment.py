@@ -232,11 +232,7 @@ def environment_user() -> EnvironmentUser | None:
 
 
 def popen_options() -> dict[str, Any]:
-    """Return the arguments with which :class:`subprocess.Popen` switches to the user.
-
-    Raises:
-        InvalidEnvironmentUser: If the setting is invalid on this machine.
-    """
+    """Return the arguments with which :class:`subprocess.Popen` switches to the user."""
     user = environment_user()
     if user is None:
         return {}

@@ -69,7 +69,8 @@ class SlotSeeds:
 class EnvWorker:
     """An operating-system process with the environments of a few slots; at most one at a time.
 
-    The caller owns the clock and decides about restarts.
+    The caller owns the clock and decides about restarts. Methods that need the process raise
+    :class:`EnvWorkerDied` if it is gone.
     """
 
     def __init__(
@@ -145,27 +146,15 @@ class EnvWorker:
             self._output.write_line(self.slots[0], text)
 
     def build(self, slot: int) -> None:
-        """Build a new environment for one slot.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Build a new environment for one slot."""
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, request_id: str, video: str) -> None:
-        """Record the next episode of a slot; the result arrives as a message.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Record the next episode of a slot; the result arrives as a message."""
         self._send(Record(slot - self.slots.start, request_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
-        """Step N waiting slots with ``actions [N, …]``; the result arrives as a message.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Step N waiting slots with ``actions [N, …]``; the result arrives as a message."""
         if self._block is None:
             raise EnvWorkerDied("not started")
         rows = slots - self.slots.start
@@ -173,11 +162,7 @@ class EnvWorker:
         self._send(Step(rows.tolist()))
 
     def receive(self) -> list[AnyMessage]:
-        """Wait for at least one message and return all that have arrived.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Wait for at least one message and return all that have arrived."""
         if self._channel is None:
             raise EnvWorkerDied("not started")
         messages: list[AnyMessage] = []
