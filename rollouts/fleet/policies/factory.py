@@ -1,6 +1,6 @@
 """Create the policy of a run's configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -217,8 +217,9 @@ def make_policy(
     # Only the names and shapes of the module are used.
     with torch.device("meta"):
         module = make_module(config, observation, action)
-    policy = {"mlp": TorchMlp, "gru": TorchRecurrent, "cnn": TorchConvolutional}[config.kind]
-    return policy(module, observation=observation, action=action, **common)
+    kinds: dict[str, Callable[..., TorchPolicy]]
+    kinds = {"mlp": TorchMlp, "gru": TorchRecurrent, "cnn": TorchConvolutional}
+    return kinds[config.kind](module, observation=observation, action=action, **common)
 
 
 def make_module(config: PolicyConfig, observation: Space, action: Space) -> nn.Module:

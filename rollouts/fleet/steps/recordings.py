@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,7 +38,7 @@ from rollouts.fleet.steps.env_messages import Recorded
 if TYPE_CHECKING:
     # A worker without a platform needs no HTTP client.
     from rollouts.fleet.platform_api import PlatformApi
-    from rollouts.fleet.steps.env_process_pool import EnvProcessPool
+
 
 logger = logging.getLogger(__name__)
 
@@ -325,8 +325,11 @@ class Recordings:
             if command.id not in known and len(known) < MOST_COMMANDS:
                 self._commands.append(command)
 
-    def assign(self, process_pool: "EnvProcessPool", now: float) -> None:
-        """Assign each request to a slot without a recording; the others keep waiting."""
+    def assign(self, record: Callable[[int, str, str], bool], now: float) -> None:
+        """Assign each request to a slot without a recording; the others keep waiting.
+
+        `record` begins a recording with a slot's next episode; False if the slot cannot.
+        """
         if now < self._poll_at:
             return
         self._poll_at = now + POLL_SECONDS
@@ -344,7 +347,7 @@ class Recordings:
             for slot in slots:
                 if slot in self._active:
                     continue
-                if not process_pool.record(slot, command.id, str(video)):
+                if not record(slot, command.id, str(video)):
                     continue
                 self._active[slot] = (command, video)
                 self._next_slot = slot + 1

@@ -151,7 +151,7 @@ class StepRolloutWorker:
         now = time.monotonic()
         self._process_pool.maintain(now)
         if self._recordings is not None and self._recordings.has_commands:
-            self._recordings.assign(self._process_pool, now)
+            self._recordings.assign(self._process_pool.record, now)
         if self._prepare is not None:
             self._prepare()
             self._prepare = None

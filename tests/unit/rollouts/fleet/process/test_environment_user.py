@@ -105,15 +105,14 @@ def until(kind):
         if isinstance(message, kind):
             return message
 
-class Wrapper:
-    def record(self, slot, request_id, video):
-        worker.record(slot, request_id, video)
-        return True
+def record(slot, request_id, video):
+    worker.record(slot, request_id, video)
+    return True
 
 until(Began)
 recordings = Recordings(worker=0, slots=1, api=Api())
 recordings.add(RecordingCommand(id="a", worker=None, slot=None))
-recordings.assign(Wrapper(), time.monotonic())
+recordings.assign(record, time.monotonic())
 recordings.turn()
 result = {"observation": [], "recordings": [], "pid": worker.pid}
 recorded = None
