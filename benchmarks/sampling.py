@@ -53,9 +53,9 @@ class BallastPolicy(TorchMlp):
     """The usual policy with a heavier module; records its inferences and adoptions."""
 
     def __init__(self, observation: Space, action: Space, *, ballast_bytes: int) -> None:
-        super().__init__(observation, action, hidden_sizes=HIDDEN_SIZES, seed=1, device="cpu")
         with torch.device("meta"):
-            self._template = BallastModule(ballast_bytes)
+            module = BallastModule(ballast_bytes)
+        super().__init__(module, observation=observation, action=action, seed=1, device="cpu")
         self.acted_at: deque[float] = deque(maxlen=ACTS_KEPT)
         self.adopted_at = 0.0
         self.adoptions = threading.Semaphore(0)

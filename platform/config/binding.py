@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from rollouts.fleet.process import environment_user
+from rollouts.fleet.process import child_environment
 from runs.access.rules import is_loopback
 
 _OPEN_BEHIND_PROXY: Final = (
@@ -65,8 +65,8 @@ def dangers_of_settings() -> list[str]:
         has_proxy=has_proxy(),
     )
     try:
-        environment_user.current()
-    except environment_user.InvalidEnvironmentUser as error:
+        child_environment.environment_user()
+    except child_environment.InvalidEnvironmentUser as error:
         found.append(str(error))
     return found
 

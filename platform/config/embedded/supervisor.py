@@ -29,7 +29,7 @@ from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Folders, Services, manage_command, write_private
 from config.own_folders import ForeignFolder, claim_folders
-from rollouts.fleet.process import child_environment, environment_user
+from rollouts.fleet.process import child_environment
 from runs.deployment.models import ProcessHeartbeat
 from runs.deployment.services import record_exit, record_failed_check
 
@@ -368,7 +368,7 @@ def _refuse_environment_user() -> None:
         StartFailed: With the reason.
     """
     try:
-        user = environment_user.current()
+        user = child_environment.environment_user()
         if user is not None:
             user.check()
     except OSError as error:
@@ -381,11 +381,11 @@ def _refuse_owner_of(database: Path) -> None:
     Raises:
         StartFailed: If it does; PostgreSQL runs as such a user if the server is root.
     """
-    user = environment_user.current()
+    user = child_environment.environment_user()
     if user is not None and database.is_dir() and database.stat().st_uid == user.uid:
         raise StartFailed(
-            f"{environment_user.VARIABLE} is {user.name!r}, which owns {database}; name another "
-            "user"
+            f"{child_environment.USER_VARIABLE} is {user.name!r}, which owns {database}; name "
+            "another user"
         )
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
-from rollouts.fleet.process import child_environment, environment_user
+from rollouts.fleet.process import child_environment
 from web.rules.errors import TooManyRequests
 
 PROBE_SECONDS: Final = 20.0
@@ -59,7 +59,7 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     home = folder / "home"
     home.mkdir(mode=0o700)
     # A probe of Ray needs the cluster's token and imports no environment.
-    user = None if request.kind == "cluster" else environment_user.current()
+    user = None if request.kind == "cluster" else child_environment.environment_user()
     if user is not None:
         folder.chmod(0o711)
         os.chown(home, user.uid, user.gid)
@@ -72,7 +72,7 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
             cwd=home,
             env=_environment_variables(home, request),
             start_new_session=True,
-            **({} if user is None else environment_user.popen_options()),
+            **({} if user is None else child_environment.popen_options()),
         )
     try:
         code = child.wait(timeout=seconds)
@@ -91,7 +91,7 @@ def _environment_variables(home: Path, request: ProbeRequest) -> dict[str, str]:
     # Ray's own variables, such as its cluster token, are only for probes of Ray.
     kept = child_environment.for_environments(os.environ)
     if request.kind != "cluster":
-        kept = environment_user.variables(kept)
+        kept = child_environment.with_user(kept)
     else:
         kept |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     return {**kept, "HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -110,21 +110,15 @@ def single(environment: Any, spec: str) -> Environment:
             f"{spec} is a vector environment: name the single one, or register its rows with "
             "register_vector"
         )
-    reset = getattr(environment, "reset", None)
-    if reset is not None and not _takes_seed(reset):
-        raise WrongInterface(f"{spec}: reset takes no seed; {_OLD}")
     found: Environment = environment
-    return found
-
-
-def _takes_seed(reset: Callable[..., Any]) -> bool:
     try:
-        parameters = inspect.signature(reset).parameters
-    except (TypeError, ValueError):  # not written in Python
-        return True
-    return "seed" in parameters or any(
-        one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()
-    )
+        parameters = inspect.signature(found.reset).parameters
+    except (AttributeError, TypeError, ValueError):  # absent, or not written in Python
+        return found
+    kinds = {one.kind for one in parameters.values()}
+    if "seed" not in parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
+        raise WrongInterface(f"{spec}: reset takes no seed; {_OLD}")
+    return found
 
 
 def begun(answer: Any) -> tuple[Any, Any]:

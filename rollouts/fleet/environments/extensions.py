@@ -5,7 +5,7 @@ environment, such as a :class:`gymnasium.Wrapper`. Callbacks have the form of Mi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from rollouts.fleet.environments.contract import Environment
 from rollouts.fleet.process.extensions import ExtensionFailed, build, raised
@@ -35,12 +35,6 @@ def wrap(environment: Environment, wrappers: Sequence[ExtensionConfig]) -> Envir
     return environment
 
 
-class _Callback(NamedTuple):
-    field: str
-    kind: str
-    hooks: Any
-
-
 class EnvironmentWithCallbacks:
     """An environment whose resets and steps pass through callbacks, in their order.
 
@@ -66,11 +60,12 @@ class EnvironmentWithCallbacks:
         self._environment = environment
         self.observation_space = environment.observation_space
         self.action_space = environment.action_space
-        self._callbacks = []
+        self._callbacks: list[tuple[str, str, Any]] = []
+        """Field, kind and hooks of each callback."""
         for position, one in enumerate(callbacks):
             field = f"{ENVIRONMENT_CALLBACKS.field}[{position}]"
             hooks = build(ENVIRONMENT_CALLBACKS, field, one.kind, one.kwargs)
-            self._callbacks.append(_Callback(field, one.kind, hooks))
+            self._callbacks.append((field, one.kind, hooks))
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         obs, extras = self._through("after_reset", self._environment.reset(seed=seed))

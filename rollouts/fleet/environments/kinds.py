@@ -174,11 +174,7 @@ class Recall(gymnasium.Env[NDArray[np.float32], np.int64]):
     """
 
     def __init__(self, *, cues: int = 2, delay: int = 8) -> None:
-        """Create a task of `delay` + 2 steps.
-
-        Args:
-            cues: Number of cues, which are also the actions.
-            delay: Number of blank steps between the cue and the question.
+        """Create a task of `delay` + 2 steps with a number of cues, which are also the actions.
 
         Raises:
             ValueError: If `cues` is below 2 or `delay` is negative.

@@ -14,9 +14,7 @@ def spaces_of(config: Mapping[str, Any]) -> tuple[Space, Space]:
     """Return the observation and action spaces of a run's environment, with its wrappers.
 
     The environment is built in this process, so its spec and wrappers must be registered here.
-
-    Args:
-        config: Configuration of the run, as the registration of a trainer returns it.
+    `config` is the configuration of the run, as the registration of a trainer returns it.
 
     Raises:
         UnknownEnvironment: If the spec is not registered on this machine.

@@ -7,11 +7,13 @@ from numbers import Integral
 from typing import Final, Literal, NamedTuple
 
 from rolldeck.lessons import MOST_SAMPLES, Sample
-from rollouts.fleet.engine.engine import Version
+from rollouts.fleet.engine.engine import Answer, Version
 from rollouts.fleet.groups.errors import Fault
 
 Mode = Literal["train", "eval"]
 TEXT_KEPT = 4000
+CORRECT_FROM: Final = 0.5
+"""Reward from which a rollout counts as correct, unless the lesson has `success_above`."""
 TOKENS_END: Final = 1 << 31
 """Exclusive upper limit of token ids, which are transferred as int32."""
 
@@ -46,6 +48,30 @@ class RolloutMetadata:
     """Unix time in seconds."""
 
 
+@dataclass(slots=True, kw_only=True)
+class TokenColumns:
+    """Tokens of a rollout in progress; the columns are those of a :class:`Rollout`."""
+
+    tokens: list[int] = field(default_factory=list)
+    is_own: list[bool] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[Version | None] = field(default_factory=list)
+
+    def add_given(self, tokens: Sequence[int]) -> None:
+        """Append tokens that the policy did not write."""
+        self.tokens += tokens
+        self.is_own += [False] * len(tokens)
+        self.logprobs += [0.0] * len(tokens)
+        self.versions += [None] * len(tokens)
+
+    def add_own(self, answer: Answer) -> None:
+        """Append tokens that the policy wrote."""
+        self.tokens += answer.tokens
+        self.is_own += [True] * len(answer.tokens)
+        self.logprobs += answer.logprobs
+        self.versions += answer.versions
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """One episode of T tokens: the prompt, the policy's turns, and the replies between them.
@@ -73,7 +99,6 @@ class Rollout:
 
     @property
     def own_tokens(self) -> int:
-        """Number of tokens that the policy wrote."""
         return sum(self.is_own)
 
     @property
@@ -83,7 +108,6 @@ class Rollout:
 
     @property
     def sample(self) -> Sample:
-        """Sample for display."""
         return Sample(
             prompt=self.prompt[:TEXT_KEPT],
             response=self.response[:TEXT_KEPT],
@@ -107,7 +131,6 @@ class RolloutGroup:
 
     @property
     def rewards(self) -> list[float]:
-        """Reward of each rollout, ``[S]``."""
         return [rollout.reward for rollout in self.rollouts]
 
 
@@ -123,7 +146,6 @@ class RolloutBatch:
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """All rollouts, group by group."""
         return [rollout for group in self.groups for rollout in group.rollouts]
 
     @property
@@ -133,12 +155,10 @@ class RolloutBatch:
 
     @property
     def generations(self) -> int:
-        """Number of rollouts per group."""
         return len(self.groups[0].rollouts)
 
     @property
     def tokens(self) -> int:
-        """Number of tokens that the policy wrote."""
         return sum(rollout.own_tokens for rollout in self.rollouts)
 
     @property
@@ -155,19 +175,19 @@ def checked(
 ) -> tuple[list[RolloutGroup], list[Fault]]:
     """Return the valid groups, and a fault for each other group.
 
-    A group is dropped as a whole, because its rewards are only meaningful together.
-
-    Args:
-        groups: Groups returned by an environment.
-        expected: Number of groups expected, without those the environment reported as faults.
-        generations: Number of rollouts required in each group.
+    A group is dropped as a whole, because its rewards are only meaningful together. `expected` is
+    the number of groups without those that the environment reported as faults.
     """
     sound: list[RolloutGroup] = []
     faults: list[Fault] = []
     for place, group in enumerate(groups):
-        wrong = (
-            _problem_of(group, generations=generations) if place < expected else "unrequested group"
-        )
+        if place >= expected:
+            wrong = "unrequested group"
+        elif len(group.rollouts) != generations:
+            wrong = f"{len(group.rollouts)} rollouts, expected {generations}"
+        else:
+            problems = enumerate(map(_rollout_problem, group.rollouts))
+            wrong = next((f"rollouts[{at}]: {text}" for at, text in problems if text), "")
         if wrong:
             faults.append(Fault("group_invalid", f"{group.example}: {wrong}"))
         else:
@@ -178,36 +198,20 @@ def checked(
     return sound, faults
 
 
-def _problem_of(group: RolloutGroup, *, generations: int) -> str:
-    if len(group.rollouts) != generations:
-        return f"{len(group.rollouts)} rollouts, expected {generations}"
-    for place, rollout in enumerate(group.rollouts):
-        wrong = _rollout_problem(rollout)
-        if wrong:
-            return f"rollouts[{place}]: {wrong}"
-    return ""
-
-
 def _rollout_problem(rollout: Rollout) -> str:
-    columns = {
-        name: len(getattr(rollout, name)) for name in ("tokens", "is_own", "logprobs", "versions")
-    }
-    if len(set(columns.values())) > 1:
-        return "columns of different lengths: " + ", ".join(
-            f"{count} {name}" for name, count in columns.items()
-        )
+    names = ("tokens", "is_own", "logprobs", "versions")
+    lengths = {name: len(getattr(rollout, name)) for name in names}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{count} {name}" for name, count in lengths.items())
+        return f"columns of different lengths: {listed}"
     if not any(rollout.is_own):
         return "contains no token of the policy"
     if not math.isfinite(rollout.reward):
         return f"the reward is {rollout.reward}, must be finite"
     if not all(map(math.isfinite, rollout.logprobs)):
         return "a logprob is not finite"
-    return _token_problem(rollout)
-
-
-def _token_problem(rollout: Rollout) -> str:
-    columns = zip(rollout.tokens, rollout.is_own, rollout.versions, strict=True)
-    for place, (token, is_own, version) in enumerate(columns):
+    tokens = zip(rollout.tokens, rollout.is_own, rollout.versions, strict=True)
+    for place, (token, is_own, version) in enumerate(tokens):
         if not isinstance(token, Integral) or not 0 <= token < TOKENS_END:
             return f"token {place} is {token!r}"
         if is_own != (version is not None):

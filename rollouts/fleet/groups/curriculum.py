@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rolldeck.errors import (
@@ -16,7 +15,8 @@ from rolldeck.errors import (
     RolldeckError,
 )
 from rolldeck.http import Backoff
-from rolldeck.lessons import LeaseRenewed, LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
+from rollouts.fleet.platform_api import PlatformApi
 
 FINAL: Final = (InvalidRequest, NotAllowed, NotAuthenticated, NotFound, Conflict)
 """Errors that a retry cannot resolve."""
@@ -57,37 +57,20 @@ class NoCurriculum:
         """Do nothing: evaluations are not leased."""
 
 
-class LessonsApi(Protocol):
-    """Platform calls used here; each makes one attempt."""
-
-    def next_task(self, request: TaskRequest) -> RolloutTask:
-        """Return the next task of a worker."""
-
-    def record_outcome(self, lesson: str, outcome: LessonOutcome) -> OutcomeReceipt:
-        """Record an outcome of a lesson."""
-
-    def renew_evaluation(self, evaluation: str, fence: int) -> LeaseRenewed:
-        """Renew the lease of an evaluation."""
-
-
 class PlatformCurriculum:
     """The curriculum of a run, which the platform holds for all workers."""
 
     def __init__(
         self,
-        api: LessonsApi,
+        api: PlatformApi,
         *,
         stop: threading.Event,
         backoff: Backoff | None = None,
         record_seconds: float = RECORD_SECONDS,
     ) -> None:
-        """Prepare the client.
+        """Prepare the client; `stop` ends every wait.
 
-        Args:
-            api: Client of the platform.
-            stop: Ends every wait.
-            backoff: Waits between attempts.
-            record_seconds: Time limit of retries for an outcome.
+        Outcomes are retried for `record_seconds`.
         """
         self._api = api
         self._stop = stop
@@ -143,28 +126,19 @@ class LeaseRenewer:
         lease_seconds: float,
         on_lost: Callable[[RolldeckError], None],
     ) -> None:
-        """Prepare the keeper; renewals start on entry.
+        """Prepare the keeper; renewals start on entry, and each adds `lease_seconds`.
 
-        Args:
-            renew: Renews the lease once, or raises.
-            lease_seconds: Duration that each renewal adds.
-            on_lost: Receives the reason when renewals are refused for good.
+        `on_lost` receives the reason when renewals are refused for good.
         """
         self._renew, self._on_lost = renew, on_lost
         self._every_seconds = lease_seconds / RENEWALS_A_LEASE
         self._is_over = threading.Event()
 
     def __enter__(self) -> Self:
-        """Start renewing."""
         threading.Thread(target=self._run, name="evaluation lease", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop without waiting for a renewal in progress."""
         self._is_over.set()
 

@@ -13,7 +13,7 @@ from rollouts.fleet.environments.contract import UnknownEnvironment, require_reg
 from rollouts.fleet.groups.environments import GroupEnvironment
 from rollouts.fleet.groups.errors import LessonFailed
 from rollouts.fleet.groups.task_environment import DatasetEnvironment, TaskEnvironment
-from rollouts.tasks.rules.task import InvalidTask, Task, make_task
+from rollouts.tasks.rules.task import InvalidTask, make_task
 
 
 def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
@@ -46,7 +46,11 @@ def load_environment(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
 def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
     kind, _, name = spec.partition(":")
     if kind == "task":
-        return TaskEnvironment(_task(spec, kwargs))
+        try:
+            return TaskEnvironment(make_task(spec, kwargs))
+        except InvalidTask as error:
+            field = "kwargs" if str(error).startswith("kwargs") else "unknown"
+            raise LessonFailed(f"environment_{field}", str(error)) from error
     if kind == "dataset":
         return DatasetEnvironment(spec, kwargs)
     if kind == "verifiers":
@@ -63,26 +67,14 @@ def _load(spec: str, kwargs: Mapping[str, Any]) -> GroupEnvironment:
         raise UnknownEnvironment(
             f"{spec}: unknown kind; use task:, dataset:, verifiers:, openenv: or module:"
         )
-    built = _registered(spec, name, kwargs)
-    return TaskEnvironment(built) if hasattr(built, "reply") else built
-
-
-def _task(spec: str, kwargs: Mapping[str, Any]) -> Task:
-    try:
-        return make_task(spec, kwargs)
-    except InvalidTask as error:
-        field = "kwargs" if str(error).startswith("kwargs") else "unknown"
-        raise LessonFailed(f"environment_{field}", str(error)) from error
-
-
-def _registered(spec: str, name: str, kwargs: Mapping[str, Any]) -> Any:
     require_registered(spec)
     path, _, class_name = name.partition(":")
-    found = getattr(importlib.import_module(path), class_name, None)
-    if found is None:
+    factory = getattr(importlib.import_module(path), class_name, None)
+    if factory is None:
         raise UnknownEnvironment(f"{spec} is registered, but {path} has no {class_name}")
     try:
-        inspect.signature(found).bind(**kwargs)
+        inspect.signature(factory).bind(**kwargs)
     except TypeError as error:
         raise LessonFailed("environment_kwargs", f"{spec}: {error}") from error
-    return found(**kwargs)
+    built = factory(**kwargs)
+    return TaskEnvironment(built) if hasattr(built, "reply") else built

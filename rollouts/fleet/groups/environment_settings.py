@@ -7,6 +7,7 @@ OpenEnv, or an environment of verifiers of which it selects tasks.
 import os
 import socket
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -19,43 +20,39 @@ OPENENV_SETTING: Final = "ROLLDECK_OPENENV"
 VERIFIERS_SETTING: Final = "ROLLDECK_VERIFIERS"
 
 
-def named_settings(spec: str, setting: str, kind: type[T], variables: Mapping[str, str]) -> T:
-    """Return the settings of an environment.
+def named_settings(
+    kind: str, setting: str, form: type[T], name: str, variables: Mapping[str, str] = os.environ
+) -> T:
+    """Return the settings of the environment ``<kind>:<name>``.
 
-    Args:
-        spec: ``<kind>:<name>`` of the environment.
-        setting: Variable with a JSON object of settings by name.
-        kind: Type of the settings.
-        variables: Environment variables of this machine.
+    The variable `setting` has a JSON object of settings by name.
 
     Raises:
         LessonFailed: ``environment_unknown`` if this machine lacks it, or has an invalid setting.
     """
-    name, machine = spec.partition(":")[2], socket.gethostname()
+    machine = socket.gethostname()
     try:
-        known = msgspec.json.decode(variables.get(setting, "") or "{}", type=dict[str, kind])  # type: ignore[valid-type]
+        known = msgspec.json.decode(variables.get(setting, "") or "{}", type=dict[str, form])  # type: ignore[valid-type]
     except msgspec.DecodeError as error:
-        raise LessonFailed(
-            "environment_unknown", f"{spec}: {setting} of {machine}: {error}"
-        ) from error
+        problem = f"{kind}:{name}: {setting} of {machine}: {error}"
+        raise LessonFailed("environment_unknown", problem) from error
     if name not in known:
         there_are = ", ".join(sorted(known)) or "none"
-        raise LessonFailed(
-            "environment_unknown", f"{spec} is not in {setting} of {machine}; known: {there_are}"
-        )
+        problem = f"{kind}:{name} is not in {setting} of {machine}; known: {there_are}"
+        raise LessonFailed("environment_unknown", problem)
     return known[name]
 
 
-def lesson_arguments(spec: str, kwargs: Mapping[str, Any], kind: type[T]) -> T:
-    """Return a lesson's arguments.
+def lesson_arguments(kind: str, form: type[T], name: str, kwargs: Mapping[str, Any]) -> T:
+    """Return the arguments of a lesson of ``<kind>:<name>``.
 
     Raises:
         LessonFailed: ``environment_kwargs``, with the field.
     """
     try:
-        return msgspec.convert(dict(kwargs), kind)
+        return msgspec.convert(dict(kwargs), form)
     except msgspec.ValidationError as error:
-        raise LessonFailed("environment_kwargs", f"{spec}: {error}") from error
+        raise LessonFailed("environment_kwargs", f"{kind}:{name}: {error}") from error
 
 
 class OpenEnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,22 +80,8 @@ class OpenEnvArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Number of different seeds, from 0; None: a new seed for each problem."""
 
 
-def openenv_settings(name: str, variables: Mapping[str, str] = os.environ) -> OpenEnvSettings:
-    """Return the settings of a server.
-
-    Raises:
-        LessonFailed: ``environment_unknown`` if this machine lacks it, or has an invalid setting.
-    """
-    return named_settings(f"openenv:{name}", OPENENV_SETTING, OpenEnvSettings, variables)
-
-
-def arguments_of(name: str, kwargs: Mapping[str, Any]) -> OpenEnvArguments:
-    """Return a lesson's arguments.
-
-    Raises:
-        LessonFailed: ``environment_kwargs``, with the field.
-    """
-    return lesson_arguments(f"openenv:{name}", kwargs, OpenEnvArguments)
+openenv_settings = partial(named_settings, "openenv", OPENENV_SETTING, OpenEnvSettings)
+arguments_of = partial(lesson_arguments, "openenv", OpenEnvArguments)
 
 
 class VerifiersSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,7 +99,6 @@ class VerifiersSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Maximum number of concurrent rollouts of a worker."""
 
     def __post_init__(self) -> None:
-        """Check that the task set is named."""
         taskset = self.env.get("taskset")
         if not (isinstance(taskset, dict) and isinstance(taskset.get("id"), str)):
             raise ValueError("env.taskset.id is missing")  # noqa: TRY004 msgspec shows this type
@@ -133,19 +115,5 @@ class TaskSelection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Maximum turns of each agent that has no limit in the setting."""
 
 
-def verifiers_settings(name: str, variables: Mapping[str, str] = os.environ) -> VerifiersSettings:
-    """Return the settings of an environment.
-
-    Raises:
-        LessonFailed: ``environment_unknown`` if this machine lacks it, or has an invalid setting.
-    """
-    return named_settings(f"verifiers:{name}", VERIFIERS_SETTING, VerifiersSettings, variables)
-
-
-def selection_of(name: str, kwargs: Mapping[str, Any]) -> TaskSelection:
-    """Return a lesson's arguments.
-
-    Raises:
-        LessonFailed: ``environment_kwargs``, with the field.
-    """
-    return lesson_arguments(f"verifiers:{name}", kwargs, TaskSelection)
+verifiers_settings = partial(named_settings, "verifiers", VERIFIERS_SETTING, VerifiersSettings)
+selection_of = partial(lesson_arguments, "verifiers", TaskSelection)

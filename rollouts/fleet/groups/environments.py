@@ -1,7 +1,7 @@
 """Interface of token environments."""
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from rollouts.fleet.groups.batches import Mode, RolloutGroup
 from rollouts.fleet.groups.errors import Fault
@@ -37,7 +37,7 @@ class GroupEnvironment(Protocol):
     """An environment that provides prompts and scores the policy's answers.
 
     One instance serves one lesson of one worker; several threads may sample concurrently. An
-    optional method `close()` ends its processes and connections.
+    optional method `close()` ends its processes and connections at once; calls in progress fail.
     """
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
@@ -46,11 +46,3 @@ class GroupEnvironment(Protocol):
         Raises:
             SamplingStopped: If `policy` was asked to stop.
         """
-
-
-@runtime_checkable
-class ClosableEnvironment(Protocol):
-    """An environment with processes or connections."""
-
-    def close(self) -> None:
-        """Release them at once; calls in progress fail."""

@@ -2,9 +2,9 @@
 
 import threading
 from collections import Counter
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-Level = Literal["info", "warning", "error"]
+from rollouts.fleet.process.loops import EventLog
 
 
 class LessonFailed(Exception):
@@ -30,22 +30,17 @@ class Fault(NamedTuple):
     message: str
 
 
-class Events(Protocol):
-    """Receiver of events; :class:`rollouts.fleet.process.loops.EventLog` in a fleet."""
-
-    def add(self, kind: str, message: str, *, level: Level = "info", **details: Any) -> None:
-        """Record an event."""
-
-
 class FaultLog:
     """Emits the first, tenth, hundredth … fault of a kind in a lesson, with the count."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: EventLog) -> None:
         self._events = events
         self._lock = threading.Lock()
         self._counts = Counter[tuple[str, str]]()
 
-    def report(self, lesson: str, fault: Fault, *, level: Level = "warning") -> None:
+    def report(
+        self, lesson: str, fault: Fault, *, level: Literal["warning", "error"] = "warning"
+    ) -> None:
         """Count a fault of a lesson, and emit an event at powers of ten."""
         with self._lock:
             self._counts[lesson, fault.kind] += 1

@@ -16,7 +16,7 @@ import msgspec
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.process.loops import EventLog
-from rollouts.fleet.steps import evaluate_policy
+from rollouts.fleet.steps.commands import evaluate_policy
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.lessons import evaluation_seed
 from runs.config.rules.language_config import (
@@ -40,53 +40,41 @@ Results = dict[str, tuple[EvaluationFigures | None, RolloutBatch | None]]
 
 
 def table(results: Mapping[str, Mapping[str, Any] | None]) -> str:
-    """Return one row per lesson, followed by samples.
-
-    Args:
-        results: Figures by lesson as plain values; None for a lesson without rollouts.
-    """
+    """Return one row per lesson, followed by samples; a lesson without rollouts has no figures."""
     ks = sorted({int(k) for one in results.values() if one for k in one["pass_at"]} - {1})
     rows = [[*HEAD, *(f"pass@{k}" for k in ks)]]
-    rows += [_row(name, one, ks) for name, one in results.items()]
+    for name, figures in results.items():
+        if figures is None:
+            rows.append([name, "0", *["–"] * (len(HEAD) - 2 + len(ks))])
+            continue
+        rows.append(
+            [
+                name,
+                str(figures["problems"]),
+                *_interval(figures["success"]),
+                *_interval(figures["reward"]),
+                str(figures["tokens"]),
+                str(figures["truncated"]),
+                *(f"{figures['pass_at'][str(k)]:.3f}" for k in ks),
+            ]
+        )
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    for name, one in results.items():
-        lines += _samples(name, one["samples"] if one else [])
+    for name, figures in results.items():
+        samples = figures["samples"] if figures else []
+        lines += [f"\n{name}"] if samples else []
+        for sample in samples:
+            mark = "✓" if sample["is_correct"] else "✗"
+            texts = f"{_short(sample['prompt'])} → {_short(sample['response'])}"
+            lines.append(f"  {mark} {sample['reward']:5.2f}  {texts}")
     return "\n".join(lines)
-
-
-def _row(name: str, figures: Mapping[str, Any] | None, ks: Sequence[int]) -> list[str]:
-    if figures is None:
-        return [name, "0", *["–"] * (len(HEAD) - 2 + len(ks))]
-    return [
-        name,
-        str(figures["problems"]),
-        *_interval(figures["success"]),
-        *_interval(figures["reward"]),
-        str(figures["tokens"]),
-        str(figures["truncated"]),
-        *(f"{figures['pass_at'][str(k)]:.3f}" for k in ks),
-    ]
 
 
 def _interval(value: Mapping[str, float]) -> tuple[str, str]:
     return f"{value['estimate']:.3f}", f"{value['low']:.3f}–{value['high']:.3f}"
-
-
-def _samples(name: str, samples: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not samples:
-        return []
-    shown = [f"\n{name}"]
-    for sample in samples:
-        mark = "✓" if sample["is_correct"] else "✗"
-        shown.append(
-            f"  {mark} {sample['reward']:5.2f}  {_short(sample['prompt'])} → "
-            f"{_short(sample['response'])}"
-        )
-    return shown
 
 
 def _short(text: str) -> str:
@@ -101,7 +89,7 @@ class InvalidLessons(ValueError):
 def main(argv: Sequence[str]) -> int:
     """Evaluate and print; return 0, 1 if an evaluation failed, or 2 for invalid arguments."""
     if argv[:1] == ["policy"]:
-        return evaluate_policy.main(argv[1:])
+        return evaluate_policy(argv[1:])
     args = _parser().parse_args(argv)
     try:
         lessons = read_lessons(args.lessons)
@@ -116,7 +104,12 @@ def main(argv: Sequence[str]) -> int:
         return 1
     for event in events.pop():
         _complain(f"{event.kind}: {event.message}")
-    shown = {name: _plain(*result, samples=args.samples) for name, result in results.items()}
+    shown = dict[str, dict[str, Any] | None]()
+    for name, (figures, batch) in results.items():
+        shown[name] = None
+        if figures is not None and batch is not None:
+            samples = msgspec.to_builtins(batch.samples[: args.samples])
+            shown[name] = msgspec.to_builtins(figures, str_keys=True) | {"samples": samples}
     sys.stdout.write((json.dumps(shown, indent=2) if args.json else table(shown)) + "\n")
     return 0 if all(figures is not None for figures, _ in results.values()) else 1
 
@@ -227,15 +220,6 @@ def _server(
 
 def _complain(text: str) -> None:
     sys.stderr.write(f"rolldeck evaluate: {text}\n")
-
-
-def _plain(
-    figures: EvaluationFigures | None, batch: RolloutBatch | None, *, samples: int
-) -> dict[str, Any] | None:
-    if figures is None or batch is None:
-        return None
-    shown: dict[str, Any] = msgspec.to_builtins(figures, str_keys=True)
-    return shown | {"samples": msgspec.to_builtins(batch.samples[:samples])}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,9 +1,10 @@
 """Policies of language runs: published weights are received and adopted while they sample."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import torch
 from numpy.typing import NDArray
@@ -27,13 +28,18 @@ MOST_ROWS: Final = 512
 """Maximum number of concurrent sequences; the cache has room for this many and others wait."""
 
 
-class LanguagePolicy(Protocol):
+class LanguagePolicy(ABC):
     """Policy of a language worker, as seen by its weights loader and its wrapper."""
 
     server: InferenceServer
-    tokenizer: Tokenizer
-    context_tokens: int
 
+    def __init__(self, server: InferenceServer, tokenizer: Tokenizer, context_tokens: int) -> None:
+        self.server = server
+        self.tokenizer = tokenizer
+        self.context_tokens = context_tokens
+        self._adopted: Any = None
+
+    @abstractmethod
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Any:
         """Convert weights to the form that `adopt` takes, without affecting sampling.
 
@@ -43,7 +49,9 @@ class LanguagePolicy(Protocol):
 
     def adopt(self, prepared: Any) -> None:
         """Store weights; the same thread then calls `draw_with` with their version."""
+        self._adopted = prepared
 
+    @abstractmethod
     def draw_with(self, version: Version) -> Version:
         """Sample with the weights adopted last, labelled with `version`.
 
@@ -59,11 +67,8 @@ class LanguagePolicy(Protocol):
 def policy_of(language: LanguageConfig, *, run: str, device: str, rows: int) -> LanguagePolicy:
     """Return the policy of a run, initially with unversioned weights.
 
-    Args:
-        language: Language configuration of the run.
-        run: Globally unique key of the run.
-        device: ``auto``, ``cpu`` or ``cuda``, for a model in this process.
-        rows: Number of answers generated concurrently.
+    `run` is the globally unique key of the run, `rows` the number of answers generated
+    concurrently. The device ``auto``, ``cpu`` or ``cuda`` is for a model in this process.
 
     Raises:
         CheckpointUnreadable: If this machine has no such checkpoint.
@@ -86,55 +91,30 @@ def policy_of(language: LanguageConfig, *, run: str, device: str, rows: int) -> 
     return EnginePolicy(server, tokenizer, model.config.max_position_embeddings)
 
 
-class EnginePolicy:
+class EnginePolicy(LanguagePolicy):
     """Policy with an engine in this process."""
 
-    def __init__(self, server: TorchInferenceServer, tokenizer: Tokenizer, context: int) -> None:
-        self._engine = server
-        self.server: InferenceServer = server
-        self.tokenizer = tokenizer
-        self.context_tokens = context
-        self._adopted: Transformer | None = None
+    server: TorchInferenceServer
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Transformer:
-        return self._engine.prepare(tensors)
-
-    def adopt(self, prepared: Transformer) -> None:
-        self._adopted = prepared
+        return self.server.prepare(tensors)
 
     def draw_with(self, version: Version) -> Version:
         if self._adopted is not None:
-            self._engine.adopt(self._adopted, version)
+            self.server.adopt(self._adopted, version)
             self._adopted = None
         return version
 
 
-class ServedPolicy:
+class ServedPolicy(LanguagePolicy):
     """Policy on an inference server configured by an administrator."""
-
-    def __init__(self, server: InferenceServer, tokenizer: Tokenizer, context: int) -> None:
-        self.server = server
-        self.tokenizer = tokenizer
-        self.context_tokens = context
-        self._adopted: Mapping[str, NDArray[Any]] | None = None
 
     def prepare(self, tensors: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """Return the weights unchanged: the server checks whether they fit."""
         return tensors
 
-    def adopt(self, prepared: Mapping[str, NDArray[Any]]) -> None:
-        self._adopted = prepared
-
     def draw_with(self, version: Version) -> Version:
-        """Load the weights into the server, unless another worker already loaded this version.
-
-        Returns:
-            The server's version.
-
-        Raises:
-            WeightsRejected: If the server is unreachable or refuses them.
-            WeightsDoNotFit: If the server reports that they do not match its model.
-        """
+        """Load the weights into the server, unless another worker already loaded this version."""
         adopted, self._adopted = self._adopted, None
         try:
             if adopted is not None:

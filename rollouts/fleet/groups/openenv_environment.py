@@ -17,7 +17,7 @@ from msgspec import Struct
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from rollouts.fleet.groups.batches import Rollout, RolloutGroup
+from rollouts.fleet.groups.batches import CORRECT_FROM, Rollout, RolloutGroup
 from rollouts.fleet.groups.environment_settings import (
     OpenEnvSettings,
     arguments_of,
@@ -30,8 +30,7 @@ from rollouts.fleet.process.settings import derive_seed
 
 MESSAGE_BYTES: Final = 64 << 20
 SHOWN: Final = 500
-CORRECT_FROM: Final = 0.5
-"""Total reward from which a rollout counts as correct."""
+
 SCHEMA_SECONDS: Final = 10.0
 
 R = TypeVar("R")
@@ -111,7 +110,6 @@ class Session:
         return self._observed("step", action)
 
     def close(self) -> None:
-        """End the session."""
         self._connection.close()
 
     def _observed(self, kind: str, data: dict[str, Any]) -> Observed:
@@ -134,13 +132,12 @@ class Session:
                 f"{self._url} sent a malformed response, {error}: {content[:SHOWN]!r}"
             ) from error
         if failure.code == "VALIDATION_ERROR":
-            raise ActionRefused("; ".join(map(_shown, failure.errors)) or failure.message)
+            problems = [
+                f"{'.'.join(map(str, one.get('loc') or ()))}: {one.get('msg', 'invalid')}"
+                for one in failure.errors
+            ]
+            raise ActionRefused("; ".join(problems) or failure.message)
         raise SessionFailed(f"{self._url}: {failure.code}: {failure.message}")
-
-
-def _shown(error: dict[str, Any]) -> str:
-    field = ".".join(str(part) for part in error.get("loc") or ())
-    return f"{field}: {error.get('msg', 'invalid')}"
 
 
 @dataclass(slots=True)
@@ -162,18 +159,37 @@ class Played:
     """Newest answer."""
 
     def observe(self, observed: Observed) -> None:
-        """Append an observation as a user message, or end the episode."""
+        """Append an observation as a user message, or end the episode.
+
+        The message is JSON without empty metadata, unless the observation is a text.
+        """
         self.reward += observed.reward or 0.0
         self.is_over = observed.done
-        if not observed.done:
-            self.add(_text(observed.observation))
+        if observed.done:
+            return
+        seen = observed.observation
+        if isinstance(seen, dict) and not seen.get("metadata", True):
+            seen = {name: value for name, value in seen.items() if name != "metadata"}
+        self.add(seen if isinstance(seen, str) else json.dumps(seen, ensure_ascii=False))
 
     def add(self, text: str) -> None:
-        """Append a user message."""
         self.conversation.messages.append({"role": "user", "content": text})
 
+    def finished(self) -> Rollout:
+        talk = self.conversation
+        return Rollout(
+            tokens=talk.tokens,
+            is_own=talk.is_own,
+            logprobs=talk.logprobs,
+            versions=talk.versions,
+            reward=self.reward,
+            is_correct=self.reward >= CORRECT_FROM,
+            is_truncated=talk.is_truncated,
+            prompt=talk.prompt,
+            response=talk.text.removeprefix(talk.prompt),
+        )
+
     def close(self) -> None:
-        """End the session, if there is one."""
         if self.session is not None:
             self.session.close()
 
@@ -187,11 +203,7 @@ class OpenEnvEnvironment:
     """The environment of a server; equal problems are resets with equal seeds."""
 
     def __init__(self, name: str, kwargs: Mapping[str, Any]) -> None:
-        """Read the server's action schema.
-
-        Args:
-            name: Name in ``ROLLDECK_OPENENV``.
-            kwargs: Arguments of the lesson: `instructions`, `max_turns`, `reset`, `seeds`.
+        """Read the action schema of the server called `name` in ``ROLLDECK_OPENENV``.
 
         Raises:
             LessonFailed: ``environment_unknown``, ``environment_kwargs`` or
@@ -200,7 +212,14 @@ class OpenEnvEnvironment:
         self._name = f"openenv:{name}"
         self._settings = openenv_settings(name)
         self._arguments = arguments_of(name, kwargs)
-        self._schema = self._action_schema()
+        url = f"{self._settings.url.rstrip('/')}/schema"
+        try:
+            answer = httpx.get(url, headers=self._settings.headers, timeout=SCHEMA_SECONDS)
+            answer.raise_for_status()
+            self._schema = dict[str, Any](answer.json()["action"])
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            text = f"{self._name}: no action schema at {url}: {error}"
+            raise LessonFailed("environment_failed", text) from error
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
         at_once = max(1, self._settings.max_sessions // request.generations)
@@ -214,16 +233,29 @@ class OpenEnvEnvironment:
                     faults.append(failed[0])
                     continue
                 played += group
-                groups.append(RolloutGroup(example=group[0].key, rollouts=[*map(_rollout, group)]))
-        return Sampled(groups=groups, metrics=_metrics(played), faults=faults)
+                rollouts = [one.finished() for one in group]
+                groups.append(RolloutGroup(example=group[0].key, rollouts=rollouts))
+        totals = {
+            "turns": sum(one.conversation.turns for one in played),
+            "invalid_actions": sum(one.refused for one in played),
+            "completed": sum(one.is_over for one in played),
+        }
+        metrics = {name: total / len(played) for name, total in totals.items() if played}
+        return Sampled(groups=groups, metrics=metrics, faults=faults)
 
     def _play(
         self, policy: PolicyContext, request: RolloutRequest, numbers: range
     ) -> list[list[Played]]:
-        groups = [
-            [self._begin(policy, request, number, index) for index in range(request.generations)]
-            for number in numbers
-        ]
+        instructions = self._arguments.instructions
+        messages = [{"role": "system", "content": instructions}] if instructions else []
+        groups = list[list[Played]]()
+        for number in numbers:
+            seed = derive_seed(request.problem_seed, request.mode, number)
+            if self._arguments.seeds is not None:
+                seed = number % self._arguments.seeds
+            key = f"{self._name}:{request.mode}:{seed}"
+            talks = [Conversation(policy, [*messages]) for _ in range(request.generations)]
+            groups.append([Played(key, index, seed, talk) for index, talk in enumerate(talks)])
         everything = [one for group in groups for one in group]
         with ThreadPoolExecutor(len(everything)) as pool:
             try:
@@ -237,17 +269,6 @@ class OpenEnvEnvironment:
         for one in everything:
             one.conversation.is_truncated |= not one.is_over
         return groups
-
-    def _begin(
-        self, policy: PolicyContext, request: RolloutRequest, number: int, index: int
-    ) -> Played:
-        seed = derive_seed(request.problem_seed, request.mode, number)
-        if self._arguments.seeds is not None:
-            seed = number % self._arguments.seeds
-        instructions = self._arguments.instructions
-        messages = [{"role": "system", "content": instructions}] if instructions else []
-        key = f"{self._name}:{request.mode}:{seed}"
-        return Played(key, index, seed, Conversation(policy, messages))
 
     def _reset(self, one: Played) -> None:
         try:
@@ -309,53 +330,7 @@ class OpenEnvEnvironment:
             raise ActionRefused(f"a JSON object with {', '.join(required) or 'fields'} is required")
         return {str(required[0]): value}
 
-    def _action_schema(self) -> dict[str, Any]:
-        url = f"{self._settings.url.rstrip('/')}/schema"
-        try:
-            answer = httpx.get(url, headers=self._settings.headers, timeout=SCHEMA_SECONDS)
-            answer.raise_for_status()
-            schema = answer.json()["action"]
-        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-            text = f"{self._name}: no action schema at {url}: {error}"
-            raise LessonFailed("environment_failed", text) from error
-        return dict(schema)
-
 
 def _each(pool: ThreadPoolExecutor, call: Callable[[Played], R], played: Iterable[Played]) -> None:
     for _ in pool.map(call, played):
         pass
-
-
-def _text(observation: Any) -> str:
-    """Return an observation as text: JSON without empty metadata."""
-    if isinstance(observation, str):
-        return observation
-    if isinstance(observation, dict) and not observation.get("metadata", True):
-        observation = {name: value for name, value in observation.items() if name != "metadata"}
-    return json.dumps(observation, ensure_ascii=False)
-
-
-def _rollout(one: Played) -> Rollout:
-    talk = one.conversation
-    return Rollout(
-        tokens=talk.tokens,
-        is_own=talk.is_own,
-        logprobs=talk.logprobs,
-        versions=talk.versions,
-        reward=one.reward,
-        is_correct=one.reward >= CORRECT_FROM,
-        is_truncated=talk.is_truncated,
-        prompt=talk.prompt,
-        response=talk.text.removeprefix(talk.prompt),
-    )
-
-
-def _metrics(played: list[Played]) -> dict[str, float]:
-    if not played:
-        return {}
-    turns = sum(one.conversation.turns for one in played)
-    return {
-        "turns": turns / len(played),
-        "invalid_actions": sum(one.refused for one in played) / len(played),
-        "completed": sum(one.is_over for one in played) / len(played),
-    }

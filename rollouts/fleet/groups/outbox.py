@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from rolldeck import tracing
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
 from rolldeck.wire import FragmentReceipt, GroupPush, GroupsReceipt, encode
-from rollouts.fleet.groups.batches import Rollout, RolloutGroup
+from rollouts.fleet.groups.batches import RolloutGroup
 
 PushGroups = Callable[[bytes, str], GroupsReceipt]
 BOOTSTRAP_STEP: Final = -1
@@ -37,12 +38,7 @@ class Outbox:
     """Encodes groups for a :class:`rollouts.fleet.spool.sender.Sender` and counts them."""
 
     def __init__(self, offer: Callable[[bytes], None], *, worker: str) -> None:
-        """Start with an empty outbox.
-
-        Args:
-            offer: Takes an encoded batch without waiting.
-            worker: Name and incarnation, used as the prefix of every key.
-        """
+        """Start with an empty outbox; the name and incarnation `worker` begin every key."""
         self._offer = offer
         self._worker = worker
         self._lock = threading.Lock()
@@ -84,8 +80,14 @@ class GroupSender:
 
         If a request fails, earlier batches stay pushed; their keys make a retry harmless.
         """
+        answers = []
+        for content in envelopes:
+            envelope = msgspec.msgpack.decode(content, type=GroupEnvelope)
+            about = {"rolldeck.items": envelope.sequences // envelope.group_size}
+            parent = {"traceparent": envelope.traceparent}
+            with tracing.span("push groups", about, parent=parent):
+                answers.append((envelope, self._push(envelope.content, envelope.key)))
         accepted, remaining = 0, 0
-        answers = [(envelope, self._pushed(envelope)) for envelope in map(decoded, envelopes)]
         for envelope, receipt in answers:
             accepted += receipt.received * envelope.group_size
             remaining = receipt.admission_remaining
@@ -97,24 +99,14 @@ class GroupSender:
             accepted=accepted, duplicates=0, dropped={}, admission_remaining=remaining
         )
 
-    def _pushed(self, envelope: GroupEnvelope) -> GroupsReceipt:
-        about = {"rolldeck.items": envelope.sequences // envelope.group_size}
-        parent = {"traceparent": envelope.traceparent}
-        with tracing.span("push groups", about, parent=parent):
-            return self._push(envelope.content, envelope.key)
-
-
-def decoded(content: bytes) -> GroupEnvelope:
-    """Decode a batch."""
-    return msgspec.msgpack.decode(content, type=GroupEnvelope)
-
 
 def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
     """Return the encoding of a group: columns as arrays, provenance as JSON.
 
     JSON fields: `lesson`, `worker`, `example`, and per sequence `is_correct`, `is_truncated` and
     `policy_versions`, ``[[epoch, step, tokens], …]`` in order, own tokens only. `spans` is present
-    if the environment timed its parts, `traceparent` if the worker is traced.
+    if the environment timed its parts, in milliseconds precision; `traceparent` if the worker is
+    traced.
     """
     rollouts = group.rollouts
     columns = {
@@ -132,34 +124,22 @@ def encoded(group: RolloutGroup, *, lesson: str, worker: str) -> bytes:
         "example": group.example,
         "is_correct": [one.is_correct for one in rollouts],
         "is_truncated": [one.is_truncated for one in rollouts],
-        "policy_versions": [_runs(one) for one in rollouts],
+        "policy_versions": [
+            [[*version, len(list(equal))] for version, equal in groupby(filter(None, one.versions))]
+            for one in rollouts
+        ],
     }
     if traceparent := tracing.headers().get("traceparent"):
         about["traceparent"] = traceparent
     if any(one.spans for one in rollouts):
-        about["spans"] = [_spans(one) for one in rollouts]
+        about["spans"] = [
+            [
+                {"name": span.name, "start": round(span.start, 3), "end": round(span.end, 3)}
+                for span in one.spans[:MOST_SPANS]
+            ]
+            for one in rollouts
+        ]
     epoch, step = group.policy_version
     if step != BOOTSTRAP_STEP:  # the initial weights of a run have no step
         about |= {"epoch": epoch, "policy_step": step}
     return encode(pack_group(columns | about))
-
-
-def _spans(rollout: Rollout) -> list[dict[str, Any]]:
-    """Return the first 256 spans of a rollout, in milliseconds precision."""
-    return [
-        {"name": span.name, "start": round(span.start, 3), "end": round(span.end, 3)}
-        for span in rollout.spans[:MOST_SPANS]
-    ]
-
-
-def _runs(rollout: Rollout) -> list[list[int]]:
-    """Return the run-length encoding of the versions of own tokens."""
-    runs: list[list[int]] = []
-    for version in rollout.versions:
-        if version is None:
-            continue
-        if runs and tuple(runs[-1][:2]) == version:
-            runs[-1][2] += 1
-        else:
-            runs.append([*version, 1])
-    return runs

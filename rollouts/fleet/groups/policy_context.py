@@ -7,11 +7,12 @@ them, unless the lesson sets `include_stop_str_in_output`, as in vLLM.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from rollouts.fleet.engine.engine import Answer, Prompt, SamplingParams, Version
+from rollouts.fleet.engine.engine import Answer, Prompt, SamplingParams
 from rollouts.fleet.engine.tokenizers import TextStream, Tokenizer, TokenizerUnusable
+from rollouts.fleet.groups.batches import TokenColumns
 from rollouts.fleet.groups.errors import SamplingStopped
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.tasks.rules.task import unknown_stop_token
@@ -77,10 +78,8 @@ class PolicyContext:
     def prompt(self, tokens: Sequence[int], *, answers: int, seed: int) -> Prompt:
         """Return a prompt with the sampling parameters of this lesson.
 
-        Args:
-            tokens: Tokens so far, at least one and fewer than the context.
-            answers: Number of answers to sample.
-            seed: Seed of the answers, in [0, 2³¹); equal seeds give equal answers.
+        There are fewer tokens than the context, and at least one. Equal seeds in [0, 2³¹) give
+        equal answers.
         """
         sampling = SamplingParams(
             max_tokens=self.sampling.max_tokens,
@@ -126,18 +125,14 @@ class TemplateChanged(ValueError):
 
 
 @dataclass(slots=True)
-class Conversation:
-    """Messages and tokens of one rollout so far; columns are ``[T]``."""
+class Conversation(TokenColumns):
+    """Messages and tokens of one rollout so far."""
 
     policy: PolicyContext
     messages: list[dict[str, str]]
     prompt: str = ""
     text: str = ""
     """Full text, without the end tokens of answers."""
-    tokens: list[int] = field(default_factory=list)
-    is_own: list[bool] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    versions: list[Version | None] = field(default_factory=list)
     turns: int = 0
     is_truncated: bool = False
     """Whether the next prompt does not fit the context."""
@@ -160,20 +155,14 @@ class Conversation:
         if len(self.tokens) + len(tokens) >= self.policy.context_tokens:
             self.is_truncated = True
             return
-        self.tokens += tokens
-        self.is_own += [False] * len(tokens)
-        self.logprobs += [0.0] * len(tokens)
-        self.versions += [None] * len(tokens)
+        self.add_given(tokens)
         self.text = rendered
         self.prompt = self.prompt or rendered
 
     def add_answer(self, answer: Answer) -> str:
         """Append an answer; return its text."""
         text = self.policy.text_of(answer)
-        self.tokens += answer.tokens
-        self.is_own += [True] * len(answer.tokens)
-        self.logprobs += answer.logprobs
-        self.versions += answer.versions
+        self.add_own(answer)
         self.messages.append({"role": "assistant", "content": text})
         self.text += text
         self.turns += 1

@@ -3,22 +3,23 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any
 
 from rollouts.fleet.datasets.dataset_task import DatasetTask, RowExample, ToolTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
-from rollouts.fleet.engine.engine import Answer, Version
-from rollouts.fleet.engine.tokenizers import Tokenizer, TokenizerUnusable, check_tokens
-from rollouts.fleet.groups.batches import Rollout, RolloutGroup, Span
+from rollouts.fleet.engine.engine import Answer
+from rollouts.fleet.engine.tokenizers import TokenizerUnusable, check_tokens
+from rollouts.fleet.groups.batches import CORRECT_FROM, Rollout, RolloutGroup, Span, TokenColumns
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.process.settings import derive_seed
-from rollouts.fleet.rewards.functions import Answered, RewardFailed, RewardUnusable
+from rollouts.fleet.rewards.functions import Answered, RewardUnusable
 from rollouts.fleet.rewards.pool import RewardPool, Scores
 from rollouts.fleet.tools.server import ToolServer, ToolsUnusable
-from rollouts.tasks.rules.dataset_config import DatasetConfig, RewardConfig, dataset_name, parse
+from rollouts.tasks.rules.dataset_config import dataset_name, parse
 from rollouts.tasks.rules.task import (
     EpisodeFailed,
     Example,
@@ -30,20 +31,14 @@ from rollouts.tasks.rules.task import (
 )
 
 OPEN = Reply("", is_over=False, reward=0.0)
-CORRECT_FROM: Final = 0.5
-"""Reward from which an answer counts as correct, unless the lesson has `success_above`."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Episode:
-    """State of one conversation about one problem; columns are ``[T]``."""
+class Episode(TokenColumns):
+    """State of one conversation about one problem."""
 
     example: Example
     generation: int
-    tokens: list[int]
-    is_own: list[bool] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    versions: list[Version | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     transcript: str = ""
     messages: list[Mapping[str, str]] = field(default_factory=list)
@@ -56,31 +51,11 @@ class Episode:
     """Reason to drop the group of the conversation."""
     spans: list[Span] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._pad()
-
     @property
     def is_over(self) -> bool:
-        """Whether the conversation has ended."""
         return self.reply.is_over or self.is_truncated or self.fault is not None
 
-    def add_observation(self, tokens: Iterable[int], text: str) -> None:
-        """Append the reply of the task."""
-        self.tokens.extend(tokens)
-        self._pad()
-        self.transcript += text
-
-    def add_answer(self, answer: Answer, text: str) -> None:
-        """Append a turn of the policy, with the text to score."""
-        self.tokens += answer.tokens
-        self.is_own += [True] * len(answer.tokens)
-        self.logprobs += answer.logprobs
-        self.versions += answer.versions
-        self.transcript += text
-        self.turns.append(Turn(text, is_truncated=answer.finish == "length"))
-
     def finished(self) -> Rollout:
-        """Return the complete conversation."""
         return Rollout(
             tokens=self.tokens,
             is_own=self.is_own,
@@ -94,19 +69,6 @@ class Episode:
             spans=self.spans,
         )
 
-    def _pad(self) -> None:
-        missing = len(self.tokens) - len(self.is_own)
-        self.is_own += [False] * missing
-        self.logprobs += [0.0] * missing
-        self.versions += [None] * missing
-
-
-class Scorer(Protocol):
-    """Computes the rewards of a batch after its last turn."""
-
-    def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> Mapping[str, float]:
-        """Set `reply` or `fault` of each conversation; return metrics."""
-
 
 class TaskEnvironment:
     """Adapter of a :class:`rollouts.tasks.rules.task.Task`.
@@ -114,13 +76,8 @@ class TaskEnvironment:
     Prompts are plain text, or messages that the tokenizer's chat template renders.
     """
 
-    def __init__(self, task: Task, scorer: Scorer | None = None) -> None:
-        """Store the task.
-
-        Args:
-            task: Provides the problems and the replies.
-            scorer: Replaces the rewards of the replies.
-        """
+    def __init__(self, task: Task, scorer: "DatasetEnvironment | None" = None) -> None:
+        """Store the task; `scorer` replaces the rewards of its replies."""
         self._task, self._scorer = task, scorer
 
     def sample(self, policy: PolicyContext, request: RolloutRequest) -> Sampled:
@@ -135,10 +92,19 @@ class TaskEnvironment:
         read, faults = _read(problems, policy)
         episodes = self._begin(read, policy, request)
         turn = 1
-        while any(not episode.is_over for episode in episodes):
-            self._sample_next_turns(
-                [one for one in episodes if not one.is_over], policy, request.seed, turn
-            )
+        while going := [one for one in episodes if not one.is_over]:
+            seeds = [_seed(request.seed, one.example, one.generation, turn) for one in going]
+            prompts = [
+                policy.prompt(one.tokens, answers=1, seed=seed)
+                for one, seed in zip(going, seeds, strict=True)
+            ]
+            began = time.time()
+            answered = policy.generate(prompts)
+            generated = Span("generate", began, time.time())
+            for episode in going:
+                episode.spans.append(generated)
+            answers = [(one, answer) for one, [answer] in zip(going, answered, strict=True)]
+            self._score_all(answers, policy)
             turn += 1
         turns = sum(len(one.turns) for one in episodes) / max(1, len(episodes))
         metrics = {"turns_mean": turns}
@@ -174,35 +140,15 @@ class TaskEnvironment:
                 episode = Episode(
                     example=example,
                     generation=answer.index,
-                    tokens=list(tokens),
                     messages=list(example.messages),
                     rendered=text,
                 )
+                episode.add_given(tokens)
                 episode.spans.append(generated)
                 turns.append((episode, answer))
                 episodes.append(episode)
         self._score_all(turns, policy)
         return episodes
-
-    def _sample_next_turns(
-        self, episodes: list[Episode], policy: PolicyContext, seed: int, turn: int
-    ) -> None:
-        """Sample the next turn of each open conversation."""
-        prompts = [
-            policy.prompt(
-                episode.tokens,
-                answers=1,
-                seed=_seed(seed, episode.example, episode.generation, turn),
-            )
-            for episode in episodes
-        ]
-        began = time.time()
-        answered = policy.generate(prompts)
-        generated = Span("generate", began, time.time())
-        for episode in episodes:
-            episode.spans.append(generated)
-        turns = [(episode, one[0]) for episode, one in zip(episodes, answered, strict=True)]
-        self._score_all(turns, policy)
 
     def _score_all(self, turns: Sequence[tuple[Episode, Answer]], policy: PolicyContext) -> None:
         """Append a turn to each conversation, in parallel if the task waits for others."""
@@ -219,7 +165,10 @@ class TaskEnvironment:
         """Append a turn and the task's reply, and check whether another turn fits."""
         if policy.stop.is_set():
             raise SamplingStopped
-        episode.add_answer(answer, policy.text_of(answer))
+        text = policy.text_of(answer)
+        episode.add_own(answer)
+        episode.transcript += text
+        episode.turns.append(Turn(text, is_truncated=answer.finish == "length"))
         began = time.time()
         try:
             episode.reply = self._task.reply(episode.example, episode.turns)
@@ -236,7 +185,8 @@ class TaskEnvironment:
         is_full = len(episode.tokens) + len(observation) >= policy.context_tokens
         episode.is_truncated = is_full or len(episode.turns) >= self._task.most_turns
         if not episode.is_truncated:
-            episode.add_observation(observation, episode.reply.text)
+            episode.add_given(observation)
+            episode.transcript += episode.reply.text
 
 
 def _observation(episode: Episode, policy: PolicyContext) -> list[int]:
@@ -269,10 +219,18 @@ def _read(
     problems: Iterable[Example], policy: PolicyContext
 ) -> tuple[list[tuple[Example, list[int]]], list[Fault]]:
     """Return the problems with their tokens, and a fault for each unusable problem."""
-    read, faults = [], []
+    read, faults, tokenizer = [], [], policy.tokenizer
     for example in problems:
         try:
-            example, tokens = _tokenized(example, policy.tokenizer)
+            if example.tokens:
+                # The prompt is stored as tokens.
+                check_tokens(example.tokens, tokenizer)
+                text, tokens = tokenizer.decode_with_special(example.tokens), [*example.tokens]
+                example = replace(example, prompt=text)
+            else:
+                is_chat = bool(example.messages)
+                text = tokenizer.render(example.messages) if is_chat else example.prompt
+                tokens = tokenizer.encode(text)
         except TokenizerUnusable as misfit:
             faults.append(Fault("tokenizer_unusable", f"{example.key}: {misfit}"))
             continue
@@ -282,20 +240,6 @@ def _read(
         text = f"{example.key}: {len(tokens)} tokens; 1 to {policy.context_tokens - 1} fit"
         faults.append(Fault("prompt_too_long", text))
     return read, faults
-
-
-def _tokenized(example: Example, tokenizer: Tokenizer) -> tuple[Example, list[int]]:
-    """Return a problem, with the text of a prompt that is stored as tokens, and its tokens.
-
-    Raises:
-        TokenizerUnusable: If the tokenizer lacks a part of the prompt.
-    """
-    if example.tokens:
-        check_tokens(example.tokens, tokenizer)
-        text = tokenizer.decode_with_special(example.tokens)
-        return replace(example, prompt=text), list(example.tokens)
-    text = tokenizer.render(example.messages) if example.messages else example.prompt
-    return example, tokenizer.encode(text)
 
 
 def _seed(seed: int, example: Example, *parts: int) -> int:
@@ -308,38 +252,34 @@ class DatasetEnvironment:
     def __init__(self, spec: str, kwargs: Mapping[str, Any]) -> None:
         """Read the data set and build the reward functions.
 
-        Args:
-            spec: ``dataset:<path>``.
-            kwargs: Fields of :class:`DatasetConfig`.
+        `spec` is ``dataset:<path>``, `kwargs` are the fields of :class:`DatasetConfig`.
 
         Raises:
             LessonFailed: ``environment_kwargs``, ``environment_unknown``, ``environment_failed``,
                 ``dataset_missing``, ``dataset_invalid`` or ``dependency_missing``.
         """
         try:
-            self._config = parse(kwargs)
-            self._build(dataset_name(spec))
+            config, name = parse(kwargs), dataset_name(spec)
+            tools = config.tools
+            self._config = config
+            self._tools = ToolServer(tools.server) if tools else None
+            with ExitStack() as undo:
+                if tools and self._tools:
+                    undo.callback(self._tools.close)
+                    self._task: DatasetTask = ToolTask(name, config, tools, self._tools)
+                else:
+                    self._task = DatasetTask(name, config)
+                self._pool = RewardPool(config.rewards, processes=config.reward_processes)
+                undo.pop_all()
         except InvalidTask as error:
             raise LessonFailed("environment_kwargs", str(error)) from error
         except (DatasetUnusable, RewardUnusable, ToolsUnusable) as error:
             raise LessonFailed(error.kind, f"{spec}: {error}") from error
-        self._spec = spec
         self._environment = TaskEnvironment(self._task, self)
-        self._notices = self._skipped_rows()
-
-    def _build(self, name: str) -> None:
-        config, tools = self._config, self._config.tools
-        self._tools = ToolServer(tools.server) if tools else None
-        try:
-            if tools and self._tools:
-                self._task: DatasetTask = ToolTask(name, config, tools, self._tools)
-            else:
-                self._task = DatasetTask(name, config)
-            self._pool = RewardPool(config.rewards, processes=config.reward_processes)
-        except BaseException:
-            if self._tools:
-                self._tools.close()
-            raise
+        self._notices: list[Fault] = []
+        if count := self._task.skipped_rows:
+            text = f"{spec}: {count:,} rows are left out: {'; '.join(self._task.skipped)}"
+            self._notices.append(Fault("row_invalid", text))
 
     @property
     def description(self) -> str:
@@ -361,73 +301,45 @@ class DatasetEnvironment:
         return sampled
 
     def score(self, episodes: Sequence[Episode], policy: PolicyContext) -> dict[str, float]:
+        """Set `reply` or `fault` of each conversation after its last turn; return metrics."""
         for one in episodes:
             if one.fault is not None and self._config.on_failure == "stop":
                 raise LessonFailed(*one.fault, stops=True)
         open_episodes = [one for one in episodes if one.fault is None]
+        answered = []
+        for one in open_episodes:
+            example, answer = one.example, one.turns[-1].text
+            row = example.row if isinstance(example, RowExample) else {}
+            answered.append(Answered(example.prompt, answer, example.answer, row))
         began = time.time()
-        results = self._pool.score(
-            [_answered(one) for one in open_episodes], should_stop=policy.stop.is_set
-        )
+        results = self._pool.score(answered, should_stop=policy.stop.is_set)
         computed = Span("reward", began, time.time())
         if results is None or policy.stop.is_set():
             raise SamplingStopped
+        weights = [reward.weight for reward in self._config.rewards]
         scored: list[Scores] = []
         for episode, result in zip(open_episodes, results, strict=True):
             episode.spans.append(computed)
             if isinstance(result, tuple):
-                episode.fault = self._fault(episode, *result)
+                failed, error = result
+                text = f"{episode.example.key}: reward {failed.kind} {error}"
+                if self._config.on_failure == "stop":
+                    raise LessonFailed(error.kind, text, stops=True)
+                episode.fault = Fault(error.kind, text)
             else:
-                reward = _mean(result, self._config)
+                weighted = sum(w * score for w, score in zip(weights, result, strict=True))
+                reward = weighted / sum(weights)
                 is_correct = reward >= CORRECT_FROM
                 episode.reply = Reply("", is_over=True, reward=reward, is_correct=is_correct)
                 scored.append(result)
-        return _means(scored, self._config)
+        kinds = [reward.name for reward in self._config.rewards]
+        means = {}
+        for place, scores in enumerate(zip(*scored, strict=True)):
+            number = f" {place + 1}" if kinds.count(kinds[place]) > 1 else ""
+            means[f"reward {kinds[place]}{number}"] = sum(scores) / len(scores)
+        return means
 
     def close(self) -> None:
         self._pool.close()
         if self._tools:
             self._tools.close()
-
-    def _fault(self, episode: Episode, reward: RewardConfig, error: RewardFailed) -> Fault:
-        """Return the fault of a failed reward.
-
-        Raises:
-            LessonFailed: If failures stop the lesson.
-        """
-        text = f"{episode.example.key}: reward {reward.kind} {error}"
-        if self._config.on_failure == "stop":
-            raise LessonFailed(error.kind, text, stops=True)
-        return Fault(error.kind, text)
-
-    def _skipped_rows(self) -> list[Fault]:
-        count = self._task.skipped_rows
-        if not count:
-            return []
-        text = f"{self._spec}: {count:,} rows are left out: {'; '.join(self._task.skipped)}"
-        return [Fault("row_invalid", text)]
-
-
-def _answered(episode: Episode) -> Answered:
-    example = episode.example
-    row = example.row if isinstance(example, RowExample) else {}
-    return Answered(example.prompt, episode.turns[-1].text, example.answer, row)
-
-
-def _mean(scores: Scores, config: DatasetConfig) -> float:
-    """Return the mean of some rewards by their weights."""
-    weights = [reward.weight for reward in config.rewards]
-    return sum(w * score for w, score in zip(weights, scores, strict=True)) / sum(weights)
-
-
-def _means(scored: Sequence[Scores], config: DatasetConfig) -> dict[str, float]:
-    """Return the mean of each function over all answers, by its name."""
-    if not scored:
-        return {}
-    kinds = [reward.name for reward in config.rewards]
-    names = [
-        f"reward {kind}" + (f" {place + 1}" if kinds.count(kind) > 1 else "")
-        for place, kind in enumerate(kinds)
-    ]
-    columns = zip(names, zip(*scored, strict=True), strict=True)
-    return {name: sum(column) / len(column) for name, column in columns}

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -18,7 +18,7 @@ from rollouts.fleet.groups.curriculum import Curriculum, LeaseRenewer
 from rollouts.fleet.groups.errors import LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outbox import Outbox
 from rollouts.fleet.groups.outcomes import Lease, split_by_variance
-from rollouts.fleet.groups.worker import GroupRolloutWorker, Metrics
+from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.spans import PipelineMonitor
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics
@@ -54,7 +54,6 @@ class Credits:
             return self.unspent, self.spent
 
     def grant(self, sequences: int) -> None:
-        """Grant credits for further sequences."""
         with self._lock:
             self.unspent += sequences
 
@@ -101,12 +100,7 @@ class TaskSupply:
         """Why there is no task; empty if there is one."""
 
     def next(self, version: Version, *, has_room: bool) -> RolloutTask | None:
-        """Return a task to run now, or None.
-
-        Args:
-            version: Version that the worker uses.
-            has_room: Whether a group may be started.
-        """
+        """Return a task to run now, or None; `has_room` tells whether a group may be started."""
         with self._lock:
             if has_room and self._kept:
                 return self._kept.popleft()
@@ -179,12 +173,7 @@ class TaskLoop:
     """Loop with at most one batch in flight; call `turn` from a dedicated thread."""
 
     def __init__(self, context: TaskContext, *, index: int) -> None:
-        """Start without a task.
-
-        Args:
-            context: Context shared with the worker's other loops.
-            index: Index of this loop; the first loop measures wait times.
-        """
+        """Start without a task; the loop with index 0 measures wait times."""
         self._context = context
         self._index = index
         self.command: WorkerCommand = IDLE
@@ -200,8 +189,14 @@ class TaskLoop:
             wants = self._act(worker)
         finally:
             self.is_busy = False
-        if wants is not None:
-            self._idle(wants)
+        if wants is None:
+            return
+        began = time.monotonic()
+        with self._context.wake:
+            self._context.wake.wait(POLL_SECONDS)
+        # Time lost to missing room or weights is recorded.
+        if self._index == 0 and wants in ("room", "weights"):
+            self._context.monitor.wait(time.monotonic() - began, wants=wants)
 
     def _act(self, worker: GroupRolloutWorker) -> Wants | None:
         """Run a task if there is one; otherwise return the reason to wait."""
@@ -210,7 +205,10 @@ class TaskLoop:
             return "command"
         if version is None or version[0] != self.command.epoch:
             return "weights"
-        has_room = self._has_room()
+        sizes = self._group_sizes
+        # With several sizes, the next task may need less than the largest group, or may exceed.
+        least = sizes[0] if len(sizes) == 1 else 1
+        has_room = self._context.credits.unspent >= least and self._context.has_room()
         task = self._context.supply.next(version, has_room=has_room)
         if task is None:
             return "task" if has_room else self._missing(version)
@@ -236,28 +234,25 @@ class TaskLoop:
         """Return what a worker without credits waits for."""
         return "weights" if version[1] < self.command.policy_step else "room"
 
-    def _has_room(self) -> bool:
-        sizes = self._group_sizes
-        # With several sizes, the next task may need less than the largest group, or may exceed.
-        least = sizes[0] if len(sizes) == 1 else 1
-        return self._context.credits.unspent >= least and self._context.has_room()
-
     @property
     def _group_sizes(self) -> list[int]:
         language = self._context.config.language
         return language.group_sizes if language else [1]
 
-    def _idle(self, wants: Wants) -> None:
-        """Wait briefly; time lost to missing room or weights is recorded."""
-        began = time.monotonic()
-        with self._context.wake:
-            self._context.wake.wait(POLL_SECONDS)
-        if self._index == 0 and wants in ("room", "weights"):
-            self._context.monitor.wait(time.monotonic() - began, wants=wants)
-
     def _evaluate(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> None:
+        context, language = self._context, self._context.config.language
         began, lease = time.monotonic(), Lease(task.evaluation, task.fence)
-        with self._kept(task, lease):
+        renewer = LeaseRenewer(
+            lambda: context.curriculum.renew_evaluation(lease.evaluation, lease.fence),
+            lease_seconds=language.evaluation.lease_seconds if language else 120.0,
+            on_lost=lambda refusal: context.events.add(
+                "evaluation_lease_lost",
+                f"The evaluation of {task.lesson} is leased to another worker: {refusal}",
+                level="warning",
+                lesson=task.lesson,
+            ),
+        )
+        with renewer:
             _, batch = worker.evaluate_lesson(
                 task.lesson,
                 n_examples=task.examples,
@@ -272,19 +267,6 @@ class TaskLoop:
         if batch is not None:
             self._count(batch)
 
-    def _kept(self, task: RolloutTask, lease: Lease) -> LeaseRenewer:
-        context, language = self._context, self._context.config.language
-        return LeaseRenewer(
-            lambda: context.curriculum.renew_evaluation(lease.evaluation, lease.fence),
-            lease_seconds=language.evaluation.lease_seconds if language else 120.0,
-            on_lost=lambda refusal: context.events.add(
-                "evaluation_lease_lost",
-                f"The evaluation of {task.lesson} is leased to another worker: {refusal}",
-                level="warning",
-                lesson=task.lesson,
-            ),
-        )
-
     def _train(self, worker: GroupRolloutWorker, task: RolloutTask, version: Version) -> bool:
         """Run a training task; return False if there is no room for a group of it."""
         room = self._context.credits
@@ -296,56 +278,55 @@ class TaskLoop:
         self._context.supply.return_unstarted(task, begun=count)
         if not count:
             return False
-        begun = count * task.generations
-        handed_over = 0
+        begun, handed_over = count * task.generations, 0
+        draw, began = Draw(task.seed, task.first_example), time.monotonic()
+        batch, metrics = None, None
         try:
-            batch, metrics = self._sampled(worker, task, count, version)
-            if batch is not None:
-                handed_over = self._hand_over(batch)
+            try:
+                batch, metrics = worker.sample_batch(
+                    task.lesson,
+                    n_examples=count,
+                    n_generations=task.generations,
+                    mode="train",
+                    rng=draw,
+                    policy_version=version,
+                    worker_id=self._context.worker_id,
+                )
+            except LessonFailed as failure:
+                worker.report_failure(
+                    task.lesson,
+                    failure,
+                    draw=draw,
+                    policy_version=version,
+                    worker_id=self._context.worker_id,
+                )
+            self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
+            if batch is None:
+                self._drop(begun, "nothing_valid")
+                self._context.closing.wait(FAILED_PAUSE_SECONDS)
+                return True
+            self._count(batch)
+            self._drop((count - len(batch.groups)) * task.generations, "group_invalid")
+            handed_over = self._hand_over(batch)
         finally:
             room.settle(sequences=begun, handed_over=handed_over)
-        if batch is not None:
-            # The curriculum emits the events about lessons that move.
-            worker.update_training_stats(task.lesson, batch, metrics)
-            self._micro_evaluate(worker, task, version)
+        # The curriculum emits the events about lessons that move.
+        worker.update_training_stats(task.lesson, batch, metrics)
+        self._micro_evaluate(worker, task, version)
         return True
-
-    def _sampled(
-        self, worker: GroupRolloutWorker, task: RolloutTask, count: int, version: Version
-    ) -> tuple[RolloutBatch | None, Metrics | None]:
-        draw = Draw(task.seed, task.first_example)
-        began = time.monotonic()
-        try:
-            batch, metrics = worker.sample_batch(
-                task.lesson,
-                n_examples=count,
-                n_generations=task.generations,
-                mode="train",
-                rng=draw,
-                policy_version=version,
-                worker_id=self._context.worker_id,
-            )
-        except LessonFailed as failure:
-            worker.report_failure(
-                task.lesson,
-                failure,
-                draw=draw,
-                policy_version=version,
-                worker_id=self._context.worker_id,
-            )
-            batch, metrics = None, None
-        self._context.monitor.record("infer", time.monotonic() - began, time.monotonic())
-        if batch is None:
-            self._drop(count * task.generations, "nothing_valid")
-            self._context.closing.wait(FAILED_PAUSE_SECONDS)
-            return None, None
-        self._count(batch)
-        self._drop((count - len(batch.groups)) * task.generations, "group_invalid")
-        return batch, metrics
 
     def _hand_over(self, batch: RolloutBatch) -> int:
         """Send the groups that a trainer can use; return their number of sequences."""
-        groups = self._fresh(batch.groups)
+        command, groups = self.command, list[RolloutGroup]()
+        for group in batch.groups:
+            epoch, step = group.policy_version
+            # The platform would refuse such groups.
+            if epoch != command.epoch:
+                self._drop(len(group.rollouts), "new_epoch")
+            elif command.policy_step - step > self._context.config.buffer.max_staleness:
+                self._drop(len(group.rollouts), "stale_version")
+            else:
+                groups.append(group)
         language = self._context.config.language
         if language is not None and not language.keeps_zero_variance:
             groups, alike = split_by_variance(groups, rewards_of=lambda group: group.rewards)
@@ -353,19 +334,6 @@ class TaskLoop:
         if groups:
             self._context.outbox.send(groups, lesson=batch.metadata.lesson)
         return len(groups) * batch.generations
-
-    def _fresh(self, groups: Sequence[RolloutGroup]) -> list[RolloutGroup]:
-        """Return the groups that the platform would still accept."""
-        command, fresh = self.command, []
-        for group in groups:
-            epoch, step = group.policy_version
-            if epoch != command.epoch:
-                self._drop(len(group.rollouts), "new_epoch")
-            elif command.policy_step - step > self._context.config.buffer.max_staleness:
-                self._drop(len(group.rollouts), "stale_version")
-            else:
-                fresh.append(group)
-        return fresh
 
     def _micro_evaluate(
         self, worker: GroupRolloutWorker, task: RolloutTask, version: Version

@@ -79,12 +79,7 @@ class TokenServer:
     """HTTP server on loopback for the rollouts of one environment; thread-safe."""
 
     def __init__(self, *, context_tokens: int, api_key: str) -> None:
-        """Start serving.
-
-        Args:
-            context_tokens: Maximum length of a prompt and its answer together.
-            api_key: Key that requests must send.
-        """
+        """Start serving; a prompt and its answer have at most `context_tokens` together."""
         self._context, self._api_key = context_tokens, api_key
         self._rollouts: dict[str, RecordedRollout] = {}
         self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="token-server")
@@ -106,7 +101,6 @@ class TokenServer:
 
     @property
     def url(self) -> str:
-        """Base URL for OpenAI's client."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
 
     def add(self, rollout: RecordedRollout) -> None:

@@ -33,13 +33,10 @@ class TorchInferenceServer:
         version: Version = (0, -2),
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        """Start the engine's thread.
+        """Start the engine's thread; the server takes ownership of the model.
 
-        Args:
-            model: Initial model; the server takes ownership.
-            rows: Number of answers generated concurrently; the cache has room for as many.
-            version: Version of the model's weights.
-            tokenizer: Tokenizer of the model, which prompts with stop texts require.
+        The cache has room for `rows` concurrent answers. Prompts with stop texts require a
+        tokenizer.
         """
         self._config = model.config
         weight = model.embed.weight
@@ -55,7 +52,6 @@ class TorchInferenceServer:
 
     @property
     def progress(self) -> Progress:
-        """Progress: generated tokens and work in progress."""
         return self._thread.progress
 
     def generate(
@@ -66,7 +62,14 @@ class TorchInferenceServer:
         try:
             for place, prompt in enumerate(prompts):
                 pending.append(self._thread.submit(prompt, waiting.listener(place)))
-            self._wait(waiting, stop=stop, timeout_seconds=timeout_seconds)
+            deadline = time.monotonic() + timeout_seconds
+            while not (waiting.wait(POLL_SECONDS) or stop.is_set() or self._thread.error):
+                if time.monotonic() > deadline:
+                    text = f"{waiting.missing} answers not completed within {timeout_seconds:.0f} s"
+                    raise InferenceFailed(text)
+            # A failing engine ends all waits and stores its error.
+            if self._thread.error and not stop.is_set():
+                raise InferenceFailed(self._thread.error)
         except EngineFailed as failure:
             raise InferenceFailed(str(failure)) from failure
         finally:
@@ -122,21 +125,6 @@ class TorchInferenceServer:
     def close(self) -> None:
         self._thread.close()
 
-    def _wait(self, waiting: "_Waiting", *, stop: threading.Event, timeout_seconds: float) -> None:
-        deadline = time.monotonic() + timeout_seconds
-        while not waiting.wait(POLL_SECONDS):
-            if stop.is_set():
-                return
-            if self._thread.error:
-                break
-            if time.monotonic() > deadline:
-                raise InferenceFailed(
-                    f"{waiting.missing} answers not completed within {timeout_seconds:.0f} s"
-                )
-        # A failing engine ends all waits and stores its error.
-        if self._thread.error and not stop.is_set():
-            raise InferenceFailed(self._thread.error)
-
 
 class _Waiting:
     """Answers that a call waits for; the engine's thread fills them in."""
@@ -152,16 +140,13 @@ class _Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Whether every answer has ended."""
         return self._is_over.is_set()
 
     @property
     def missing(self) -> int:
-        """Number of answers that have not ended."""
         return self._total - len(self._ended)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds`; return whether every answer has ended."""
         return self._is_over.wait(seconds)
 
     def listener(self, place: int) -> Any:

@@ -24,16 +24,14 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.engine.tokenizers import HuggingFaceTokenizer
-from rollouts.fleet.groups.batches import Mode, Rollout, RolloutGroup
+from rollouts.fleet.groups.batches import CORRECT_FROM, Mode, Rollout, RolloutGroup, TokenColumns
 from rollouts.fleet.groups.environment_settings import selection_of, verifiers_settings
 from rollouts.fleet.groups.environments import RolloutRequest, Sampled
 from rollouts.fleet.groups.errors import Fault, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.policy_context import PolicyContext
 from rollouts.fleet.groups.token_server import MODEL, RecordedRollout, TokenServer
-from rollouts.fleet.process import environment_user
-from rollouts.fleet.process.child_environment import for_environments
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.settings import derive_seed
 
 logger = logging.getLogger(__name__)
@@ -47,8 +45,7 @@ HOST: Final = Path(__file__).resolve().parents[1] / "verifiers_host" / "host.py"
 KEY_VARIABLE: Final = "ROLLDECK_POLICY_API_KEY"
 OVERLONG: Final = "maximum context length"
 """Part of the client's error if a prompt does not fit."""
-CORRECT_FROM: Final = 0.5
-"""Reward from which a rollout counts as correct."""
+
 LOAD_SECONDS: Final = 300.0
 GRACE_SECONDS: Final = 30.0
 """Time beyond its rollouts' limits after which an unresponsive host is ended."""
@@ -73,12 +70,7 @@ class HostProcess:
     """A running host; thread-safe. All calls fail once it has ended."""
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str], *, name: str) -> None:
-        """Start the process.
-
-        Args:
-            command: Interpreter and script.
-            variables: All its environment variables.
-            name: Name in errors, such as ``verifiers:gsm8k``.
+        """Start the process with exactly these variables; `name` is for errors.
 
         Raises:
             LessonFailed: ``dependency_missing`` if the interpreter cannot be started.
@@ -97,7 +89,7 @@ class HostProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                **environment_user.popen_options(),
+                **child_environment.popen_options(),
             )
         except OSError as error:
             raise LessonFailed(
@@ -121,7 +113,15 @@ class HostProcess:
             self._numbers += 1
             number = self._numbers
             self._pending[number] = future
-        self._write({"id": number, "call": call, **arguments})
+        # A host that does not read blocks the writer, but not `_fail`, which ends the host.
+        assert self._process.stdin is not None  # noqa: S101 opened above
+        message = msgspec.json.encode({"id": number, "call": call, **arguments})
+        with self._writing:
+            try:
+                self._process.stdin.write(message + b"\n")
+                self._process.stdin.flush()
+            except (OSError, ValueError):
+                logger.info("%s: the host ended before call %d", self._name, number)
         return future
 
     def wait(
@@ -147,43 +147,29 @@ class HostProcess:
         """End the process, its tool servers included."""
         self._fail(f"{self._name}: the environment was closed")
 
-    def _write(self, message: Mapping[str, Any]) -> None:
-        # A host that does not read blocks the writer, but not `_fail`, which ends the host.
-        assert self._process.stdin is not None  # noqa: S101 opened above
-        with self._writing:
-            try:
-                self._process.stdin.write(msgspec.json.encode(message) + b"\n")
-                self._process.stdin.flush()
-            except (OSError, ValueError):
-                logger.info("%s: the host ended before call %d", self._name, message["id"])
-
     def _read_replies(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 opened above
         with self._process.stdout as lines:
             for line in lines:
                 try:
-                    self._settle(msgspec.json.decode(line, type=Reply))
+                    reply = msgspec.json.decode(line, type=Reply)
+                    with self._lock:
+                        future = None if self._ending else self._pending.pop(reply.id)
                 except (msgspec.DecodeError, KeyError) as error:
                     shown = line[:SHOWN].decode(errors="replace").strip()
                     self._fail(f"{self._name}: malformed message of the host, {error}: {shown}")
+                    continue
+                if future is not None and reply.error is not None:
+                    text = f"{self._name}: {reply.error.message}"
+                    future.set_exception(LessonFailed(reply.error.kind, text))
+                elif future is not None:
+                    future.set_result(reply.result)
         self._process.wait()
         self._logs.join(1)
         last = "; ".join(self._errors)
         self._fail(
             f"{self._name}: the host ended with exit code {self._process.returncode}: {last}"
         )
-
-    def _settle(self, reply: Reply) -> None:
-        """Store the result of a call; raise KeyError if no such call is pending."""
-        with self._lock:
-            if self._ending:
-                return
-            future = self._pending.pop(reply.id)
-        if reply.error is not None:
-            text = f"{self._name}: {reply.error.message}"
-            future.set_exception(LessonFailed(reply.error.kind, text))
-        else:
-            future.set_result(reply.result)
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None  # noqa: S101 opened above
@@ -251,11 +237,7 @@ class VerifiersEnvironment:
     """An environment of the setting; all rollouts of a batch run concurrently."""
 
     def __init__(self, name: str, kwargs: Mapping[str, Any]) -> None:
-        """Start the host and load the environment.
-
-        Args:
-            name: Name in ``ROLLDECK_VERIFIERS``.
-            kwargs: Arguments of the lesson: `select`, `eval_select`, `max_turns`.
+        """Start the host and load the environment called `name` in ``ROLLDECK_VERIFIERS``.
 
         Raises:
             LessonFailed: ``environment_unknown``, ``environment_kwargs``, ``dependency_missing``
@@ -292,7 +274,11 @@ class VerifiersEnvironment:
                 "environment_failed",
                 f"{self._name} has no {request.mode} tasks that the lesson selects",
             )
-        rows = [self._row(number, request) for number in request.numbers]
+        rows, size = list[int](), self._tasks[request.mode]
+        for number in request.numbers:
+            passes, place = divmod(number, size)
+            seed = derive_seed(request.problem_seed, request.mode, passes)
+            rows.append(int(np.random.default_rng(seed).permutation(size)[place]))
         recorded = [
             [
                 RecordedRollout(policy, derive_seed(request.seed, request.mode, row, index))
@@ -324,7 +310,7 @@ class VerifiersEnvironment:
                 return self._host
             if self._is_closed:
                 raise LessonFailed("environment_failed", f"{self._name} was closed")
-            kept = environment_user.variables(for_environments(os.environ))
+            kept = child_environment.with_user(child_environment.for_environments(os.environ))
             variables = kept | {KEY_VARIABLE: self._api_key}
             host = HostProcess([self._settings.python, str(HOST)], variables, name=self._name)
             self._host = host
@@ -382,20 +368,13 @@ class VerifiersEnvironment:
         results = [host.wait(call, seconds=seconds, stop=policy.stop) for call in calls]
         return [_decoded(self._name, result, PlayedGroup) for result in results]
 
-    def _row(self, number: int, request: RolloutRequest) -> int:
-        """Return the index of a problem's task."""
-        size = self._tasks[request.mode]
-        time, place = divmod(number, size)
-        order = np.random.default_rng(derive_seed(request.problem_seed, request.mode, time))
-        return int(order.permutation(size)[place])
-
     def _sampled(
         self,
         recorded: Sequence[Sequence[RecordedRollout]],
         played: Sequence[PlayedGroup],
         mode: Mode,
     ) -> Sampled:
-        groups, faults, metrics = list[RolloutGroup](), list[Fault](), list[dict[str, float]]()
+        groups, faults, metrics = list[RolloutGroup](), list[Fault](), dict[str, list[float]]()
         for records, group in zip(recorded, played, strict=True):
             key = f"{self._name}:{mode}:{group.task}"
             found = [
@@ -406,10 +385,13 @@ class VerifiersEnvironment:
             if failed:
                 faults.append(failed[0])
                 continue
-            metrics += [one.metrics for one in group.rollouts]
+            for one in group.rollouts:
+                for name, value in one.metrics.items():
+                    metrics.setdefault(name, []).append(value)
             rollouts = [one for one in found if isinstance(one, Rollout)]
             groups.append(RolloutGroup(example=key, rollouts=rollouts))
-        return Sampled(groups=groups, metrics=_means(metrics), faults=faults)
+        means = {name: sum(values) / len(values) for name, values in metrics.items()}
+        return Sampled(groups=groups, metrics=means, faults=faults)
 
 
 def _decoded(name: str, result: msgspec.Raw, kind: type[Any]) -> Any:
@@ -440,40 +422,25 @@ def _rollout(key: str, record: RecordedRollout, played: PlayedRollout) -> Rollou
     if not played.branches:
         return Fault("rollout_failed", f"{key}: no token of the policy")
     drawn = derive_seed(record.seed, "sequence") % len(played.branches)
-    tokens, logprobs = list[int](), list[float]()
-    versions = list[Version | None]()
+    columns = TokenColumns()
     for run in played.branches[drawn]:
-        sampled = sum(run.mask)
-        start = len(run.tokens) - sampled
-        tokens += run.tokens[:start]
-        logprobs += [0.0] * start
-        versions += [None] * start
-        if sampled:
-            answer = record.answers.get((tuple(tokens), tuple(run.tokens[start:])))
+        start = len(run.tokens) - sum(run.mask)
+        columns.add_given(run.tokens[:start])
+        if start < len(run.tokens):
+            answer = record.answers.get((tuple(columns.tokens), tuple(run.tokens[start:])))
             if answer is None or any(run.mask[:start]):
                 return Fault("rollout_failed", f"{key}: turn without a recorded answer")
-            tokens += answer.tokens
-            logprobs += answer.logprobs
-            versions += answer.versions
-    is_own = [version is not None for version in versions]
+            columns.add_own(answer)
+    tokens, is_own = columns.tokens, columns.is_own
     first = is_own.index(True) if any(is_own) else len(tokens)
     return Rollout(
         tokens=tokens,
         is_own=is_own,
-        logprobs=logprobs,
-        versions=versions,
+        logprobs=columns.logprobs,
+        versions=columns.versions,
         reward=played.reward,
         is_correct=played.reward >= CORRECT_FROM,
         is_truncated=played.is_truncated,
         prompt=record.policy.tokenizer.decode(tokens[:first]),
         response=record.policy.tokenizer.decode(tokens[first:]),
     )
-
-
-def _means(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each metric over the rollouts that have it."""
-    values: dict[str, list[float]] = {}
-    for one in metrics:
-        for name, value in one.items():
-            values.setdefault(name, []).append(value)
-    return {name: sum(found) / len(found) for name, found in values.items()}

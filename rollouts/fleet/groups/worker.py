@@ -22,13 +22,8 @@ from rollouts.fleet.groups.batches import (
 )
 from rollouts.fleet.groups.curriculum import Curriculum
 from rollouts.fleet.groups.environment_loader import load_environment
-from rollouts.fleet.groups.environments import (
-    ClosableEnvironment,
-    GroupEnvironment,
-    RolloutRequest,
-    Sampled,
-)
-from rollouts.fleet.groups.errors import Events, Fault, FaultLog, LessonFailed, SamplingStopped
+from rollouts.fleet.groups.environments import GroupEnvironment, RolloutRequest, Sampled
+from rollouts.fleet.groups.errors import Fault, FaultLog, LessonFailed, SamplingStopped
 from rollouts.fleet.groups.outcomes import (
     ENVIRONMENT,
     Lease,
@@ -42,7 +37,7 @@ from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.lessons.rules.evaluation import EvaluationFigures
 from rollouts.lessons.rules.evaluation import figures_of as evaluation_figures
-from runs.config.rules.language_config import LanguageConfig, SamplingConfig
+from runs.config.rules.language_config import LanguageConfig
 
 Metrics = dict[str, float]
 
@@ -63,20 +58,13 @@ class GroupRolloutWorker:
         context_tokens: int,
         curriculum: Curriculum,
         problem_seed: int = 0,
-        events: Events | None = None,
+        events: EventLog | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Prepare the worker; environments are loaded on first use.
 
-        Args:
-            language: Lessons, and their sampling and evaluation parameters.
-            server: Inference server; the worker takes ownership.
-            tokenizer: Tokenizer of the policy.
-            context_tokens: Maximum length of a prompt and its continuation together.
-            curriculum: Receives outcomes.
-            problem_seed: Seed of the problems, together with their number and mode.
-            events: Receives faults.
-            now: Unix time in seconds.
+        The worker takes ownership of `server`. A prompt and its continuation have at most
+        `context_tokens` together. Number, mode and `problem_seed` determine a problem.
         """
         self._language = language
         self._server = server
@@ -121,15 +109,9 @@ class GroupRolloutWorker:
     ) -> tuple[RolloutBatch | None, Metrics | None]:
         """Return groups with metadata, and their figures; two Nones if no group is valid.
 
-        Args:
-            lesson_id: Name of the lesson.
-            n_examples: Number of problems.
-            n_generations: Number of answers per problem.
-            mode: Training or evaluation problems; evaluation has its own sampling parameters.
-            rng: First problem, and seed of the answers.
-            policy_version: Version in use at the time of the call. A rollout carries the oldest
-                version that sampled any of its tokens, which is never older.
-            worker_id: Id of the sampling worker.
+        `policy_version` is the version in use at the time of the call. A rollout carries the oldest
+        version that sampled any of its tokens, which is never older. Evaluation problems have their
+        own sampling parameters.
 
         Raises:
             LessonFailed: If the environment raises; other lessons are unaffected.
@@ -184,16 +166,7 @@ class GroupRolloutWorker:
         """Evaluate a lesson and record the outcome; return the figures and rollouts, if any.
 
         Only the type `eval` affects the curriculum. Answers derive from `rng`, lesson and mode.
-
-        Args:
-            lesson_id: Name of the lesson.
-            n_examples: Number of problems.
-            eval_type: Type of the recorded outcome.
-            rng: First problem, and seed of the answers.
-            policy_version: Version of the policy.
-            worker_id: Id of the evaluating worker.
-            n_generations: Answers per problem; 0 uses the run's evaluation settings.
-            lease: Lease of the evaluation, if the platform granted one.
+        With 0 `n_generations`, the run's evaluation settings apply.
 
         Raises:
             SamplingStopped: If the worker was shut down.
@@ -228,19 +201,25 @@ class GroupRolloutWorker:
             metrics=metrics,
         )
         self._record(lesson_id, outcome)
-        return _evaluated(outcome), batch
+        if not outcome.rewards:
+            return None, batch
+        figures = evaluation_figures(
+            outcome.rewards,
+            outcome.successes,
+            generations=outcome.generations,
+            tokens=outcome.tokens,
+            truncated=outcome.truncated,
+            seconds=outcome.seconds,
+        )
+        return figures, batch
 
     def update_training_stats(
         self, lesson_id: str, batch: RolloutBatch, metrics: Metrics | None = None
     ) -> list[str]:
         """Record the outcome of training rollouts; return which lessons moved, and why.
 
-        Returns once the curriculum has stored the outcome.
-
-        Args:
-            lesson_id: Name of the lesson.
-            batch: The rollouts.
-            metrics: Their figures; those of the environment become series of the run.
+        Returns once the curriculum has stored the outcome. The metrics of the environment become
+        series of the run.
         """
         return self._record(
             lesson_id,
@@ -286,8 +265,7 @@ class GroupRolloutWorker:
         """Stop sampling and evaluation within two seconds, and close the inference server."""
         self._stop.set()
         for environment in list(self._environments.values()):
-            if isinstance(environment, ClosableEnvironment):
-                environment.close()
+            getattr(environment, "close", lambda: None)()
         self._server.close()
 
     def _record(self, lesson_id: str, outcome: LessonOutcome) -> list[str]:
@@ -296,10 +274,14 @@ class GroupRolloutWorker:
     def _sample(self, lesson_id: str, request: RolloutRequest) -> Sampled:
         """Return the valid groups of the lesson's environment, and faults for the others."""
         environment = self.load_environment(lesson_id)
+        sampling = self._language.lessons[lesson_id].sampling
+        if request.mode == "eval":
+            temperature = self._language.evaluation.temperature
+            sampling = struct_replace(sampling, temperature=temperature, top_p=1.0, top_k=0)
         policy = PolicyContext(
             server=self._server,
             tokenizer=self._tokenizer,
-            sampling=self._sampling(lesson_id, request.mode),
+            sampling=sampling,
             context_tokens=self._context_tokens,
             stop=self._stop,
         )
@@ -322,15 +304,6 @@ class GroupRolloutWorker:
                 f"the environment raised {type(error).__name__}: {error} "
                 f"({Path(where.filename).name}:{where.lineno})",
             ) from error
-
-    def _sampling(self, lesson_id: str, mode: Mode) -> SamplingConfig:
-        """Return the sampling parameters; evaluation has its own temperature."""
-        sampling = self._language.lessons[lesson_id].sampling
-        if mode == "train":
-            return sampling
-        return struct_replace(
-            sampling, temperature=self._language.evaluation.temperature, top_p=1.0, top_k=0
-        )
 
     def _finished(
         self, lesson_id: str, group: RolloutGroup, metadata: RolloutMetadata
@@ -366,16 +339,3 @@ def _sound(sampled: Sampled, request: RolloutRequest) -> Sampled:
         generations=request.generations,
     )
     return replace(sampled, groups=groups, faults=[*sampled.faults, *faults])
-
-
-def _evaluated(outcome: LessonOutcome) -> EvaluationFigures | None:
-    if not outcome.rewards:
-        return None
-    return evaluation_figures(
-        outcome.rewards,
-        outcome.successes,
-        generations=outcome.generations,
-        tokens=outcome.tokens,
-        truncated=outcome.truncated,
-        seconds=outcome.seconds,
-    )

@@ -3,19 +3,19 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from rolldeck.errors import RolldeckError
 from rolldeck.operator_requests import RecordingCommand, RecordingUpdate
-from rolldeck.wire import SlotReport, WorkerReport
+from rolldeck.wire import SlotReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import TokenizerUnusable
-from rollouts.fleet.groups.curriculum import Curriculum, PlatformCurriculum
+from rollouts.fleet.groups.curriculum import PlatformCurriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
-from rollouts.fleet.groups.outbox import GroupSender, Outbox, PushGroups
+from rollouts.fleet.groups.outbox import GroupSender, Outbox
 from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskLoop, TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
@@ -39,38 +39,41 @@ class GroupWorkerWrapper(WorkerWrapper):
     close_seconds = 1.5
     main_loop = "rollout 0"
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        *,
-        push: PushGroups | None = None,
-        curriculum: Curriculum | None = None,
-        owns_process: bool = False,
-    ) -> None:
-        """Start all loops, paused, without weights or credits.
-
-        Args:
-            settings: Settings of the worker.
-            push: Receives groups instead of the platform.
-            curriculum: Provides tasks instead of the platform.
-            owns_process: Whether all log output of the process belongs to this worker.
-        """
+    def __init__(self, settings: WorkerSettings, *, owns_process: bool = False) -> None:
+        """Start all loops, paused, without weights or credits."""
         self._closing = threading.Event()
-        self._group_sender = GroupSender(
-            push or (lambda body, key: self.api.push_groups(body, key=key))
-        )
+        self._group_sender = GroupSender(lambda body, key: self.api.push_groups(body, key=key))
         super().__init__(
             settings, owns_process=owns_process, env_processes=1, push=self._group_sender
         )
-        self._curriculum = curriculum or PlatformCurriculum(self.api, stop=self._closing)
-        self._context = self._task_context()
+        self._curriculum = PlatformCurriculum(self.api, stop=self._closing)
+        worker_id = f"{settings.name}@{settings.incarnation}"
+        self._context = TaskContext(
+            config=settings.fleet.config,
+            worker_id=worker_id,
+            supply=TaskSupply(self._curriculum, worker=worker_id),
+            curriculum=self._curriculum,
+            credits=Credits(),
+            outbox=Outbox(self.sender.offer, worker=worker_id),
+            has_room=self.sender.has_room,
+            active=lambda: self.weights.active,
+            monitor=self.monitor,
+            events=self.events,
+            counted=Counted(
+                statistics=EpisodeStatistics(worker=settings.index, now=time.monotonic())
+            ),
+            wake=threading.Condition(),
+            closing=self._closing,
+        )
         self._tasks = [TaskLoop(self._context, index=at) for at in range(BATCHES_IN_FLIGHT)]
         self._worker: GroupRolloutWorker | None = None
         self._policy: LanguagePolicy | None = None
         self._refusal = ""
         self._cannot_recover = False
         self._building = threading.Lock()
-        self.begin({f"rollout {at}": self._turn_of(task) for at, task in enumerate(self._tasks)})
+        self.begin(
+            {f"rollout {at}": partial(self._turn, task) for at, task in enumerate(self._tasks)}
+        )
 
     @property
     def is_started(self) -> bool:
@@ -120,8 +123,35 @@ class GroupWorkerWrapper(WorkerWrapper):
         if is_reporting:
             with counted.lock:
                 episodes = counted.statistics.pop(time.monotonic())
+        self.monitor.count("episodes", counted.episodes)
+        self.monitor.count("tokens", counted.tokens)
+        common = self.report(pids=(), is_reporting=is_reporting)
+        with counted.lock:
+            dropped = {**counted.dropped, **self._group_sender.dropped}
+        tokens = self.monitor.rate("tokens")
+        time_use = [common.time_use, f"{tokens:,.0f} tokens/s." if tokens else ""]
+        slots = [
+            SlotReport(
+                slot=at,
+                state="stepping" if task.is_busy else "waiting",
+                pid=os.getpid(),
+                episodes=task.episodes,
+            )
+            for at, task in enumerate(self._tasks)
+        ]
+        report = replace(
+            common,
+            env_steps=counted.episodes,
+            env_steps_per_second=self.monitor.rate("episodes"),
+            fragments_cut=self._context.outbox.groups,
+            fragments_sent=self._group_sender.sent,
+            dropped_steps=dropped,
+            time_use=" ".join(filter(None, time_use)),
+            slots=slots,
+            replicas=self._policy.server.replicas() if self._policy and is_reporting else [],
+        )
         return WorkerState(
-            report=self._report(is_reporting=is_reporting),
+            report=report,
             unspent=unspent,
             outstanding=unspent + sampling + waiting,
             accepted=self.sender.accepted,
@@ -146,52 +176,24 @@ class GroupWorkerWrapper(WorkerWrapper):
             return f"waiting: {self._context.supply.reason}"
         return "" if self._context.credits.unspent else None
 
-    def _task_context(self) -> TaskContext:
-        settings = self.settings
-        worker_id = f"{settings.name}@{settings.incarnation}"
-        return TaskContext(
-            config=settings.fleet.config,
-            worker_id=worker_id,
-            supply=TaskSupply(self._curriculum, worker=worker_id),
-            curriculum=self._curriculum,
-            credits=Credits(),
-            outbox=Outbox(self.sender.offer, worker=worker_id),
-            has_room=self.sender.has_room,
-            active=lambda: self.weights.active,
-            monitor=self.monitor,
-            events=self.events,
-            counted=Counted(
-                statistics=EpisodeStatistics(worker=settings.index, now=time.monotonic())
-            ),
-            wake=threading.Condition(),
-            closing=self._closing,
-        )
-
-    def _turn_of(self, task: TaskLoop) -> Callable[[], None]:
-        def turn() -> None:
-            worker = self._built()
-            if worker is None:
-                self._closing.wait(1.0)
-                return
-            if task.command.desired == "paused" and not self._is_busy():
-                self._rest()
+    def _turn(self, task: TaskLoop) -> None:
+        worker = self._built()
+        if worker is None:
+            self._closing.wait(1.0)
+            return
+        if task.command.desired == "paused" and not self._is_busy() and self._policy is not None:
             try:
-                task.turn(worker)
-            except InferenceFailed as failure:
-                # The engine is unusable: the next turn builds a new one.
-                self.events.add("inference_failed", str(failure), level="warning")
-                self._end(worker)
-                raise
-
-        return turn
-
-    def _rest(self) -> None:
-        try:
-            if self._policy is not None:
                 self._policy.server.rest()
+            except InferenceFailed as failure:
+                text = f"The inference server was not put to sleep: {failure}"
+                self.events.add("inference_failed", text, level="warning")
+        try:
+            task.turn(worker)
         except InferenceFailed as failure:
-            text = f"The inference server was not put to sleep: {failure}"
-            self.events.add("inference_failed", text, level="warning")
+            # The engine is unusable: the next turn builds a new one.
+            self.events.add("inference_failed", str(failure), level="warning")
+            self._end(worker)
+            raise
 
     def _built(self) -> GroupRolloutWorker | None:
         """Return the worker, built on the first call; None if it cannot be built."""
@@ -206,7 +208,11 @@ class GroupWorkerWrapper(WorkerWrapper):
                     }.get(type(misfit), "policy_refused")
                     self.events.add(kind, str(misfit), level="error")
                     self._refusal = str(misfit)
-                    self._cannot_recover = self._concerns_all(misfit)
+                    # Another machine may have the checkpoint or the device.
+                    language = self.settings.fleet.config.language
+                    has_checkpoint = language is not None and bool(language.model.checkpoint)
+                    is_of_machine = has_checkpoint or isinstance(misfit, PolicyDoesNotFit)
+                    self._cannot_recover = not is_of_machine
             if self._closing.is_set():
                 # The stop request arrived during the build.
                 self._end(self._worker)
@@ -242,43 +248,5 @@ class GroupWorkerWrapper(WorkerWrapper):
             events=self.events,
         )
 
-    def _concerns_all(self, misfit: Exception) -> bool:
-        """Return whether the problem affects every worker, not only this machine."""
-        language = self.settings.fleet.config.language
-        has_checkpoint = language is not None and bool(language.model.checkpoint)
-        return not (has_checkpoint or isinstance(misfit, PolicyDoesNotFit))
-
     def _is_busy(self) -> bool:
         return any(task.is_busy for task in self._tasks)
-
-    def _report(self, *, is_reporting: bool) -> WorkerReport:
-        counted = self._context.counted
-        self.monitor.count("episodes", counted.episodes)
-        self.monitor.count("tokens", counted.tokens)
-        common = self.report(pids=(), is_reporting=is_reporting)
-        with counted.lock:
-            dropped = {**counted.dropped, **self._group_sender.dropped}
-        tokens = self.monitor.rate("tokens")
-        parts = [common.time_use, f"{tokens:,.0f} tokens/s." if tokens else ""]
-        return replace(
-            common,
-            env_steps=counted.episodes,
-            env_steps_per_second=self.monitor.rate("episodes"),
-            fragments_cut=self._context.outbox.groups,
-            fragments_sent=self._group_sender.sent,
-            dropped_steps=dropped,
-            time_use=" ".join(filter(None, parts)),
-            slots=self._slots(),
-            replicas=self._policy.server.replicas() if self._policy and is_reporting else [],
-        )
-
-    def _slots(self) -> list[SlotReport]:
-        return [
-            SlotReport(
-                slot=at,
-                state="stepping" if task.is_busy else "waiting",
-                pid=os.getpid(),
-                episodes=task.episodes,
-            )
-            for at, task in enumerate(self._tasks)
-        ]

@@ -54,7 +54,6 @@ class WorkerActor:
         self._wrapper = begin(decoded, owns_process=True)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the wrapper."""
         return getattr(self._wrapper, method)(*arguments)
 
 
@@ -171,15 +170,12 @@ class ManagerActor:
         )
 
     def ping(self) -> str:
-        """Return the fingerprint of the settings."""
         return self._manager.ping()
 
     def reports_to(self) -> str:
-        """Return the address of the platform it reports to."""
         return self._platform_url
 
     def pid(self) -> int:
-        """Return the id of the manager's process."""
         return os.getpid()
 
     def snapshot(self) -> bytes:
@@ -187,7 +183,6 @@ class ManagerActor:
         return msgspec.json.encode(self._manager.snapshot())
 
     def shutdown(self) -> None:
-        """End every worker."""
         self._manager.shutdown()
 
 
@@ -195,16 +190,13 @@ def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) 
     """Start a detached manager called `name`, unless one with these settings exists.
 
     A manager that has other settings or does not answer is ended first.
-
-    Args:
-        address: Address of the cluster, for log messages.
-        namespace: Ray namespace of the name.
-        name: Name of the actor.
-        settings: Settings of the fleet.
     """
     found = find(namespace=namespace, name=name)
     if found is not None:
-        if _fingerprint(found) == settings.fingerprint:
+        fingerprint = ""
+        with contextlib.suppress(GetTimeoutError, RayActorError):
+            fingerprint = str(ray.get(found.ping.remote(), timeout=ANSWER_SECONDS))
+        if fingerprint == settings.fingerprint:
             logger.info("manager %s already exists", name)
             return
         kill(namespace=namespace, name=name)
@@ -237,10 +229,3 @@ def kill(*, namespace: str, name: str) -> bool:
     with contextlib.suppress(RayActorError):
         ray.kill(actor, no_restart=True)
     return True
-
-
-def _fingerprint(actor: Any) -> str:
-    try:
-        return str(ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS))
-    except (GetTimeoutError, RayActorError):
-        return ""

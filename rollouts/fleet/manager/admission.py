@@ -63,14 +63,10 @@ def room(*, admission_remaining: int, accepted_since: int, outstanding: int) -> 
 
 
 def share_out(free: int, demands: Sequence[int]) -> list[int]:
-    """Return how many of `free` credits each worker gets, never more than it wants.
+    """Return how many of `free` credits each worker gets, never more than its part of `demands`.
 
     Shares differ by at most one unless a worker wants less; its remainder goes to the others,
     earliest first.
-
-    Args:
-        free: Credits to distribute, 0 or more.
-        demands: Credits that each worker can use, ``[workers]``.
     """
     shares = [0] * len(demands)
     unsatisfied = [index for index, want in enumerate(demands) if want > 0]

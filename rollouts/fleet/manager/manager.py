@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Self
 
 from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
@@ -63,14 +62,9 @@ class RolloutManager:
         node_id: str = "",
         loop_rule: RestartRule = LOOP_RULE,
     ) -> None:
-        """Start all loops.
+        """Start all loops; `node_id` is Ray's id of the node that runs the manager.
 
-        Args:
-            settings: Settings of the fleet.
-            source: Spawns workers.
-            owns_process: Whether all log output of the process belongs to this manager.
-            node_id: Ray's id of the node that runs the manager.
-            loop_rule: Limit of loop crashes after which the fleet counts as failed.
+        The fleet counts as failed once a loop crashes too often for `loop_rule`.
         """
         self._settings = settings
         self._source = source
@@ -113,7 +107,6 @@ class RolloutManager:
 
     @property
     def _control(self) -> FleetControl | None:
-        """Newest command of the platform, if there is one."""
         received = self._received
         return received.control if received else None
 
@@ -132,7 +125,6 @@ class RolloutManager:
         return self._reporter.preview(state, reason, self._worker_pool.reports(self._newest_step()))
 
     def shutdown(self) -> None:
-        """End every loop and worker."""
         for loop in self._loops.values():
             loop.stop()
         for event in (self._wake_conduct, self._wake_weights, self._wake_report):
@@ -162,7 +154,15 @@ class RolloutManager:
             self._worker_pool.restart(self._control.restarts, now)
         self._worker_pool.turn(now)
         self._order(now)
-        self._check_obstacles()
+        waiting = [member for member in self._worker_pool.staying if member.obstacle]
+        before = self._obstacle
+        self._obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
+        # The amounts in the text change often; a single event marks the start.
+        if self._obstacle and not before:
+            text = f"{len(waiting)} workers cannot start: {self._obstacle}"
+            self._events.add("fleet_unschedulable", text, level="warning")
+        if before and not self._obstacle:
+            self._events.add("fleet_schedulable", "All workers of the fleet have been placed")
         if self._state()[0] != self._reported_state:
             self._wake_report.set()
 
@@ -173,7 +173,15 @@ class RolloutManager:
         if is_measuring:
             self._measured_at = now
         members = self._worker_pool.members
-        shares = [0] * len(members) if received is None else self._shares(received)
+        shares = [0] * len(members)
+        step = received.control.policy_step if received else NO_STEP
+        if received is not None and received.control.desired == "running" and step != NO_STEP:
+            free = admission.room(
+                admission_remaining=received.control.admission_remaining,
+                accepted_since=self._worker_pool.accepted - received.accepted,
+                outstanding=self._worker_pool.outstanding,
+            )
+            shares = admission.share_out(free, [member.demand_at(step) for member in members])
         for member, share in zip(members, shares, strict=True):
             if control is None:
                 command = WorkerCommand(desired="paused", is_reporting=is_measuring)
@@ -188,33 +196,6 @@ class RolloutManager:
             member.give(command, now)
             if self._shared is not None:
                 member.offer_weights(self._shared, now)
-
-    def _shares(self, received: ReceivedControl) -> list[int]:
-        control, members = received.control, self._worker_pool.members
-        if control.desired != "running" or control.policy_step == NO_STEP:
-            return [0] * len(members)
-        free = admission.room(
-            admission_remaining=control.admission_remaining,
-            accepted_since=self._worker_pool.accepted - received.accepted,
-            outstanding=self._worker_pool.outstanding,
-        )
-        return admission.share_out(
-            free, [member.demand_at(control.policy_step) for member in members]
-        )
-
-    def _check_obstacles(self) -> None:
-        waiting = [member for member in self._worker_pool.staying if member.obstacle]
-        obstacle = "; ".join(sorted({member.obstacle for member in waiting}))
-        # The amounts in the text change often; a single event marks the start.
-        if obstacle and not self._obstacle:
-            self._events.add(
-                "fleet_unschedulable",
-                f"{len(waiting)} workers cannot start: {obstacle}",
-                level="warning",
-            )
-        if self._obstacle and not obstacle:
-            self._events.add("fleet_schedulable", "All workers of the fleet have been placed")
-        self._obstacle = obstacle
 
     def _stop_workers(self) -> None:
         members = self._worker_pool.members
@@ -248,25 +229,18 @@ class RolloutManager:
             self._loops["control"].pause(0.05)
             return
         self._apply_control(control, accepted=accepted)
-        if self._has_ample_admission(control):
-            # Each acknowledged batch frees room that the fleet does not need now.
-            self._loops["control"].pause(PLENTY_SECONDS)
-
-    def _has_ample_admission(self, control: FleetControl) -> bool:
-        """Return whether admission allows more than twice the items that workers hold or want."""
-        if control.desired != "running" or control.policy_step == NO_STEP:
-            return False
-        outstanding = self._worker_pool.outstanding
-        demand = sum(member.demand_at(control.policy_step) for member in self._worker_pool.members)
-        return control.admission_remaining > 2 * (outstanding + demand)
+        if control.desired == "running" and control.policy_step != NO_STEP:
+            outstanding, members = self._worker_pool.outstanding, self._worker_pool.members
+            demand = sum(member.demand_at(control.policy_step) for member in members)
+            if control.admission_remaining > 2 * (outstanding + demand):
+                # Each acknowledged batch frees room that the fleet does not need now.
+                self._loops["control"].pause(PLENTY_SECONDS)
 
     def _apply_control(self, control: FleetControl, *, accepted: int) -> None:
         """Apply a command of the platform.
 
-        Args:
-            control: The command.
-            accepted: Number of accepted fragments before the request was sent. A later count
-                could include fragments that the command's admission room does not cover.
+        `accepted` is the number of accepted fragments before the request was sent. A later count
+        could include fragments that the command's admission room does not cover.
         """
         self._refused_since = None
         before, self._received = self._control, ReceivedControl(control, accepted)
@@ -298,32 +272,24 @@ class RolloutManager:
         version = (control.epoch, control.policy_step)
         if known is not None and known.rank >= (control.weights_command, *version):
             return
-        pause_seconds = RETRY_SECONDS
+        pause_seconds = TICK_SECONDS
         try:
             newer = self._source_of_weights.receive(version)
-            pause_seconds = TICK_SECONDS
-        except InvalidMessage as flaw:
-            self._emit_weights_problem(
-                "weights_torn", version, f"does not match its metadata: {flaw}"
-            )
-            newer = None
-        except WeightsUnavailable as failure:
-            self._emit_weights_problem(
-                "weights_unavailable", version, f"is not available: {failure}"
-            )
-            newer = None
+        except (InvalidMessage, WeightsUnavailable) as problem:
+            newer, pause_seconds = None, RETRY_SECONDS
+            is_torn = isinstance(problem, InvalidMessage)
+            kind = "weights_torn" if is_torn else "weights_unavailable"
+            # One event per version and problem; the download is retried regardless.
+            if self._told_of_weights != (kind, version):
+                self._told_of_weights = (kind, version)
+                what = "does not match its metadata" if is_torn else "is not available"
+                text = f"Version {version[1]} of epoch {version[0]} {what}: {problem}; retrying"
+                self._events.add(kind, text, level="error" if is_torn else "warning")
         if newer is None:
             self._loops["weights"].pause(pause_seconds)
             return
         self._shared = self._source.share(replace(newer, order=control.weights_command))
         self._wake_conduct.set()
-
-    def _emit_weights_problem(self, kind: str, version: Version, what: str) -> None:
-        """Emit one event per version and problem; the download is retried regardless."""
-        if self._told_of_weights != (kind, version):
-            self._told_of_weights = (kind, version)
-            text = f"Version {version[1]} of epoch {version[0]} {what}; retrying"
-            self._events.add(kind, text, level="error" if kind == "weights_torn" else "warning")
 
     def _report(self) -> None:
         self._wake_report.wait(1.0)
@@ -331,8 +297,9 @@ class RolloutManager:
         self._log.trim()
         # Read the state first: the final report of a failed fleet must carry the reason.
         state, reason = self._state()
-        self._reporter.episodes.extend(self._worker_pool.pop_episodes())
-        for window in self._worker_pool.pop_info():
+        episodes, info = self._worker_pool.pop_statistics()
+        self._reporter.episodes.extend(episodes)
+        for window in info:
             self._reporter.info.merge(window)
         self._reporter.events.extend(self._events.pop())
         workers = self._worker_pool.reports(self._newest_step())
@@ -363,15 +330,16 @@ class RolloutManager:
         broken = [loop for loop in self._loops.values() if loop.is_broken]
         if broken:
             return "failed", f"loop {broken[0].name} gave up: {broken[0].error}"
-        return self._state_of_workers()
-
-    def _state_of_workers(self) -> tuple[ReportedFleetState, str]:
-        conditions = [one.condition for one in self._worker_pool.staying if not one.is_out]
-        failed = conditions.count("failed")
-        reason = self._obstacle
-        if failed:
-            reason = reason or self._why_given_up(failed, len(conditions))
-        reason = reason or self._why_refused()
+        staying = self._worker_pool.staying
+        conditions = [member.condition for member in staying if not member.is_out]
+        failed, reason = conditions.count("failed"), self._obstacle
+        if failed and not reason:
+            causes = {member.report(0).reason for member in staying if member.is_given_up}
+            first = min(causes, default="")
+            reason = f"{failed} of {len(conditions)} workers were given up: {first}"
+        refusals = [member.refusal for member in staying if member.refusal]
+        if refusals and not reason:
+            reason = f"{len(refusals)} of {len(staying)} workers: {min(refusals)}"
         desired = self._control.desired if self._control else "running"
         if not conditions and desired != "draining":
             return "paused", "every worker is cordoned"
@@ -386,17 +354,6 @@ class RolloutManager:
             return "paused", reason
         return "starting", reason
 
-    def _why_given_up(self, failed: int, count: int) -> str:
-        causes = {
-            member.report(0).reason for member in self._worker_pool.staying if member.is_given_up
-        }
-        return f"{failed} of {count} workers were given up: {min(causes, default='')}"
-
-    def _why_refused(self) -> str:
-        refusals = [one.refusal for one in self._worker_pool.staying if one.refusal]
-        count = len(self._worker_pool.staying)
-        return f"{len(refusals)} of {count} workers: {min(refusals)}" if refusals else ""
-
 
 class LocalFleet:
     """Manager and workers of a fleet as threads of this process; a context manager.
@@ -410,14 +367,8 @@ class LocalFleet:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._manager.shutdown()
 
     def snapshot(self) -> FleetReport:
-        """Return the state of the fleet."""
         return self._manager.snapshot()

@@ -17,7 +17,6 @@ from rolldeck.errors import RolldeckError
 from rolldeck.operator_requests import LogLines, LogRequest, RecordingCommand, StacksRequest
 from rolldeck.wire import FleetControl
 from rollouts.fleet.manager.worker_pool import WorkerPool
-from rollouts.fleet.manager.worker_supervisor import WorkerSupervisor
 from rollouts.fleet.manager.workers import WorkerSource, cause_of
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.logs import read_log
@@ -61,14 +60,7 @@ class OperatorRequests:
         worker_pool: WorkerPool,
         source: WorkerSource,
     ) -> None:
-        """Start without requests.
-
-        Args:
-            settings: Settings of the fleet.
-            api: Receives the answers.
-            worker_pool: Pool of the workers that can be asked.
-            source: Reads the logs of workers that no longer run.
-        """
+        """Start without requests; `source` reads the logs of workers that no longer run."""
         self._settings = settings
         self._api = api
         self._worker_pool = worker_pool
@@ -89,7 +81,6 @@ class OperatorRequests:
             self._wakeup.set()
 
     def wake(self) -> None:
-        """End the wait of the current turn."""
         self._wakeup.set()
 
     def turn(self) -> None:
@@ -100,7 +91,7 @@ class OperatorRequests:
         for request in self._wanted:
             if request.id not in self._seen:
                 self._seen[request.id] = None
-                self._under_way[request.id] = self._ask(request)
+                self._ask(request)
         while len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         for pending in list(self._under_way.values()):
@@ -117,21 +108,20 @@ class OperatorRequests:
         for command in commands:
             if command.id in self._assigned:
                 continue
-            for member in self._workers_that_record(command):
+            members = self._worker_pool.members
+            if command.worker is not None:
+                members = [member for member in members if member.index == command.worker]
+            else:
+                # Those with the fewest recordings first.
+                load = Counter(index for index, _ in self._assigned.values())
+                running = [member for member in members if member.condition == "running"]
+                members = sorted(running, key=lambda member: load[member.index])
+            for member in members:
                 if member.call("record", command) is not None:
                     self._assigned[command.id] = (member.index, member.incarnation)
                     break
 
-    def _workers_that_record(self, command: RecordingCommand) -> list[WorkerSupervisor]:
-        """Return the workers that can record, those with the fewest recordings first."""
-        members = self._worker_pool.members
-        if command.worker is not None:
-            return [member for member in members if member.index == command.worker]
-        load = Counter(index for index, _ in self._assigned.values())
-        running = [member for member in members if member.condition == "running"]
-        return sorted(running, key=lambda member: load[member.index])
-
-    def _ask(self, request: LogRequest | StacksRequest) -> _Pending:
+    def _ask(self, request: LogRequest | StacksRequest) -> None:
         members, seconds = self._worker_pool.members, ANSWER_SECONDS
         if isinstance(request, StacksRequest):
             seconds = STACKS_SECONDS
@@ -146,17 +136,25 @@ class OperatorRequests:
                 for member in members
                 if member.index == request.worker
             ]
-        future = asked[0] if asked else None
-        return _Pending(request=request, future=future, until=time.monotonic() + seconds)
+        self._under_way[request.id] = _Pending(
+            request=request,
+            future=asked[0] if asked else None,
+            until=time.monotonic() + seconds,
+        )
 
     def _answer(self, pending: _Pending) -> None:
         """Send the answer; if a log was not read, retry on the worker's node or on this one."""
-        request = pending.request
-        if isinstance(request, StacksRequest):
-            read = _stacks_of(pending.future)
-        else:
-            log, why_not = _log_of(pending.future)
-            if log is None and not pending.is_elsewhere and request.worker is not None:
+        request, asked = pending.request, pending.future
+        read: LogLines | None = None
+        failure = ""
+        if asked is not None and asked.done():
+            try:
+                read = asked.result()
+            except Exception as error:  # noqa: BLE001 a lost worker raises many types
+                failure = cause_of(error)
+                logger.info("request %s failed: %s", request.id, failure)
+        if read is None and isinstance(request, LogRequest):
+            if not pending.is_elsewhere and request.worker is not None:
                 future = self._source.read_log(request.worker, request.slot, request.lines)
                 if future is not None:
                     until = time.monotonic() + ELSEWHERE_SECONDS
@@ -164,23 +162,27 @@ class OperatorRequests:
                         request=request, future=future, until=until, is_elsewhere=True
                     )
                     return
-            if log is None:
-                log = self._read_here(request, failure=why_not, is_elsewhere=pending.is_elsewhere)
-            read = log
+            failure = failure or "its node did not answer in time"
+            read = self._read_here(request, failure=failure, is_elsewhere=pending.is_elsewhere)
+        elif read is None:
+            note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
+            if asked is None:
+                note = "the worker no longer exists"
+            elif failure:
+                note = f"the worker does not answer: {failure}"
+            read = LogLines(lines=[], note=note)
         del self._under_way[request.id]
         try:
             self._api.answer_log(request.id, read)
-        except RolldeckError as failure:
+        except RolldeckError as refusal:
             # The client has disconnected or will ask again.
-            logger.info("request %s not answered: %s", request.id, failure)
+            logger.info("request %s not answered: %s", request.id, refusal)
 
     def _read_here(self, request: LogRequest, *, failure: str, is_elsewhere: bool) -> LogLines:
         """Read the log on the manager's node, where an earlier incarnation may have run.
 
-        Args:
-            request: The log request.
-            failure: Why the worker's node returned no log.
-            is_elsewhere: Whether the worker ran on another node; a log found here is then older.
+        `failure` is why the worker's node returned no log. If the worker ran on another node, a log
+        found here is older.
         """
         read = read_log(
             self._settings, worker=request.worker, slot=request.slot, lines=request.lines
@@ -191,28 +193,3 @@ class OperatorRequests:
         older = "; these lines are older, from the manager's node" if read.lines else ""
         note = f"the worker does not answer: {why}{older}"
         return LogLines(lines=read.lines, node=read.node, path=read.path, note=note)
-
-
-def _log_of(future: "Future[Any] | None") -> tuple[LogLines | None, str]:
-    """Return the log, or the reason why it could not be read."""
-    if future is None or not future.done():
-        return None, "its node did not answer in time"
-    try:
-        read: LogLines = future.result()
-    except Exception as error:  # noqa: BLE001 a lost worker raises many types
-        logger.info("log not read: %s", error)
-        return None, cause_of(error)
-    return read, ""
-
-
-def _stacks_of(future: "Future[Any] | None") -> LogLines:
-    if future is None:
-        return LogLines(lines=[], note="the worker no longer exists")
-    if not future.done():
-        note = f"no answer within {STACKS_SECONDS:.0f} s: the worker is stuck in native code"
-        return LogLines(lines=[], note=note)
-    try:
-        read: LogLines = future.result()
-    except Exception as error:  # noqa: BLE001 a lost worker raises many types
-        return LogLines(lines=[], note=f"the worker does not answer: {cause_of(error)}")
-    return read

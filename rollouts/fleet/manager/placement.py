@@ -27,28 +27,26 @@ class NodeRoom:
 
 
 def obstacle(required: Resources, nodes: Sequence[NodeRoom]) -> str:
-    """Return why no node fits one more worker; empty if one does.
-
-    Args:
-        required: Resources of one worker.
-        nodes: All living nodes.
-    """
+    """Return why none of the living nodes fits one more worker; empty if one does."""
     able = [node for node in nodes if _fits(required, node.total)]
     if not able:
         return _never(required, nodes)
     if any(_fits(required, node.free) for node in able):
         return ""
-    return f"a worker needs {_scarce(required, able)}"
+    for name, amount in required.items():
+        free = list(_amounts(name, (node.free for node in able)))
+        if amount > max(free) + _GRAIN:
+            total = sum(_amounts(name, (node.total for node in able)))
+            spread = f" on {len(able)} nodes" if len(able) > 1 else ""
+            return (
+                f"a worker needs {amount:g} {name}, "
+                f"{_number(sum(free))} of {_number(total)} are free{spread}"
+            )
+    return f"a worker needs {_amounts_text(required)} on one node, no node has all of it free"
 
 
 def group_obstacle(required: Resources, nodes: Sequence[NodeRoom], *, workers: int) -> str:
-    """Return why the cluster cannot reserve room for `workers` together; empty if it can.
-
-    Args:
-        required: Resources of one worker.
-        nodes: All living nodes.
-        workers: Number of workers.
-    """
+    """Return why the living nodes have no room for `workers` together; empty if they have."""
     if not any(_fits(required, node.total) for node in nodes):
         return _never(required, nodes)
     fit = sum(_times(required, node.total) for node in nodes)
@@ -88,17 +86,6 @@ def _never(required: Resources, nodes: Sequence[NodeRoom]) -> str:
                 f"the largest of {len(nodes)} has {_number(most)}"
             )
     return f"a worker needs {_amounts_text(required)} on one node, no node has all of it"
-
-
-def _scarce(required: Resources, able: Sequence[NodeRoom]) -> str:
-    """Return which resource is not free on any node that could host a worker."""
-    for name, amount in required.items():
-        free = list(_amounts(name, (node.free for node in able)))
-        if amount > max(free) + _GRAIN:
-            total = sum(_amounts(name, (node.total for node in able)))
-            spread = f" on {len(able)} nodes" if len(able) > 1 else ""
-            return f"{amount:g} {name}, {_number(sum(free))} of {_number(total)} are free{spread}"
-    return f"{_amounts_text(required)} on one node, no node has all of it free"
 
 
 def _amounts(name: str, nodes: Iterable[Resources]) -> Iterable[float]:

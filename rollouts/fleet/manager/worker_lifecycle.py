@@ -52,12 +52,10 @@ class WorkerLifecycle:
 
     @property
     def restarts(self) -> int:
-        """Number of restarts so far."""
         return self._budget.total
 
     @property
     def is_cordoned(self) -> bool:
-        """Whether the worker is cordoned."""
         return self.cordon_reason is not None
 
     @property
@@ -76,7 +74,6 @@ class WorkerLifecycle:
         return self.leaving_since is not None
 
     def is_due(self, now: float) -> bool:
-        """Return whether the next incarnation is due."""
         return self._spawn_at is not None and now >= self._spawn_at and not self.is_cordoned
 
     def is_overdue(self, now: float) -> bool:
@@ -86,7 +83,6 @@ class WorkerLifecycle:
         return self._drains_since is not None and now - self._drains_since > DRAIN_SECONDS
 
     def cancel(self) -> None:
-        """Schedule no further incarnation."""
         self._spawn_at = None
 
     def schedule_at_once(self, now: float) -> None:

@@ -67,7 +67,8 @@ class WorkerPlacement:
         self._outside.discard(index)
         if self._kind is not None and index < self._workers:
             group = self._reserved(self._kind)
-            if self._bundle_node(group, index) not in self._closed:
+            nodes = self._group_options(group).get("bundles_to_node_id", {}) if self._closed else {}
+            if nodes.get(index) not in self._closed:
                 strategy = PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=index
                 )
@@ -77,20 +78,23 @@ class WorkerPlacement:
 
     def obstacle(self, index: int) -> str:
         """Return which resources the cluster lacks for a worker that has no node yet."""
-        if self._group is None or index >= self._workers or index in self._outside:
-            return self._lack(obstacle(self._wanted, self._nodes_now()))
-        found = self._group_options(self._group).get("state")
-        if found == "PENDING":
-            return self._lack(
-                group_obstacle(self._wanted, self._nodes_now(), workers=self._workers)
-            )
-        # A node died: Ray reschedules its bundles and keeps the others.
-        return (
-            self._lack(obstacle(self._wanted, self._nodes_now())) if found == "RESCHEDULING" else ""
-        )
+        state = None
+        if self._group is not None and index < self._workers and index not in self._outside:
+            state = self._group_options(self._group).get("state")
+            # If a node died, Ray reschedules its bundles and keeps the others.
+            if state not in ("PENDING", "RESCHEDULING"):
+                return ""
+        now = time.monotonic()
+        if now - self._read_at >= POLL_AFTER_SECONDS:
+            self._read_at, self._rooms = now, rooms()
+        nodes = [room for room in self._rooms if room.node not in self._closed]
+        if state == "PENDING":
+            lacking = group_obstacle(self._wanted, nodes, workers=self._workers)
+        else:
+            lacking = obstacle(self._wanted, nodes)
+        return lacking and lacking + cordon_note(len(self._rooms) - len(nodes))
 
     def close(self) -> None:
-        """Release the reservation."""
         group, self._group = self._group, None
         if group is not None:
             remove_placement_group(group)
@@ -114,23 +118,6 @@ class WorkerPlacement:
     def _group_options(self, group: PlacementGroup) -> dict[str, Any]:
         found: dict[str, Any] = placement_group_table(group)
         return found
-
-    def _bundle_node(self, group: PlacementGroup, index: int) -> str:
-        """Return the node of a worker's bundle; empty if unknown or if no node is excluded."""
-        if not self._closed:
-            return ""
-        return str(self._group_options(group).get("bundles_to_node_id", {}).get(index) or "")
-
-    def _lack(self, problem: str) -> str:
-        """Return the missing resources, with a note about cordoned machines."""
-        closed = sum(room.node in self._closed for room in self._rooms)
-        return problem and problem + cordon_note(closed)
-
-    def _nodes_now(self) -> list[NodeRoom]:
-        now = time.monotonic()
-        if now - self._read_at >= POLL_AFTER_SECONDS:
-            self._read_at, self._rooms = now, rooms()
-        return [room for room in self._rooms if room.node not in self._closed]
 
 
 def anywhere_but(nodes: Iterable[str]) -> dict[str, Any]:

@@ -34,7 +34,6 @@ class WorkerPool:
 
     @property
     def staying(self) -> list[WorkerSupervisor]:
-        """Workers that are not leaving."""
         return [member for member in self.members if not member.is_leaving]
 
     @property
@@ -65,7 +64,6 @@ class WorkerPool:
             self.members = sorted([*self.members, *new], key=lambda member: member.index)
 
     def restart(self, commands: Iterable[RestartCommand], now: float) -> None:
-        """Restart the workers named in `commands`."""
         by_index = {command.worker: command for command in commands}
         for member in self.members:
             if member.index in by_index:
@@ -93,25 +91,23 @@ class WorkerPool:
         for member in self.members:
             member.turn(now)
             if member.is_gone:
-                self._remove_member(member)
+                self._accepted_of_the_left += member.accepted
+                self._episodes_of_the_left = [*self._episodes_of_the_left, *member.record.episodes]
+                self._info_of_the_left = [*self._info_of_the_left, *member.record.info]
+                # Listed twice for an instant: a concurrent report must not miss the worker.
+                self._left = [*self._left, member.report(0)]
+                self.members = [other for other in self.members if other is not member]
 
-    def pop_episodes(self) -> list[EpisodeWindow]:
-        """Return the statistics collected since the last call."""
-        windows, self._episodes_of_the_left = self._episodes_of_the_left, []
-        for member in self.members:
-            record = member.record
-            episodes, record.episodes = record.episodes, []
-            windows += episodes
-        return windows
-
-    def pop_info(self) -> list[InfoWindow]:
-        """Return the values of `info` collected since the last call."""
-        windows, self._info_of_the_left = self._info_of_the_left, []
-        for member in self.members:
-            record = member.record
-            info, record.info = record.info, []
-            windows += info
-        return windows
+    def pop_statistics(self) -> tuple[list[EpisodeWindow], list[InfoWindow]]:
+        """Return the statistics of episodes, and values of `info`, since the last call."""
+        episodes, self._episodes_of_the_left = self._episodes_of_the_left, []
+        info, self._info_of_the_left = self._info_of_the_left, []
+        for record in [member.record for member in self.members]:
+            windows, record.episodes = record.episodes, []
+            values, record.info = record.info, []
+            episodes += windows
+            info += values
+        return episodes, info
 
     def reports(self, announced_step: int) -> list[WorkerReport]:
         """Return the reports of all workers, including final reports of those that left."""
@@ -121,11 +117,3 @@ class WorkerPool:
         """Forget the workers that left and whose final `reports` were delivered."""
         known = {report.incarnation for report in reports}
         self._left = [report for report in self._left if report.incarnation not in known]
-
-    def _remove_member(self, member: WorkerSupervisor) -> None:
-        self._accepted_of_the_left += member.accepted
-        self._episodes_of_the_left = [*self._episodes_of_the_left, *member.record.episodes]
-        self._info_of_the_left = [*self._info_of_the_left, *member.record.info]
-        # Listed twice for an instant: a concurrent report must not miss the worker.
-        self._left = [*self._left, member.report(0)]
-        self.members = [other for other in self.members if other is not member]

@@ -69,15 +69,14 @@ class WorkerRecord:
         for event in state.events:
             self._events.pass_on(replace(event, details={**event.details, "worker": self._index}))
         if self._measured is not None:
-            state = replace(state, report=with_measurements(state.report, self._measured))
+            measurements = {name: getattr(self._measured, name) for name in MEASURED}
+            state = replace(state, report=replace(state.report, **measurements))
         return state
 
     def end(self, reason: str, last: WorkerState | None) -> WorkerEnding:
         """Count the losses of an incarnation that ended, and return its final record.
 
-        Args:
-            reason: Why it ended.
-            last: A final state that is newer than the last answer, if there is one.
+        `last` is a final state that is newer than the last answer, if there is one.
         """
         last = last or self.state
         self.emit_lost_evaluation(last, reason)
@@ -99,12 +98,7 @@ class WorkerRecord:
     ) -> WorkerReport:
         """Return the worker's report, including the steps lost by earlier incarnations.
 
-        Args:
-            lifecycle: Lifecycle of the worker.
-            announced_step: Newest step of the policy, for a worker that has not answered yet.
-            has_worker: Whether an incarnation is alive.
-            outstanding: Credits granted and not yet used up.
-            obstacle: Why the cluster cannot start the worker; empty if it can.
+        A worker that has not answered yet has `announced_step` as its newest version.
         """
         state, restarts = self.state, lifecycle.restarts
         if state is not None and has_worker:
@@ -119,14 +113,23 @@ class WorkerRecord:
                 restarts=restarts,
                 announced_step=announced_step,
             )
-        return self._with_losses(with_cordon(report, lifecycle, has_worker=has_worker))
+        if has_worker and lifecycle.drains_because_of_machine:
+            report = replace(report, reason=lifecycle.drain_reason[:2000])
+        elif has_worker:
+            report = replace(report, is_cordoned=lifecycle.is_cordoned or lifecycle.is_draining)
+        elif (why := lifecycle.cordon_reason) is not None:
+            reason = f"cordoned: {why}"[:2000]
+            report = replace(report, is_cordoned=True, state="stopped", reason=reason, slots=[])
+        return self._with_losses(report)
 
     def final_report(self, *, restarts: int) -> WorkerReport:
         """Return the report of a worker that has ended for good, based on its last one."""
-        last = self.state.report if self.state else None
-        return self._with_losses(
-            final_report(self._index, self.incarnation, last, restarts=restarts)
-        )
+        last = self.state
+        report = WorkerReport(index=self._index, incarnation=self.incarnation, state="stopped")
+        if last is not None:
+            slots = [replace(slot, state="stopped", pid=None) for slot in last.report.slots]
+            report = replace(last.report, state="stopped", reason="", slots=slots, machine=None)
+        return self._with_losses(replace(report, restarts=restarts))
 
     def emit_ending(self, kind: str, what: str, ending: WorkerEnding, **details: Any) -> None:
         """Emit an event about an incarnation that ended; `what` follows the worker's name."""
@@ -165,34 +168,6 @@ class WorkerRecord:
             return report
         losses = {**report.dropped_steps, "worker_lost": self._lost_steps}
         return replace(report, dropped_steps=losses)
-
-
-def with_cordon(
-    report: WorkerReport, lifecycle: WorkerLifecycle, *, has_worker: bool
-) -> WorkerReport:
-    """Return a worker's report with the effects of a cordon of the worker or of its machine."""
-    if has_worker:
-        if lifecycle.drains_because_of_machine:
-            return replace(report, reason=lifecycle.drain_reason[:2000])
-        return replace(report, is_cordoned=lifecycle.is_cordoned or lifecycle.is_draining)
-    if not lifecycle.is_cordoned:
-        return report
-    reason = f"cordoned: {lifecycle.cordon_reason}"[:2000]
-    return replace(report, is_cordoned=True, state="stopped", reason=reason, slots=[])
-
-
-def final_report(
-    index: int, incarnation: str, last: WorkerReport | None, *, restarts: int
-) -> WorkerReport:
-    """Return the report of a worker that has ended, based on its last one."""
-    known = last or WorkerReport(index=index, incarnation=incarnation, state="stopped")
-    slots = [replace(slot, state="stopped", pid=None) for slot in known.slots]
-    return replace(known, state="stopped", reason="", restarts=restarts, slots=slots, machine=None)
-
-
-def with_measurements(report: WorkerReport, measured: WorkerReport) -> WorkerReport:
-    """Return `report` with the measurements of an earlier report."""
-    return replace(report, **{name: getattr(measured, name) for name in MEASURED})
 
 
 class Reporter:
@@ -242,7 +217,6 @@ class Reporter:
         )
 
     def delivered(self) -> None:
-        """Drop the content of the delivered report."""
         self._under_way = None
 
     def preview(

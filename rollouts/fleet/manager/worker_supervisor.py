@@ -130,7 +130,6 @@ class WorkerSupervisor:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the worker has left the fleet."""
         return self.is_leaving and self._has_ended
 
     @property
@@ -145,7 +144,6 @@ class WorkerSupervisor:
 
     @property
     def incarnation(self) -> str:
-        """Id of the current incarnation."""
         return self.record.incarnation
 
     @property
@@ -177,7 +175,6 @@ class WorkerSupervisor:
 
     @property
     def condition(self) -> str:
-        """State of the worker, as reported."""
         return self.report(0).state
 
     @property
@@ -436,6 +433,7 @@ class WorkerSupervisor:
             lifecycle.replaced(now)
         else:
             wait = lifecycle.crashed(now)
-            log = logs.last_log_lines(self._settings, worker=self.index)
+            path = logs.log_of(self._settings, worker=self.index, slot=None)
+            log = logs.tail(path, lines=logs.LAST_OUTPUT_LINES)
             self.record.emit_crash(ending, wait=wait, log=log)
             lifecycle.schedule_after(wait, now)

@@ -102,9 +102,7 @@ class LocalWorkers:
 def begin(settings: WorkerSettings, *, owns_process: bool = False) -> "WorkerWrapper":
     """Return a worker with running loops.
 
-    Args:
-        settings: Settings of the worker.
-        owns_process: Whether all log output of the process belongs to the worker.
+    With `owns_process`, all log output of the process belongs to the worker.
     """
     # Each kind imports its own libraries. A manager whose workers are elsewhere needs none.
     if settings.fleet.config.language is not None:

@@ -253,13 +253,9 @@ class TorchPolicy(ABC):
     ) -> None:
         """Set up the policy without weights.
 
-        Args:
-            module: Template with names, shapes and types of the weights; its values are not used.
-            observation: Observation space.
-            action: Action space.
-            seed: Random seed of the actions.
-            device: ``auto`` uses a GPU if there is one.
-            precision: Type in which the network computes: ``float32``, ``bfloat16``, ``float16``.
+        `module` is a template with names, shapes and types of the weights; its values are not used.
+        The device ``auto`` is a GPU if there is one. The network computes in `precision`:
+        ``float32``, ``bfloat16`` or ``float16``.
 
         Raises:
             PolicyDoesNotFit: If the device is missing or does not support the precision.

@@ -1,6 +1,6 @@
 """Create the policy of a run's configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rollouts.fleet.policies.base import (
-    Head,
     TorchPolicy,
     check_weights,
     head_for,
@@ -147,16 +146,12 @@ class RegisteredPolicy(TorchPolicy):
         )
         return module.eval().requires_grad_(False)
 
-    def adopt_initial_weights(self) -> None:
-        """Act with the weights of the module's constructor."""
-        self.adopt(self._template)
-
     def _run(
         self, module: nn.Module, obs: NDArray[Any], state: State, first: NDArray[np.bool_]
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        batch = len(first)
+        batch, parts = len(first), self._observation.parts
         found = module(
-            self._inputs(obs),
+            {name: self._tensor(obs[name]) for name in parts} if parts else self._tensor(obs),
             {name: torch.from_numpy(rows).to(self._device) for name, rows in state.items()},
             torch.from_numpy(first).to(self._device),
         )
@@ -178,26 +173,18 @@ class RegisteredPolicy(TorchPolicy):
         if not self._has_distribution:
             return super()._draw(module, outputs)
         distribution = module.distribution(outputs)
-        actions = self._mode(distribution) if self.is_deterministic else distribution.sample()
+        try:
+            actions = distribution.mode if self.is_deterministic else distribution.sample()
+        except NotImplementedError:
+            raise self._misfit(
+                f"{type(distribution).__name__} has no mode; set evaluation.deterministic to false"
+            ) from None
         logprobs = distribution.log_prob(actions)
         self._check("an action", actions, (len(outputs), *self._action.shape))
         if logprobs.dim() > 1:
             logprobs = logprobs.flatten(1).sum(1)
         self._check("a logprob", logprobs, (len(outputs),))
         return actions.float() if self._action.kind == "box" else actions.long(), logprobs
-
-    def _mode(self, distribution: Any) -> Any:
-        try:
-            return distribution.mode
-        except NotImplementedError:
-            raise self._misfit(
-                f"{type(distribution).__name__} has no mode; set evaluation.deterministic to false"
-            ) from None
-
-    def _inputs(self, obs: NDArray[Any]) -> Tensor | dict[str, Tensor]:
-        if not self._observation.parts:
-            return self._tensor(obs)
-        return {name: self._tensor(obs[name]) for name in self._observation.parts}
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
@@ -215,50 +202,24 @@ class RegisteredPolicy(TorchPolicy):
 def make_policy(
     config: PolicyConfig, observation: Space, action: Space, *, seed: int, device: str = "auto"
 ) -> TorchPolicy:
-    """Return a policy without weights.
-
-    Args:
-        config: Policy configuration of the run.
-        observation: Observation space.
-        action: Action space.
-        seed: Random seed of the actions.
-        device: ``auto`` uses a GPU if there is one.
+    """Return a policy without weights; the device ``auto`` is a GPU if there is one.
 
     Raises:
         PolicyDoesNotFit: If the policy does not support such observations, or the device is missing
             or does not support the precision.
     """
-    if config.kind == "mlp":
-        return TorchMlp(
-            observation,
-            action,
-            hidden_sizes=config.hidden_sizes,
-            seed=seed,
-            device=device,
-            precision=config.precision,
-        )
+    common: Any = {"seed": seed, "device": device, "precision": config.precision}
     if config.kind not in BUILT_IN:
+        module = build(config.kind, config.kwargs, observation, action)
         return RegisteredPolicy(
-            build(config.kind, config.kwargs, observation, action),
-            kind=config.kind,
-            observation=observation,
-            action=action,
-            seed=seed,
-            device=device,
-            precision=config.precision,
+            module, kind=config.kind, observation=observation, action=action, **common
         )
     # Only the names and shapes of the module are used.
     with torch.device("meta"):
         module = make_module(config, observation, action)
-    kind = TorchRecurrent if config.kind == "gru" else TorchConvolutional
-    return kind(
-        module,
-        observation=observation,
-        action=action,
-        seed=seed,
-        device=device,
-        precision=config.precision,
-    )
+    kinds: dict[str, Callable[..., TorchPolicy]]
+    kinds = {"mlp": TorchMlp, "gru": TorchRecurrent, "cnn": TorchConvolutional}
+    return kinds[config.kind](module, observation=observation, action=action, **common)
 
 
 def make_module(config: PolicyConfig, observation: Space, action: Space) -> nn.Module:
@@ -278,20 +239,16 @@ def make_module(config: PolicyConfig, observation: Space, action: Space) -> nn.M
             is_continuous=head.is_continuous,
         )
     if config.kind == "gru":
-        return _recurrent(config, observation, head)
+        has_images = observation.is_image or any(p.is_image for p in observation.parts.values())
+        return RecurrentPolicy(
+            _image_encoder(config, observation) if has_images else observation.size,
+            head.outputs,
+            hidden_sizes=config.hidden_sizes,
+            recurrent_units=config.recurrent_units,
+            is_continuous=head.is_continuous,
+        )
     return ConvolutionalPolicy(
         _image_encoder(config, observation), head.outputs, is_continuous=head.is_continuous
-    )
-
-
-def _recurrent(config: PolicyConfig, observation: Space, head: Head) -> RecurrentPolicy:
-    has_images = observation.is_image or any(p.is_image for p in observation.parts.values())
-    return RecurrentPolicy(
-        _image_encoder(config, observation) if has_images else observation.size,
-        head.outputs,
-        hidden_sizes=config.hidden_sizes,
-        recurrent_units=config.recurrent_units,
-        is_continuous=head.is_continuous,
     )
 
 

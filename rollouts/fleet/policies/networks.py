@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rollouts.fleet.policies.base import TorchPolicy, head_for
+from rollouts.fleet.policies.base import TorchPolicy
 from rollouts.fleet.policies.inputs import images, others, vectors
 from rollouts.fleet.policies.policy_protocol import State
-from rollouts.fleet.policies.spaces import Space
 
 HIDDEN: Final = "hidden"
 """Name of the state; fragments store it as ``in_state.hidden``."""
@@ -28,11 +27,9 @@ def linear(inputs: int, units: int, gain: float) -> nn.Linear:
 
 
 def tanh_mlp(sizes: Sequence[int], gain: float) -> nn.Sequential:
-    """Return a tanh MLP whose last layer is linear.
+    """Return a tanh MLP whose last layer is linear, with weights of scale `gain`.
 
-    Args:
-        sizes: Inputs, units of each hidden layer, outputs.
-        gain: Scale of the last layer's weights.
+    The sizes are the inputs, the units of each hidden layer, and the outputs.
     """
     return nn.Sequential(*tanh_layers(sizes[:-1]), linear(sizes[-2], sizes[-1], gain))
 
@@ -62,11 +59,8 @@ class MlpPolicy(nn.Module):
     ) -> None:
         """Initialize with orthogonal weights.
 
-        Args:
-            observation_size: Size of a flat observation.
-            action_size: Number of choices, or size of a flat action.
-            hidden_sizes: Units of each hidden layer of both networks.
-            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
+        `action_size` is the number of choices, or the size of a flat action. Continuous actions
+        follow a Gaussian with a learned standard deviation.
         """
         super().__init__()
         self.policy_net = tanh_mlp([observation_size, *hidden_sizes, action_size], 0.01)
@@ -80,41 +74,7 @@ class MlpPolicy(nn.Module):
 
 
 class TorchMlp(TorchPolicy):
-    """An :class:`MlpPolicy` in a rollout worker."""
-
-    def __init__(
-        self,
-        observation: Space,
-        action: Space,
-        *,
-        hidden_sizes: Sequence[int],
-        seed: int,
-        device: str = "auto",
-        precision: str = "float32",
-    ) -> None:
-        """Set up the policy without weights.
-
-        Args:
-            observation: Observation space; observations are flattened.
-            action: Action space.
-            hidden_sizes: Units of each hidden layer.
-            seed: Random seed of the actions.
-            device: ``auto`` uses a GPU if there is one.
-            precision: Type in which the network computes.
-        """
-        head = head_for(action)
-        with torch.device("meta"):
-            module = MlpPolicy(
-                observation.size, head.outputs, hidden_sizes, is_continuous=head.is_continuous
-            )
-        super().__init__(
-            module,
-            observation=observation,
-            action=action,
-            seed=seed,
-            device=device,
-            precision=precision,
-        )
+    """An :class:`MlpPolicy` in a rollout worker; observations are flattened."""
 
     def _run(
         self,
@@ -145,17 +105,17 @@ class ImageEncoder(nn.Module):
     ) -> None:
         """Initialize with orthogonal weights.
 
-        Args:
-            image_shape: Height, width and channels.
-            other_size: Number of values besides the image.
-            channels: Channels of each convolution.
-            hidden_sizes: Units of each dense layer.
+        The shape is height, width and channels; `other_size` is the number of values besides the
+        image.
         """
         super().__init__()
         height, width, depth = image_shape
         layers: list[nn.Module] = []
         for before, after in pairwise([depth, *channels]):
-            layers += [_convolution(before, after), nn.ReLU()]
+            convolution = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1)
+            nn.init.orthogonal_(convolution.weight, math.sqrt(2))
+            nn.init.zeros_(convolution.bias)
+            layers += [convolution, nn.ReLU()]
             height, width = (height + 1) // 2, (width + 1) // 2
         self.convolutions = nn.Sequential(*layers)
         dense: list[nn.Module] = []
@@ -187,13 +147,6 @@ class ConvolutionalPolicy(nn.Module):
     def __init__(
         self, encoder: ImageEncoder, action_size: int, *, is_continuous: bool = False
     ) -> None:
-        """Initialize with orthogonal weights.
-
-        Args:
-            encoder: Encoder of observations.
-            action_size: Number of outputs of the policy head.
-            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
-        """
         super().__init__()
         self.encoder = encoder
         self.policy_head = linear(encoder.outputs, action_size, 0.01)
@@ -224,13 +177,6 @@ class TorchConvolutional(TorchPolicy):
         return outputs, values, {}
 
 
-def _convolution(before: int, after: int) -> nn.Conv2d:
-    layer = nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1)
-    nn.init.orthogonal_(layer.weight, math.sqrt(2))
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
 class RecurrentPolicy(nn.Module):
     """Encoder, :class:`torch.nn.GRUCell` and two heads.
 
@@ -251,12 +197,8 @@ class RecurrentPolicy(nn.Module):
     ) -> None:
         """Initialize with orthogonal weights, and PyTorch's defaults in the recurrent unit.
 
-        Args:
-            encoder: Size of a flat observation, or an encoder of images.
-            action_size: Number of outputs of the policy head.
-            hidden_sizes: Units of each dense layer before the recurrent unit.
-            recurrent_units: Units of the recurrent unit.
-            is_continuous: Whether actions follow a Gaussian with a learned standard deviation.
+        `encoder` is the size of a flat observation, or an encoder of images. The dense layers of
+        `hidden_sizes` are before the recurrent unit.
         """
         super().__init__()
         if isinstance(encoder, int):
@@ -305,14 +247,12 @@ class TorchRecurrent(TorchPolicy):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         hidden = torch.from_numpy(state[HIDDEN]).to(self._device)
         begins = torch.from_numpy(first).to(self._device)
-        outputs, values, after = module(self._inputs(module, obs), hidden, begins[None])
-        return outputs[0], values[0], {HIDDEN: after}
-
-    def _inputs(self, module: nn.Module, obs: NDArray[Any]) -> Tensor | tuple[Tensor, Tensor]:
         space = self._observation
-        if not isinstance(module.encoder, ImageEncoder):
-            return vectors(space, obs)[None].to(self._device)
-        return (
-            images(space, obs)[None].to(self._device),
-            others(space, obs)[None].to(self._device),
-        )
+        seen: Tensor | tuple[Tensor, Tensor]
+        if isinstance(module.encoder, ImageEncoder):
+            picture, rest = images(space, obs)[None], others(space, obs)[None]
+            seen = picture.to(self._device), rest.to(self._device)
+        else:
+            seen = vectors(space, obs)[None].to(self._device)
+        outputs, values, after = module(seen, hidden, begins[None])
+        return outputs[0], values[0], {HIDDEN: after}

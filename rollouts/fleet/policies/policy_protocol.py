@@ -29,8 +29,12 @@ class WeightsDoNotFit(ValueError):
     @classmethod
     def between(cls, expected: Mapping[str, Shape], given: Mapping[str, Shape]) -> Self:
         """Return the error for shapes `given` by name that differ from those `expected`."""
-        differing = sorted(dict(expected.items() ^ given.items()))
-        flaws = {name: _problem_of(expected.get(name), given.get(name)) for name in differing}
+        flaws = {}
+        for name in sorted(dict(expected.items() ^ given.items())):
+            if name in expected and name in given:
+                flaws[name] = f"is {list(given[name])}, expected {list(expected[name])}"
+            else:
+                flaws[name] = "is missing" if name in expected else "is unknown"
         named = [f"{name[:120]} {flaw}" for name, flaw in flaws.items()][:NAMED_AT_MOST]
         more = len(flaws) - len(named)
         rest = f", and {more} more" if more else ""
@@ -73,7 +77,6 @@ class Decision:
     state: State = field(default_factory=dict)
 
     def of(self, rows: NDArray[np.intp]) -> "Decision":
-        """Return the actions for some of the observations."""
         return Decision(
             actions=self.actions[rows],
             logprobs=self.logprobs[rows],
@@ -112,27 +115,19 @@ class Policy(WeightsConsumer, Protocol):
 
 
 def for_environment(actions: NDArray[Any], space: Space) -> NDArray[Any]:
-    """Convert a policy's ``actions [B, …]`` to the environment's range and type."""
+    """Convert a policy's ``actions [B, …]`` to the environment's range and type.
+
+    Without bounds, they are clipped to the limits of integer types.
+    """
     if space.kind == "discrete":
         return actions + space.start if space.start else actions
     if space.kind == "multi_discrete":
         return actions
     if not space.low:
-        return _rounded(actions, space.dtype)
+        if np.issubdtype(space.dtype, np.integer):
+            limits = np.iinfo(space.dtype)
+            actions = np.clip(actions, float(limits.min), float(limits.max))
+        return actions.astype(space.dtype, copy=False)
     low = np.asarray(space.low, dtype=actions.dtype).reshape(space.shape)
     high = np.asarray(space.high, dtype=actions.dtype).reshape(space.shape)
     return np.clip(actions, low, high).astype(space.dtype, copy=False)
-
-
-def _rounded(actions: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """Return numbers as `dtype`, clipped to the limits of integer types."""
-    if np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(dtype)
-        actions = np.clip(actions, float(limits.min), float(limits.max))
-    return actions.astype(dtype, copy=False)
-
-
-def _problem_of(expected: Shape | None, given: Shape | None) -> str:
-    if given is None or expected is None:
-        return "is missing" if given is None else "is unknown"
-    return f"is {list(given)}, expected {list(expected)}"

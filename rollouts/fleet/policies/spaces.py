@@ -122,7 +122,6 @@ class Space(Struct, frozen=True, kw_only=True):
 
     @property
     def is_image(self) -> bool:
-        """Whether a value is an image of bytes."""
         return self.image_layout is not None
 
     @property
@@ -194,10 +193,8 @@ def fitted(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str) 
         raise InvalidValue(f"{name} is no array: {error}") from error
     if array.shape != shape:
         raise InvalidValue(f"{name} has shape {list(array.shape)}, its space {list(shape)}")
-    return array if array.dtype == dtype else _converted(array, dtype, name)
-
-
-def _converted(array: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    if array.dtype == dtype:
+        return array
     kind, wanted = array.dtype.kind, dtype.kind
     if wanted == "V" or kind not in ("biuf" if wanted == "f" else "biu"):
         raise InvalidValue(f"{name} is {array.dtype}, its space {dtype}")
@@ -222,14 +219,24 @@ def actions(space: Any) -> tuple[Space, Decode | None]:
         return space, None
     if not _is_composed(space):
         described, _ = _simple(space, ACTION)
-        return described, _decoder(space, described)
+        if described.kind == "multi_discrete":
+            return described, lambda row: _value_of(space, row)
+        if described.kind == "box" and np.dtype(space.dtype).name != described.dtype:
+            return described, lambda numbers: numbers.astype(space.dtype)
+        # The caller adds the start of a Discrete.
+        return described, None
     leaves = [(path, leaf, _simple(leaf, _name(path))[0]) for path, leaf in _leaves(space)]
     forms = [form for _, _, form in leaves]
     if len({form.kind == "box" for form in forms}) > 1:
         names = ", ".join(f"{_name(path)}: {form}" for path, _, form in leaves)
         raise UnsupportedSpace(f"an action cannot combine Box and discrete parts: {names}")
     if forms[0].kind == "box":
-        described = _row_of_boxes(forms)
+        low = [bound for form in forms for bound in form.low]
+        high = [bound for form in forms for bound in form.high]
+        size = sum(form.size for form in forms)
+        if len(low) != size:
+            low, high = [], []
+        described = Space(kind="box", shape=(size,), dtype="float32", low=low, high=high)
     else:
         choices = [n for form in forms for n in form.each_choices or [form.choices]]
         described = _choices(choices, "int64")
@@ -254,7 +261,22 @@ def _simple(space: Any, name: str) -> tuple[Space, Encode]:
         described = Space(kind="discrete", shape=(), dtype="int64", choices=n, start=start)
         return described, _fit(described, name)
     if kind == "Box":
-        described = _box(space, shape)
+        dtype = np.dtype(space.dtype).name
+        carried = WIDER.get(dtype, dtype)
+        if carried not in CARRIED:
+            raise UnsupportedSpace(f"a Box of {dtype} is not supported")
+        low, high = np.ravel(space.low), np.ravel(space.high)
+        is_bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
+        # The bounds of an image, one per pixel, add nothing to its type.
+        if dtype == "uint8" and not low.any() and (high == UINT8_HIGH).all():
+            is_bounded = False
+        described = Space(
+            kind="box",
+            shape=shape,
+            dtype=carried,
+            low=[float(x) for x in low] if is_bounded else [],
+            high=[float(x) for x in high] if is_bounded else [],
+        )
         return described, _fit(described, name)
     if kind == "MultiDiscrete":
         starts = np.ravel(space.start)
@@ -289,47 +311,10 @@ def _choices(each: list[int], dtype: str) -> Space:
     return Space(kind="multi_discrete", shape=(len(each),), dtype=dtype, each_choices=each)
 
 
-def _box(space: Any, shape: tuple[int, ...]) -> Space:
-    dtype = np.dtype(space.dtype).name
-    carried = WIDER.get(dtype, dtype)
-    if carried not in CARRIED:
-        raise UnsupportedSpace(f"a Box of {dtype} is not supported")
-    low, high = np.ravel(space.low), np.ravel(space.high)
-    # The bounds of an image, one per pixel, add nothing to its type.
-    bounded = bool(np.isfinite(low).all() and np.isfinite(high).all()) and not (
-        dtype == "uint8" and not low.any() and bool((high == UINT8_HIGH).all())
-    )
-    return Space(
-        kind="box",
-        shape=shape,
-        dtype=carried,
-        low=[float(x) for x in low] if bounded else [],
-        high=[float(x) for x in high] if bounded else [],
-    )
-
-
-def _decoder(space: Any, described: Space) -> Decode | None:
-    """Return the conversion for a plain space; the caller adds the start of a Discrete."""
-    if described.kind == "multi_discrete":
-        return lambda row: _value_of(space, row)
-    if described.kind == "box" and np.dtype(space.dtype).name != described.dtype:
-        return lambda numbers: numbers.astype(space.dtype)
-    return None
-
-
 def _value_of(leaf: Any, row: NDArray[Any]) -> Any:
     if type(leaf).__name__ == "Discrete":
         return int(row[0]) + int(leaf.start)
     return (row.reshape(leaf.shape) + getattr(leaf, "start", 0)).astype(leaf.dtype)
-
-
-def _row_of_boxes(forms: list[Space]) -> Space:
-    low = [bound for form in forms for bound in form.low]
-    high = [bound for form in forms for bound in form.high]
-    size = sum(form.size for form in forms)
-    if len(low) != size:
-        low, high = [], []
-    return Space(kind="box", shape=(size,), dtype="float32", low=low, high=high)
 
 
 def _is_composed(space: Any) -> bool:

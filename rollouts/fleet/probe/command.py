@@ -36,7 +36,10 @@ def main() -> None:
     os.dup2(nowhere, 2)
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
     if request.kind != "cluster":
-        _bound()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     began = time.monotonic()
 
     def report(outcome: Outcome) -> None:
@@ -50,19 +53,10 @@ def main() -> None:
     os._exit(0)
 
 
-def _bound() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-
-
 def probe(request: ProbeRequest, *, report: Report = lambda _: None) -> Outcome:
     """Return the result of a probe; exceptions are returned as `trouble`.
 
-    Args:
-        request: The object to probe.
-        report: Receives the result so far before the policy is called, which may never return.
+    `report` receives the result so far before the policy is called, which may never return.
     """
     tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
     try:
@@ -91,7 +85,11 @@ def _is_missing(error: BaseException) -> bool:
 
 
 def _environment(request: ProbeRequest, report: Report) -> Outcome:
+    import numpy as np
+
     from rollouts.fleet.environments import loader as environments
+    from rollouts.fleet.probe.first_episode import random_action, space_mismatch
+    from rollouts.fleet.process.extensions import ExtensionFailed
 
     environments.import_registered_modules()
     made = environments.make(request.spec, request.kwargs)
@@ -105,34 +103,18 @@ def _environment(request: ProbeRequest, report: Report) -> Outcome:
         report(Outcome(stage=stage, field=point.field))
         try:
             made = environments.make(request.spec, request.kwargs, **used)
-            outside = _random_step(made)
+            shown, taken = environments.describe(made)
+            first, _ = made.reset(seed=0)
+            obs, _, _, _, _ = made.step(random_action(taken, np.random.default_rng(0)))
+            outside = space_mismatch(first, shown) or space_mismatch(obs, shown)
+        except ExtensionFailed as error:
+            trouble = error.message[:LONGEST_MESSAGE]
+            return Outcome(trouble=trouble, field=error.field, is_missing=error.is_missing)
         except Exception as error:  # noqa: BLE001 foreign code may raise anything
-            return _extension_trouble(error, point.field)
+            return Outcome(trouble=_message(error), field=point.field)
         if outside:
             return Outcome(trouble=outside, field=point.field)
     return _made(request, made, report)
-
-
-def _random_step(made: Any) -> str:
-    """Take a step; return how an observation differs from its space, empty if none does."""
-    import numpy as np
-
-    from rollouts.fleet.environments import loader as environments
-    from rollouts.fleet.probe import first_episode
-
-    shown, taken = environments.describe(made)
-    first, _ = made.reset(seed=0)
-    obs, _, _, _, _ = made.step(first_episode.random_action(taken, np.random.default_rng(0)))
-    return first_episode.space_mismatch(first, shown) or first_episode.space_mismatch(obs, shown)
-
-
-def _extension_trouble(error: Exception, field: str) -> Outcome:
-    from rollouts.fleet.process.extensions import ExtensionFailed
-
-    if isinstance(error, ExtensionFailed):
-        trouble = error.message[:LONGEST_MESSAGE]
-        return Outcome(trouble=trouble, field=error.field, is_missing=error.is_missing)
-    return Outcome(trouble=_message(error), field=field)
 
 
 def _made(request: ProbeRequest, made: Any, report: Report) -> Outcome:

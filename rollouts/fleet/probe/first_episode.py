@@ -5,7 +5,6 @@ import time
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rollouts.fleet.environments.contract import Environment, WrongInterface
 from rollouts.fleet.policies.spaces import (
@@ -27,14 +26,7 @@ _WIDE = 1.0
 def play(
     environment: Environment, shown: Space, taken: Space, *, steps: int, seconds: float = math.inf
 ) -> Episode:
-    """Play until the episode ends or a limit is reached.
-
-    Args:
-        environment: Environment, which is reset.
-        shown: Observation space.
-        taken: Action space.
-        steps: Maximum number of steps.
-        seconds: Time after which no further step is taken.
+    """Reset the environment and play until the episode ends or a limit is reached.
 
     Raises:
         WrongInterface: If `reset` or `step` returns something else than Gymnasium's values.
@@ -75,10 +67,6 @@ def random_action(space: Space, rng: np.random.Generator) -> Any:
         return int(space.start + rng.integers(space.choices))
     if space.kind == "multi_discrete":
         return rng.integers(space.each_choices).astype(space.array_dtype)
-    return _in_box(space, rng)
-
-
-def _in_box(space: Space, rng: np.random.Generator) -> NDArray[Any]:
     size = math.prod(space.shape)
     low = np.asarray(space.low or [-_WIDE] * size)
     high = np.asarray(space.high or [_WIDE] * size)

@@ -29,11 +29,7 @@ class WorkerResult:
 
 
 def run_worker(run_config: Mapping[str, Any]) -> WorkerResult:
-    """Run a worker with one environment, in this process, with initial weights.
-
-    Args:
-        run_config: Configuration of a run, as plain JSON values.
-    """
+    """Run a worker of a run with one environment, in this process, with initial weights."""
     small = {"envs_per_worker": 1, "envs_in_worker": True, "inference_batch_size": 1}
     fleet = {**run_config["fleet"], **small, "device": "cpu", "num_gpus_per_worker": 0}
     policy = dict(run_config["policy"])
@@ -75,18 +71,15 @@ def run_worker(run_config: Mapping[str, Any]) -> WorkerResult:
             failures.append(FleetEvent(kind="rollout_failed", message=str(failure)))
     if failures:
         return WorkerResult(event=failures[0])
-    return WorkerResult(push_bytes=len(encode_push(fragments[:1])), problem=_problem(fragments[0]))
+    problem = ""
+    try:
+        check(msgspec.msgpack.decode(fragments[0], type=Fragment))
+    except BrokenFragment as error:
+        problem = str(error)
+    return WorkerResult(push_bytes=len(encode_push(fragments[:1])), problem=problem)
 
 
 def _failures(worker: LocalWorker) -> list[FleetEvent]:
     return [
         event for event in worker.events.pop() if event.level == "error" or event.kind in _FAILURES
     ]
-
-
-def _problem(fragment: bytes) -> str:
-    try:
-        check(msgspec.msgpack.decode(fragment, type=Fragment))
-    except BrokenFragment as error:
-        return str(error)
-    return ""

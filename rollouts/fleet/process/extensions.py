@@ -20,12 +20,9 @@ class ExtensionFailed(ValueError):
     """Registered code cannot be used."""
 
     def __init__(self, field: str, message: str, *, is_missing: bool = False) -> None:
-        """Describe the failure.
+        """Describe the failure of a field, a dotted path in the configuration.
 
-        Args:
-            field: Dotted path in the configuration.
-            message: Reason, without the field.
-            is_missing: Whether the code is absent on this machine; other machines may have it.
+        `is_missing` tells whether the code is absent on this machine; other machines may have it.
         """
         self.field = field
         self.message = message

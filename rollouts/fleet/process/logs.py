@@ -20,7 +20,6 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from rolldeck.operator_requests import LogLines
@@ -106,11 +105,9 @@ class RingFile:
     """File with the newest bytes written to it; thread-safe."""
 
     def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        """Open the file for appending, creating it if necessary.
+        """Open the file for appending; it and its folders are created if they are missing.
 
-        Args:
-            path: Path of the file, no link; missing parent folders are created.
-            most_bytes: Size limit, exceeded by one write at most.
+        It is no link. One write at most exceeds `most_bytes`.
         """
         self.path = path
         self._most_bytes = most_bytes
@@ -121,7 +118,6 @@ class RingFile:
         self._file = os.open(path, flags, 0o600)
 
     def fileno(self) -> int:
-        """Return the file's descriptor, for `os.dup2`."""
         return self._file
 
     def write(self, raw: bytes) -> None:
@@ -133,7 +129,7 @@ class RingFile:
     def write_line(self, text: str) -> None:
         """Append a marked line that is not output of the process."""
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-        begin = "" if self._is_at_line_begin() else "\n"
+        begin = "" if self.end(1) in (b"", b"\n") else "\n"
         self.write(f"{begin}--- {at} UTC {text}\n".encode(errors="replace"))
 
     def trim(self) -> None:
@@ -149,18 +145,11 @@ class RingFile:
         return b""
 
     def close(self) -> None:
-        """Close this descriptor."""
         with self._lock:
             if self._file >= 0:
                 os.close(self._file)
             # The descriptor number may be reused: late writers must not write to another file.
             self._file = -1
-
-    def _is_at_line_begin(self) -> bool:
-        with self._lock, contextlib.suppress(OSError):
-            size = os.fstat(self._file).st_size
-            return size == 0 or os.pread(self._file, 1, size - 1) == b"\n"
-        return True
 
     def _trim(self) -> None:
         size = os.fstat(self._file).st_size
@@ -185,11 +174,6 @@ def log_of(settings: FleetSettings, *, worker: int | None, slot: int | None) -> 
         return folder_of(settings) / f"w{worker}.log"
     size = settings.config.fleet.envs_per_process
     return folder_of(settings) / f"w{worker}-slot-{slot // size * size}.log"
-
-
-def last_log_lines(settings: FleetSettings, *, worker: int) -> list[str]:
-    """Return the last lines of a worker's log, if the worker ran on this node."""
-    return tail(log_of(settings, worker=worker, slot=None), lines=LAST_OUTPUT_LINES)
 
 
 def tail(path: Path, *, lines: int) -> list[str]:
@@ -238,12 +222,7 @@ class ActorLog:
     """
 
     def __init__(self, ring: RingFile, *, threads: tuple[str, ...]) -> None:
-        """Start taking records.
-
-        Args:
-            ring: Receives the records.
-            threads: Name prefixes of this actor's threads.
-        """
+        """Start taking the records of threads whose names begin with one of `threads`."""
         self._ring = ring
         self._handler = _RingHandler(ring, threads)
         logging.getLogger("rollouts").addHandler(self._handler)
@@ -254,11 +233,9 @@ class ActorLog:
         self._ring.trim()
 
     def newest_line(self) -> str:
-        """Return the newest line of the log, truncated."""
         return newest(self._ring.end(NEWEST_BYTES))
 
     def close(self) -> None:
-        """Stop taking records."""
         logging.getLogger("rollouts").removeHandler(self._handler)
         self._ring.write_line(f"process {os.getpid()} was asked to end")
         self._ring.close()
@@ -335,7 +312,6 @@ class OutputPump:
             return writing
 
     def write_line(self, slot: int, text: str) -> None:
-        """Append a line to the log of a process."""
         with self._lock:
             self._drain(slot)
             if slot in self._logs:
@@ -405,12 +381,18 @@ def read_stacks() -> LogLines:
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     own = threading.get_ident()
-    lines = [
-        line
-        for ident, frame in sorted(sys._current_frames().items())  # noqa: SLF001 documented
-        if ident != own
-        for line in _lines_of(names.get(ident, "not started by Python"), ident, frame)
-    ]
+    lines = []
+    for ident, frame in sorted(sys._current_frames().items()):  # noqa: SLF001 documented
+        if ident == own:
+            continue
+        calls = traceback.extract_stack(frame)
+        lines.append(f"Thread {names.get(ident, 'not started by Python')} ({ident:#x})")
+        if len(calls) > FRAMES_AT_MOST:
+            lines.append(f"  … {len(calls) - FRAMES_AT_MOST} outer calls omitted")
+        for call in calls[-FRAMES_AT_MOST:]:
+            lines.append(f"  {call.filename}:{call.lineno} in {call.name}")
+            lines += [f"    {call.line}"] if call.line else []
+        lines.append("")
     left_out = max(0, len(lines) - LINES_AT_MOST)
     return LogLines(
         lines=[clean(line) for line in lines[:LINES_AT_MOST]],
@@ -418,14 +400,3 @@ def read_stacks() -> LogLines:
         path=f"pid {os.getpid()}",
         note=f"{left_out} lines omitted" if left_out else "",
     )
-
-
-def _lines_of(name: str, ident: int, frame: FrameType) -> list[str]:
-    found = traceback.extract_stack(frame)
-    lines = [f"Thread {name} ({ident:#x})"]
-    if len(found) > FRAMES_AT_MOST:
-        lines.append(f"  … {len(found) - FRAMES_AT_MOST} outer calls omitted")
-    for call in found[-FRAMES_AT_MOST:]:
-        lines.append(f"  {call.filename}:{call.lineno} in {call.name}")
-        lines += [f"    {call.line}"] if call.line else []
-    return [*lines, ""]

@@ -38,11 +38,7 @@ class RestartBudget:
     _recent: deque[float] = field(default_factory=deque)
 
     def crashed(self, now: float) -> float | None:
-        """Return the seconds to wait before the next restart; None if there must be none.
-
-        Args:
-            now: Seconds of a monotonic clock.
-        """
+        """Return the seconds to wait before the next restart; None if there must be none."""
         rule = self.rule
         self.total += 1
         self._recent.append(now)
@@ -82,13 +78,11 @@ class EventLog:
         self.pass_on(event)
 
     def pass_on(self, event: FleetEvent) -> None:
-        """Add an event of another log."""
         with self._lock:
             self._events.append(event)
             del self._events[:-EVENTS_KEPT]
 
     def pop(self) -> list[FleetEvent]:
-        """Return the events since the last call."""
         with self._lock:
             events, self._events = self._events, []
         return events
@@ -140,20 +134,15 @@ class Loop:
                 self._turn()
             except Exception as error:
                 logger.exception("loop %s crashed", self.name)
-                if not self._survive(error):
+                self.error = f"{type(error).__name__}: {error}"
+                wait = self._budget.crashed(time.monotonic())
+                self._events.add(
+                    "loop_crashed",
+                    f"Loop {self.name}: {self.error}",
+                    level="warning" if wait is not None else "error",
+                    trace=traceback.format_exc(limit=-3),
+                )
+                if wait is None:
+                    self.is_broken = True
                     return
-
-    def _survive(self, error: Exception) -> bool:
-        self.error = f"{type(error).__name__}: {error}"
-        wait = self._budget.crashed(time.monotonic())
-        self._events.add(
-            "loop_crashed",
-            f"Loop {self.name}: {self.error}",
-            level="warning" if wait is not None else "error",
-            trace=traceback.format_exc(limit=-3),
-        )
-        if wait is None:
-            self.is_broken = True
-            return False
-        self._stop.wait(wait)
-        return True
+                self._stop.wait(wait)

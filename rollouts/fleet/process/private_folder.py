@@ -21,9 +21,7 @@ class UnsafeFolder(OSError):
 def private_folder(name: str, *, owner: tuple[int, int] | None = None) -> Path:
     """Return the path of a subfolder of this user's private folder, which is created if missing.
 
-    Args:
-        name: Name of the subfolder.
-        owner: User and group id of another user whose private folder is meant.
+    `owner` is user and group id of another user whose private folder is meant.
 
     Raises:
         UnsafeFolder: If another user owns the folder or has access to it, or it is a link.

@@ -34,7 +34,6 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def config(self) -> RunConfig:
-        """Configuration of the run."""
         return msgspec.convert(self.run_config, RunConfig)
 
     @property
@@ -45,7 +44,6 @@ class FleetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def fingerprint(self) -> str:
-        """Hash of these settings."""
         return hashlib.blake2s(msgspec.json.encode(self, order="deterministic")).hexdigest()
 
 
@@ -61,7 +59,6 @@ class WorkerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def name(self) -> str:
-        """Name of the worker in fragments and logs."""
         return f"w{self.index}"
 
     def slot_name(self, slot: int) -> str:

@@ -4,6 +4,7 @@ Stages are timed independently of their order: an environment that crashes, a re
 omits a sample and distorts nothing.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
@@ -34,6 +35,24 @@ _DESCRIPTIONS: Final = {
 }
 
 
+class CallTimer:
+    """Context manager for calls of foreign code; another thread reads how long one has lasted."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def __enter__(self) -> None:
+        self._since = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._since = None
+
+    def seconds(self, now: float) -> float:
+        """Return for how long the present call has lasted; 0 outside of calls."""
+        since = self._since
+        return 0.0 if since is None else now - since
+
+
 class PipelineMonitor:
     """Durations of each stage in a window, the share of the window that each takes, and rates.
 
@@ -41,13 +60,9 @@ class PipelineMonitor:
     """
 
     def __init__(self, *, now: float, window_seconds: float = 60.0, env_processes: int = 1) -> None:
-        """Start with empty windows.
+        """Start with empty windows; all times are seconds of one monotonic clock.
 
-        Args:
-            now: Seconds of a monotonic clock.
-            window_seconds: Age at which a measurement no longer counts.
-            env_processes: Number of processes that step environments in parallel; their time counts
-                once.
+        The time of `env_processes`, which step environments in parallel, counts once.
         """
         self._window_seconds = window_seconds
         self._env_processes = env_processes
@@ -65,12 +80,7 @@ class PipelineMonitor:
         self._samples[stage].append((now, seconds))
 
     def wait(self, seconds: float, *, wants: Literal["room", "weights"]) -> None:
-        """Add time in which no slot was allowed to act.
-
-        Args:
-            seconds: Duration.
-            wants: The resource waited for.
-        """
+        """Add time in which no slot was allowed to act, for lack of what it `wants`."""
         self._busy[f"waiting_{wants}"] += seconds
 
     def count(self, name: str, total: int) -> None:
@@ -130,11 +140,8 @@ def time_use(shares: Mapping[str, float]) -> str:
     """Return one sentence that names the largest part of a worker's time; empty if none is large.
 
     The bottleneck of the run depends on both sides of the queue; only
-    :func:`rollouts.diagnosis.rules.causes.diagnose` diagnoses it.
-
-    Args:
-        shares: Parts of the time by stage or wait, as returned by :meth:`PipelineMonitor.shares`;
-            other names are ignored.
+    :func:`rollouts.diagnosis.rules.causes.diagnose` diagnoses it. `shares` are those of
+    :meth:`PipelineMonitor.shares`; other names are ignored.
     """
     busy = {name: share for name, share in shares.items() if name in _DESCRIPTIONS}
     # Sending runs concurrently with the loop. It delays nothing until it is busy all the time.

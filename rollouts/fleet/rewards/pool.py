@@ -17,7 +17,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from rollouts.fleet.process import environment_user
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.rewards.functions import (
     Answered,
     Build,
@@ -173,7 +173,7 @@ class RewardWorker:
                 stdin=subprocess.DEVNULL,
                 env=process_variables(""),
                 start_new_session=True,
-                **environment_user.popen_options(),
+                **child_environment.popen_options(),
             )
         self._channel = Channel(ours, receives=FromProcess)
         built = self._exchange(Build(self._rewards), seconds=START_SECONDS)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rolldeck.wire import InfoWindow
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.storable import cleaned
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 _LENGTH_BYTES: Final = 4
 _MOST_AT_ONCE: Final = 1 << 16
@@ -32,12 +32,9 @@ _ALIGNMENT: Final = 64
 class Setup(Struct, frozen=True, array_like=True, tag=True):
     """Environments to build; the first message to an env process."""
 
-    spec: str
-    kwargs: dict[str, Any]
+    environment: EnvironmentConfig
     seeds: list[int]
     """First seed of each environment, ``[rows]``."""
-    wrappers: list[ExtensionConfig] = []
-    callbacks: list[ExtensionConfig] = []
     is_info_immediate: bool = False
     """Whether values of `info` are reported before the results of their step, not once a second."""
 
@@ -154,12 +151,7 @@ class Channel:
     """One end of a socket that carries length-prefixed messages in order."""
 
     def __init__(self, end: socket.socket, *, receives: Any) -> None:
-        """Take ownership of a socket.
-
-        Args:
-            end: One end of a pair of stream sockets.
-            receives: Type of the messages from the other end.
-        """
+        """Take ownership of one end of a pair of stream sockets that receives such messages."""
         self._socket = end
         self._decode = msgspec.msgpack.Decoder(receives).decode
         self._encode = msgspec.msgpack.Encoder().encode
@@ -193,26 +185,20 @@ class Channel:
             came = self._socket.recv(_MOST_AT_ONCE)
             if not came:
                 raise EOFError
-            self._unread += came
-            messages = self._complete_messages()
+            unread = self._unread + came
+            at = 0
+            while len(unread) - at >= _LENGTH_BYTES:
+                begin = at + _LENGTH_BYTES
+                end = begin + int.from_bytes(unread[at:begin], "little")
+                if end > len(unread):
+                    break
+                messages.append(self._decode(unread[begin:end]))
+                at = end
+            self._unread = unread[at:]
         return messages
 
     def close(self) -> None:
-        """Close this end."""
         self._socket.close()
-
-    def _complete_messages(self) -> list[Any]:
-        messages = []
-        at, unread = 0, self._unread
-        while len(unread) - at >= _LENGTH_BYTES:
-            begin = at + _LENGTH_BYTES
-            end = begin + int.from_bytes(unread[at:begin], "little")
-            if end > len(unread):
-                break
-            messages.append(self._decode(unread[begin:end]))
-            at = end
-        self._unread = unread[at:]
-        return messages
 
 
 class EnvBlock:
@@ -228,7 +214,10 @@ class EnvBlock:
             ((rows,), np.bool_),
             ((rows,), np.bool_),
         ]
-        sizes = [_size(shape, dtype) for shape, dtype in forms]
+        sizes = []
+        for shape, dtype in forms:
+            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            sizes.append(-(-size // _ALIGNMENT) * _ALIGNMENT)
         if os.fstat(descriptor).st_size < sum(sizes):
             os.ftruncate(descriptor, sum(sizes))
         memory = mmap.mmap(descriptor, sum(sizes))
@@ -249,8 +238,3 @@ def anonymous_memory() -> int:
         return os.memfd_create("rolldeck-envs")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-def _size(shape: tuple[int, ...], dtype: Any) -> int:
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

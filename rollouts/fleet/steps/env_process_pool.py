@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.wire import ReportedSlotState, SlotReport
-from rollouts.fleet.process import environment_user
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog, RestartBudget, RestartRule
 from rollouts.fleet.steps.env_messages import (
+    AnyMessage,
     Began,
     EnvCrashed,
     InfoReport,
@@ -102,15 +103,12 @@ class EnvProcessPool:
         if config.fleet.envs_in_worker:
             size = count
             # The worker holds a token of its run, which another user may not read.
-            kind = EnvsInWorker if environment_user.current() is None else EnvWorker
+            kind = EnvsInWorker if child_environment.environment_user() is None else EnvWorker
         for first in range(0, count, size):
             worker = kind(
-                spec=config.environment.spec,
-                kwargs=config.environment.kwargs,
+                config.environment,
                 slots=range(first, min(first + size, count)),
                 base_seed=base_seed,
-                wrappers=config.environment.wrappers,
-                callbacks=config.environment.callbacks,
                 output=output,
                 mark=mark,
             )
@@ -120,13 +118,11 @@ class EnvProcessPool:
 
     @property
     def descriptors(self) -> list[int]:
-        """Descriptors to wait on."""
         found = (process.worker.descriptor for process in self._processes)
         return [descriptor for descriptor in found if descriptor is not None]
 
     @property
     def is_broken(self) -> bool:
-        """Whether every slot was given up."""
         return all(slot.state == "failed" for slot in self._slots)
 
     @property
@@ -140,21 +136,22 @@ class EnvProcessPool:
         return sum(slot.restarts for slot in self._slots)
 
     def reports(self) -> list[SlotReport]:
-        """Return the state of every slot."""
-        return [
-            SlotReport(
+        reports = []
+        for number, slot in enumerate(self._slots):
+            awaits = number in slot.process.awaited
+            running: ReportedSlotState = "stepping" if awaits else "waiting"
+            report = SlotReport(
                 slot=number,
-                state=_shown(slot, number),
+                state=running if slot.state == "running" else slot.state,
                 pid=slot.process.worker.pid,
                 episodes=slot.episodes,
                 restarts=slot.restarts,
                 error=slot.error[-2000:],
             )
-            for number, slot in enumerate(self._slots)
-        ]
+            reports.append(report)
+        return reports
 
     def step(self, slots: Slots, actions: NDArray[Any], now: float) -> None:
-        """Step ``slots [N]`` with ``actions [N, …]``."""
         for process in self._processes:
             chosen, rows = slots, actions
             if len(self._processes) > 1:
@@ -212,12 +209,27 @@ class EnvProcessPool:
                     f" for {self._hung_after_seconds:.0f} s",
                     now,
                 )
-            else:
-                self._replace_when_due(process, now)
+            elif process.held:
+                going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
+                if not process.held.issuperset(going):
+                    continue
+                for number in going:
+                    self._listener.lost(number)
+                    self._slots[number].restarts += 1
+                    self._slots[number].state = "restarting"
+                process.worker.close()
+                self._start(process, now)
         for number in [slot for slot, at in self._build_at.items() if now >= at]:
             # A process that dies in between removes the entries of its other slots.
-            if self._build_at.pop(number, None) is not None:
-                self._build(number, self._slots[number], now)
+            if self._build_at.pop(number, None) is None:
+                continue
+            process = self._slots[number].process
+            try:
+                process.worker.build(number)
+            except EnvWorkerDied as death:
+                self._remove(process, str(death), now)
+                continue
+            self._expect(process, [number], now)
 
     def soonest_due(self, now: float) -> float:
         """Return the seconds until `maintain` has something to do, at most 1."""
@@ -226,7 +238,6 @@ class EnvProcessPool:
         return min([1.0, *(max(0.0, at - now) for at in times)])
 
     def close(self) -> None:
-        """End every process."""
         for process in self._processes:
             process.worker.close()
         for slot in self._slots:
@@ -239,24 +250,26 @@ class EnvProcessPool:
         process.started_at = process.heard_at = now
         process.awaited.update(process.worker.slots)
 
-    def _handle(self, process: _Process, message: Any, now: float) -> None:
-        if isinstance(message, Ready):
-            self._listener.introduced(message)
-            return
+    def _handle(self, process: _Process, message: AnyMessage, now: float) -> None:
         if isinstance(message, Stepped):
             self._took_steps(process, message, now)
+            return
+        if isinstance(message, Ready):
+            self._listener.introduced(message)
             return
         if isinstance(message, InfoReport):
             self._listener.reported_info(message.window)
             return
-        self._handle_slot(process, message, process.worker.slots[message.row], now)
-
-    def _handle_slot(self, process: _Process, message: Any, number: int, now: float) -> None:
+        number = process.worker.slots[message.row]
         if isinstance(message, Recorded):
             self._listener.recorded(number, message)
             return
         if isinstance(message, OutsideBounds):
-            self._warn_of_bounds(number, message.text)
+            if not self._is_outside_bounds:
+                self._is_outside_bounds = True
+                text = f"Slot {number}: {message.text}. Later ones are not reported"
+                kind = "observation_outside_bounds"
+                self._events.add(kind, text, level="warning", slot=number)
             return
         process.awaited.discard(number)
         # A new process also builds slots that were given up; they stay given up.
@@ -265,7 +278,7 @@ class EnvProcessPool:
         if isinstance(message, Began):
             self._slots[number].state = "running"
             self._listener.began(number, process.worker.observation(message.row))
-        elif isinstance(message, EnvCrashed):
+        else:
             self._mend(number, message, now)
 
     def _took_steps(self, process: _Process, came: Stepped, now: float) -> None:
@@ -276,43 +289,17 @@ class EnvProcessPool:
         for position, _ in came.finals:
             number = int(slots[position])
             self._slots[number].episodes += 1
-            if self._is_due(process):
+            interval = self._restart_interval
+            if interval is not None and process.heard_at - process.started_at >= interval:
                 process.held.add(number)
         self._listener.stepped(slots, came)
         for crash in came.crashed:
             self._mend(process.worker.slots[crash.row], crash, now)
 
-    def _warn_of_bounds(self, number: int, text: str) -> None:
-        if not self._is_outside_bounds:
-            self._is_outside_bounds = True
-            self._events.add(
-                "observation_outside_bounds",
-                f"Slot {number}: {text}. Later ones are not reported",
-                level="warning",
-                slot=number,
-            )
-
     @property
     def held(self) -> set[int]:
         """Slots that must not act because their process is about to be replaced."""
         return set().union(*(process.held for process in self._processes))
-
-    def _is_due(self, process: _Process) -> bool:
-        interval = self._restart_interval
-        return interval is not None and process.heard_at - process.started_at >= interval
-
-    def _replace_when_due(self, process: _Process, now: float) -> None:
-        if not process.held:
-            return
-        going = [n for n in process.worker.slots if self._slots[n].state != "failed"]
-        if not process.held.issuperset(going):
-            return
-        for number in going:
-            self._listener.lost(number)
-            self._slots[number].restarts += 1
-            self._slots[number].state = "restarting"
-        process.worker.close()
-        self._start(process, now)
 
     def _remove(self, process: _Process, reason: str, now: float) -> None:
         process.worker.kill()
@@ -329,15 +316,8 @@ class EnvProcessPool:
             self._build_at.pop(number, None)
             slot.restarts += 1
             self._emit_lost(number)
-        kind, what = (
-            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarting")
-        )
-        self._events.add(
-            kind,
-            f"{reason}; {what}: {len(hit)} slots",
-            level="error" if wait is None else "warning",
-            slots=hit,
-        )
+        what = "given up" if wait is None else "restarting"
+        self._emit_crash(wait, f"{reason}; {what}: {len(hit)} slots", slots=hit)
 
     def _mend(self, number: int, crash: EnvCrashed, now: float) -> None:
         slot, error = self._slots[number], crash.error
@@ -359,39 +339,21 @@ class EnvProcessPool:
             slot.silent_until = now + INVALID_VALUE_SECONDS
         unreported, slot.unreported = slot.unreported, 0
         last_line = error.strip().rpartition("\n")[2]
-        kind, what = (
-            ("slot_failed", "given up") if wait is None else ("slot_restarted", "restarted")
-        )
-        self._events.add(
-            kind,
-            f"Slot {number}: {what} after an error: {last_line}"
-            + (f" ({unreported} more since the last event)" if unreported else ""),
-            level="error" if wait is None else "warning",
-            slot=number,
-            error=error[-2000:],
-        )
+        what = "given up" if wait is None else "restarted"
+        more = f" ({unreported} more since the last event)" if unreported else ""
+        text = f"Slot {number}: {what} after an error: {last_line}{more}"
+        self._emit_crash(wait, text, slot=number, error=error[-2000:])
+
+    def _emit_crash(self, wait: float | None, text: str, **details: Any) -> None:
+        kind = "slot_failed" if wait is None else "slot_restarted"
+        self._events.add(kind, text, level="error" if wait is None else "warning", **details)
 
     def _emit_lost(self, number: int) -> None:
         self._listener.lost(number)
         if self._slots[number].state == "failed":
             self._listener.given_up(number)
 
-    def _build(self, number: int, slot: _Slot, now: float) -> None:
-        try:
-            slot.process.worker.build(number)
-        except EnvWorkerDied as death:
-            self._remove(slot.process, str(death), now)
-            return
-        self._expect(slot.process, [number], now)
-
     def _expect(self, process: _Process, slots: Sequence[int], now: float) -> None:
         if not process.awaited:
             process.heard_at = now
         process.awaited.update(slots)
-
-
-def _shown(slot: _Slot, number: int) -> ReportedSlotState:
-    """Return the reported state; a running slot is either stepping or waiting."""
-    if slot.state != "running":
-        return slot.state
-    return "stepping" if number in slot.process.awaited else "waiting"

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from rolldeck.fleet_wire import InfoScope
 from rollouts.fleet.environments.contract import Environment, VectorEnvironment
 from rollouts.fleet.environments.loader import RowOfVector, describe, make, make_vector
 from rollouts.fleet.policies.spaces import (
@@ -61,12 +62,11 @@ class EnvRows:
     def __init__(self, setup: Setup, *, emit: Callable[[FromProcess], None], memory: int) -> None:
         """Prepare the rows without building environments.
 
-        Args:
-            setup: Environments to build.
-            emit: Receives messages for the worker.
-            memory: Descriptor of the memory shared with the worker.
+        `memory` is the descriptor of the memory shared with the worker, which receives messages by
+        `emit`.
         """
-        self._setup = setup
+        self._environment = setup.environment
+        self._info_seconds = 0.0 if setup.is_info_immediate else INFO_SECONDS
         self._emit = emit
         self._memory = memory
         self._vector: VectorEnvironment | None = None
@@ -104,11 +104,21 @@ class EnvRows:
             self._close(row)
             environment = self._make(row)
             self._put(row, environment)
-            block = self.block or self._introduce(environment)
-            self._reset(row, environment, block, seed=seed)
-            self._require_valid(block, row)
+            if self.block is None:
+                observation, action = describe(environment)
+                self.block = EnvBlock(
+                    self._memory, rows=len(self._rows), observation=observation, action=action
+                )
+                self._space, self._is_valid = observation, validity(observation)
+                self._bounds = bounds_of(observation)
+                self._emit(Ready(observation, action))
+            self._reset(row, environment, self.block, seed=seed)
+            invalid = self._invalid(self.block, [row])
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._drop(self._crash(row, error, "reset"))
+            return
+        if invalid:
+            self._drop(self._crash(row, InvalidValue(invalid[row]), "reset"))
             return
         self._emit(Began(row))
 
@@ -128,13 +138,17 @@ class EnvRows:
             came = self._with_added_info(came)
         if self._ended:
             self._begin_episodes()
-        self._report_info(began)
-        crashed = self._pop_broken() if self._broken else []
+        if self._info and began - self._info_at >= self._info_seconds:
+            self._info_at = began
+            self._emit(InfoReport(self._info.pop()))
+        crashed = list(self._broken.values())
+        self._broken.clear()
+        for crash in crashed:
+            self._close_quietly(crash.row)
         if came:
             self._emit(StepResult(came, time.perf_counter() - began, crashed))
 
     def close(self) -> None:
-        """Close every environment."""
         for row in range(len(self._rows)):
             with suppress(Exception):  # the others are closed as well
                 self._close(row)
@@ -143,8 +157,8 @@ class EnvRows:
             vector.close()
 
     def _make(self, row: int) -> Environment:
-        spec, kwargs = self._setup.spec, self._setup.kwargs
-        if self._setup.wrappers or self._setup.callbacks:
+        spec, kwargs = self._environment.spec, self._environment.kwargs
+        if self._environment.wrappers or self._environment.callbacks:
             return self._make_one(spec, kwargs)
         if self._vector is None and not self._has_no_vector:
             self._vector = make_vector(spec, kwargs, rows=len(self._rows))
@@ -154,8 +168,8 @@ class EnvRows:
         return self._make_one(spec, kwargs)
 
     def _make_one(self, spec: str, kwargs: Mapping[str, Any]) -> Environment:
-        setup = self._setup
-        return make(spec, kwargs, wrappers=setup.wrappers, callbacks=setup.callbacks)
+        config = self._environment
+        return make(spec, kwargs, wrappers=config.wrappers, callbacks=config.callbacks)
 
     def _put(self, row: int, environment: Environment | None) -> None:
         self._rows[row] = environment
@@ -165,39 +179,35 @@ class EnvRows:
 
     def _step_together(self, rows: Rows) -> list[int]:
         """Step `rows` of the vector environment; return them, or none if it raised."""
+        vector, block, shape = self._vector, self.block, rows.shape
+        if vector is None or block is None:
+            raise RuntimeError("there is no vector environment")
         try:
-            self._step_vector(rows)
+            obs, reward, terminated, truncated, *more = vector.step(rows, block.actions[rows])
+            obs = fitted(obs, (*shape, *block.obs.shape[1:]), block.obs.dtype, "obs")
+            terminated = fitted(terminated, shape, block.terminated.dtype, "terminated")
+            truncated = fitted(truncated, shape, block.truncated.dtype, "truncated")
+            reward = fitted(reward, shape, block.reward.dtype, "reward")
+            if not np.vdot(reward, reward) <= MOST:
+                require_finite(float(np.abs(reward).max()), "reward")
+            ended = rows[terminated | truncated].tolist()
+            block.obs[rows] = obs
+            if more and more[0]:
+                for at, final in final_rows(more[0], len(rows)).items():
+                    if rows[at] in ended:
+                        block.obs[rows[at]] = fitted(final, obs.shape[1:], obs.dtype, "final_obs")
+                split = split_rows(more[0], len(rows))
+                self._extras.update(zip(rows.tolist(), split, strict=True))
         except Exception as error:  # noqa: BLE001 environments may raise anything
             for row in rows.tolist():
                 self._drop(self._crash(row, error, f"step {self._lengths[row] + 1}"))
             return []
-        return rows.tolist()
-
-    def _step_vector(self, rows: Rows) -> None:
-        vector, block = self._vector, self.block
-        if vector is None or block is None:
-            raise RuntimeError("there is no vector environment")
-        obs, reward, terminated, truncated, *more = vector.step(rows, block.actions[rows])
-        shape = rows.shape
-        obs = fitted(obs, (*shape, *block.obs.shape[1:]), block.obs.dtype, "obs")
-        terminated = fitted(terminated, shape, block.terminated.dtype, "terminated")
-        truncated = fitted(truncated, shape, block.truncated.dtype, "truncated")
-        reward = fitted(reward, shape, block.reward.dtype, "reward")
-        if not np.vdot(reward, reward) <= MOST:
-            require_finite(float(np.abs(reward).max()), "reward")
-        ended = rows[terminated | truncated].tolist()
-        block.obs[rows] = obs
-        if more and more[0]:
-            for at, final in final_rows(more[0], len(rows)).items():
-                if rows[at] in ended:
-                    block.obs[rows[at]] = fitted(final, obs.shape[1:], obs.dtype, "final_obs")
-            split = split_rows(more[0], len(rows))
-            self._extras.update(zip(rows.tolist(), split, strict=True))
         block.reward[rows] = reward
         block.terminated[rows], block.truncated[rows] = terminated, truncated
         self._returns[rows] += reward
         self._lengths[rows] += 1
         self._ended += ended
+        return rows.tolist()
 
     def _step_singly(self, rows: Rows) -> list[int]:
         """Step `rows`, each with its own environment; return those that did not raise."""
@@ -232,71 +242,59 @@ class EnvRows:
         return came
 
     def _with_added_info(self, came: list[int]) -> list[int]:
-        """Add the extras of the stepped rows; return the rows whose extras can be read."""
+        """Add the numbers in the extras of the stepped rows; return the rows that have no error.
+
+        An episode that names its task adds its return and its length to those of the task.
+        """
         left = []
         for row in came:
             try:
                 if row in self._extras:
-                    self._add_info(row, self._extras[row], is_last=row in self._ended)
+                    is_last = row in self._ended
+                    scope: InfoScope = "episode" if is_last else "step"
+                    info = episode_info(self._extras[row]) if is_last else self._extras[row]
+                    for name, value in numbers_of(info):
+                        self._info.add(name, value, scope=scope)
+                    if is_last and (task := task_of(info)):
+                        episode = {"return": self._returns[row], "length": self._lengths[row]}
+                        for name, total in episode.items():
+                            self._info.add(f"task/{task}/{name}", float(total), scope=scope)
                 left.append(row)
             except Exception as error:  # noqa: BLE001 their code may raise anything
                 self._drop(self._crash(row, error, f"step {self._lengths[row]}"))
         self._ended = [row for row in self._ended if row in left]
         return left
 
-    def _add_info(self, row: int, info: Any, *, is_last: bool) -> None:
-        """Add the numbers in the `info` of one step; `is_last` if the step ended its episode.
-
-        An episode that names its task adds its return and its length to those of the task.
-        """
-        found = episode_info(info) if is_last else info
-        for name, value in numbers_of(found):
-            self._info.add(name, value, scope="episode" if is_last else "step")
-        if is_last and (task := task_of(found)):
-            self._info.add(f"task/{task}/return", float(self._returns[row]), scope="episode")
-            self._info.add(f"task/{task}/length", float(self._lengths[row]), scope="episode")
-
-    def _report_info(self, now: float) -> None:
-        interval = 0.0 if self._setup.is_info_immediate else INFO_SECONDS
-        if self._info and now - self._info_at >= interval:
-            self._info_at = now
-            self._emit(InfoReport(self._info.pop()))
-
     def record(self, row: int, request_id: str, video: str) -> None:
-        """Record the row's next episode."""
         self._to_record[row] = (request_id, video)
 
-    def _pop_broken(self) -> list[EnvCrashed]:
-        crashed, self._broken = list(self._broken.values()), {}
-        for crash in crashed:
-            self._close_quietly(crash.row)
-        return crashed
-
     def _begin_episodes(self) -> None:
-        """Begin the next episodes; rows where that fails break after their step is reported."""
+        """Begin the next episodes; rows where that fails break after their step is reported.
+
+        Recordings begin and end only here, so a step costs the same with and without them.
+        """
         block = self.block
         if block is None:
             return
         for row in self._ended:
             block.final_obs[row] = block.obs[row]
-            self._begin_episode(row, self._rows[row], block)
+            environment: Any = self._rows[row]
+            try:
+                if row in self._recordings:
+                    request_id, recorded, environment = self._recordings.pop(row)
+                    recorded.finish()
+                    recorded.close()
+                    self._put(row, environment)
+                    result = (recorded.total_return, recorded.length, recorded.outcome)
+                    self._emit(Recorded(row, request_id, *result))
+                if row in self._to_record:
+                    environment = self._begin_recording(row, environment)
+                self._reset(row, environment, block)
+            except Exception as error:  # noqa: BLE001 environments may raise anything
+                self._broken[row] = self._crash(row, error, "reset")
         if self._is_valid is not None and not self._is_valid(block.obs):
             for row, text in self._invalid(block, self._ended).items():
                 self._broken[row] = self._crash(row, InvalidValue(text), "reset")
-
-    def _begin_episode(self, row: int, environment: Any, block: EnvBlock) -> None:
-        """Begin the row's next episode.
-
-        Recordings begin and end only here, so a step costs the same with and without them.
-        """
-        try:
-            if row in self._recordings:
-                environment = self._end_recording(row)
-            if row in self._to_record:
-                environment = self._begin_recording(row, environment)
-            self._reset(row, environment, block)
-        except Exception as error:  # noqa: BLE001 environments may raise anything
-            self._broken[row] = self._crash(row, error, "reset")
 
     def _reset(
         self, row: int, environment: Environment, block: EnvBlock, *, seed: int | None = None
@@ -312,17 +310,17 @@ class EnvRows:
         block.obs[list(invalid)] = np.zeros((), block.obs.dtype)
         return invalid
 
-    def _require_valid(self, block: EnvBlock, row: int) -> None:
-        for text in self._invalid(block, [row]).values():
-            raise InvalidValue(text)
-
     def _with_valid_values(self, came: list[int]) -> list[int]:
         """Return the stepped rows whose observations can be used; report the others as broken."""
         block, is_valid = self.block, self._is_valid
         if block is None or not came:
             return came
         if self._bounds and self._bounds_checks:
-            self._compare_bounds(np.asarray(came), block)
+            self._bounds_checks -= 1
+            if found := outside(self._bounds, block.obs[came], "obs"):
+                self._bounds_checks = 0
+                at, text = found
+                self._emit(OutsideBounds(came[at], f"{self._environment.spec}: {text}"))
         # Comparing the rows that did not step costs less than copying those that did.
         if is_valid is None or is_valid(
             block.obs if 2 * len(came) >= len(block.obs) else block.obs[came]
@@ -334,19 +332,11 @@ class EnvRows:
         self._ended = [row for row in self._ended if row not in invalid]
         return [row for row in came if row not in invalid]
 
-    def _compare_bounds(self, rows: Rows, block: EnvBlock) -> None:
-        self._bounds_checks -= 1
-        found = outside(self._bounds, block.obs[rows], "obs")
-        if found is not None:
-            self._bounds_checks = 0
-            at, text = found
-            self._emit(OutsideBounds(int(rows[at]), f"{self._setup.spec}: {text}"))
-
     def _begin_recording(self, row: int, own: Environment) -> Environment:
         request_id, video = self._to_record.pop(row)
         try:
             recorded = RecordedEnvironment(
-                self._make_one, self._setup.spec, self._setup.kwargs, Path(video)
+                self._make_one, self._environment.spec, self._environment.kwargs, Path(video)
             )
         except Exception as error:  # noqa: BLE001 environments may raise anything
             self._emit(Recorded(row, request_id, error=f"{type(error).__name__}: {error}"))
@@ -356,26 +346,6 @@ class EnvRows:
         self._recordings[row] = (request_id, recorded, own)
         self._put(row, recorded)
         return recorded
-
-    def _end_recording(self, row: int) -> Environment:
-        request_id, recorded, own = self._recordings.pop(row)
-        recorded.finish()
-        recorded.close()
-        self._put(row, own)
-        self._emit(
-            Recorded(row, request_id, recorded.total_return, recorded.length, recorded.outcome)
-        )
-        return own
-
-    def _introduce(self, environment: Environment) -> EnvBlock:
-        observation, action = describe(environment)
-        self.block = EnvBlock(
-            self._memory, rows=len(self._rows), observation=observation, action=action
-        )
-        self._space, self._is_valid = observation, validity(observation)
-        self._bounds = bounds_of(observation)
-        self._emit(Ready(observation, action))
-        return self.block
 
     def _drop(self, crash: EnvCrashed) -> None:
         """Report and close an environment that has raised or returned an invalid value."""
@@ -389,7 +359,8 @@ class EnvRows:
     def _crash(self, row: int, error: Exception, call: str) -> EnvCrashed:
         """Return the message for a broken environment; the full traceback goes to the log."""
         if isinstance(error, InvalidValue):
-            return EnvCrashed(row, f"{self._setup.spec}, {call}: {error}", is_invalid_value=True)
+            text = f"{self._environment.spec}, {call}: {error}"
+            return EnvCrashed(row, text, is_invalid_value=True)
         traceback.print_exception(error)
         return EnvCrashed(row, "".join(traceback.format_exception(error, limit=-4)))
 

@@ -6,8 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 import rolldeck
 import rollouts
-from rollouts.fleet.process import child_environment, environment_user
+from rollouts.fleet.process import child_environment
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.settings import derive_seed
 from rollouts.fleet.steps.env_messages import (
@@ -37,7 +36,7 @@ from rollouts.fleet.steps.env_messages import (
 )
 from rollouts.fleet.steps.slots import Slots
 from rollouts.fleet.worker import node_cleanup
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 # Not run as a module, which would import it a second time under another name.
 BOOT: Final = "from rollouts.fleet.steps.env_process import main; main()"
@@ -70,40 +69,29 @@ class SlotSeeds:
 class EnvWorker:
     """An operating-system process with the environments of a few slots; at most one at a time.
 
-    The caller owns the clock and decides about restarts.
+    The caller owns the clock and decides about restarts. Methods that need the process raise
+    :class:`EnvWorkerDied` if it is gone.
     """
 
     def __init__(
         self,
+        environment: EnvironmentConfig,
         *,
-        spec: str,
-        kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
-        wrappers: Sequence[ExtensionConfig] = (),
-        callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,
         mark: str = "",
         is_info_immediate: bool = False,
     ) -> None:
         """Prepare the process without starting it.
 
-        Args:
-            spec: Environment of every slot.
-            kwargs: Arguments of the environment.
-            slots: Numbers of the slots within the worker, consecutive.
-            base_seed: Seed from which the seeds of the slots are derived.
-            wrappers: Registered wrappers of the environment, innermost first.
-            callbacks: Registered callbacks of the environment.
-            output: Receives the output of the process; None inherits the caller's.
-            mark: Mark that identifies all processes started by this one; empty for none.
-            is_info_immediate: Report values of `info` before the results of their step.
+        The slots are numbered within the worker, consecutively. Without `output`, the process
+        inherits the caller's. All processes that it starts inherit `mark`, unless it is empty.
+        `is_info_immediate` reports values of `info` before the results of their step.
         """
         self.slots = slots
         self._is_info_immediate = is_info_immediate
-        self._spec = spec
-        self._kwargs = kwargs
-        self._wrappers, self._callbacks = list(wrappers), list(callbacks)
+        self._environment = environment
         self._output = output
         self._mark = mark
         self._seeds = SlotSeeds(base_seed)
@@ -119,7 +107,6 @@ class EnvWorker:
 
     @property
     def pid(self) -> int | None:
-        """Id of the process, if there is one."""
         return self._process.pid if self._process else None
 
     def start(self) -> None:
@@ -130,7 +117,11 @@ class EnvWorker:
         self.kill()
         self._memory = anonymous_memory()
         ours, theirs = socket.socketpair()
-        with theirs, self._opened_output() as output:
+        with theirs, ExitStack() as opened:
+            output = None
+            if self._output is not None:
+                output = self._output.open(self.slots[0])
+                opened.callback(os.close, output)
             passed = (theirs.fileno(), self._memory)
             self._process = subprocess.Popen(
                 [sys.executable, "-c", BOOT, *map(str, passed), str(os.getpid())],
@@ -141,49 +132,29 @@ class EnvWorker:
                 env=process_variables(self._mark),
                 # A simulator's child processes are in this group and end with it.
                 start_new_session=True,
-                **environment_user.popen_options(),
+                **child_environment.popen_options(),
             )
         self.write_line(f"env process {self._process.pid} starts")
         self._channel = Channel(ours, receives=FromProcess)
         seeds = [self._seeds.next(slot) for slot in self.slots]
         self._channel.send(
-            Setup(
-                spec=self._spec,
-                kwargs=self._kwargs,
-                seeds=seeds,
-                wrappers=self._wrappers,
-                callbacks=self._callbacks,
-                is_info_immediate=self._is_info_immediate,
-            )
+            Setup(self._environment, seeds, is_info_immediate=self._is_info_immediate)
         )
 
     def write_line(self, text: str) -> None:
-        """Write a line to the log of the process."""
         if self._output is not None:
             self._output.write_line(self.slots[0], text)
 
     def build(self, slot: int) -> None:
-        """Build a new environment for one slot.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Build a new environment for one slot."""
         self._send(Build(slot - self.slots.start, self._seeds.next(slot)))
 
     def record(self, slot: int, request_id: str, video: str) -> None:
-        """Record the next episode of a slot; the result arrives as a message.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Record the next episode of a slot; the result arrives as a message."""
         self._send(Record(slot - self.slots.start, request_id, video))
 
     def step(self, slots: Slots, actions: NDArray[Any]) -> None:
-        """Step N waiting slots with ``actions [N, …]``; the result arrives as a message.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Step N waiting slots with ``actions [N, …]``; the result arrives as a message."""
         if self._block is None:
             raise EnvWorkerDied("not started")
         rows = slots - self.slots.start
@@ -191,17 +162,27 @@ class EnvWorker:
         self._send(Step(rows.tolist()))
 
     def receive(self) -> list[AnyMessage]:
-        """Wait for at least one message and return all that have arrived.
-
-        Raises:
-            EnvWorkerDied: If the process is gone.
-        """
+        """Wait for at least one message and return all that have arrived."""
         if self._channel is None:
             raise EnvWorkerDied("not started")
+        messages: list[AnyMessage] = []
         try:
-            return [self._read(message) for message in self._channel.receive()]
+            for message in self._channel.receive():
+                if isinstance(message, Ready) and self._memory is not None:
+                    self._block = EnvBlock(
+                        self._memory,
+                        rows=len(self.slots),
+                        observation=message.observation,
+                        action=message.action,
+                    )
+                    self._close_memory()
+                if isinstance(message, StepResult) and self._block is not None:
+                    messages.append(read_steps(message, self._block))
+                else:
+                    messages.append(message)
         except (EOFError, OSError) as error:
             raise EnvWorkerDied(self._exit_reason()) from error
+        return messages
 
     def observation(self, row: int) -> NDArray[Any]:
         """Return a copy of the current observation of the environment in `row`."""
@@ -233,17 +214,6 @@ class EnvWorker:
                 pass
         self.kill()
 
-    @contextmanager
-    def _opened_output(self) -> Iterator[int | None]:
-        if self._output is None:
-            yield None
-            return
-        descriptor = self._output.open(self.slots[0])
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
     def _send(self, message: ToProcess) -> None:
         if self._channel is None:
             raise EnvWorkerDied("not started")
@@ -251,25 +221,6 @@ class EnvWorker:
             self._channel.send(message)
         except OSError as error:
             raise EnvWorkerDied(self._exit_reason()) from error
-
-    def _read(self, message: FromProcess) -> AnyMessage:
-        """Map the block on the first message, and read arrived steps from it."""
-        if isinstance(message, Ready):
-            self._map(message)
-        elif isinstance(message, StepResult) and self._block is not None:
-            return read_steps(message, self._block)
-        return message  # type: ignore[return-value]
-
-    def _map(self, ready: Ready) -> None:
-        if self._memory is None:
-            return
-        self._block = EnvBlock(
-            self._memory,
-            rows=len(self.slots),
-            observation=ready.observation,
-            action=ready.action,
-        )
-        self._close_memory()
 
     def _close_memory(self) -> None:
         if self._memory is not None:
@@ -323,7 +274,7 @@ def process_variables(mark: str) -> dict[str, str]:
     paths = [*found, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
         **HEADLESS,
-        **environment_user.variables(child_environment.for_environments(os.environ)),
+        **child_environment.with_user(child_environment.for_environments(os.environ)),
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
         "PYTHONUNBUFFERED": "1",

@@ -8,8 +8,7 @@ that raises is rebuilt in both cases.
 import os
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_rows import EnvRows
 from rollouts.fleet.steps.env_worker import HEADLESS, EnvWorkerDied, SlotSeeds, read_steps
 from rollouts.fleet.steps.slots import Slots
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 
 class EnvsInWorker:
@@ -41,19 +40,16 @@ class EnvsInWorker:
 
     def __init__(
         self,
+        environment: EnvironmentConfig,
         *,
-        spec: str,
-        kwargs: dict[str, Any],
         slots: range,
         base_seed: int,
-        wrappers: Sequence[ExtensionConfig] = (),
-        callbacks: Sequence[ExtensionConfig] = (),
         output: OutputPump | None = None,  # noqa: ARG002 output goes to the worker's log
         mark: str = "",  # noqa: ARG002 processes they start carry the worker's mark
     ) -> None:
         """Prepare the environments; the arguments are those of `EnvWorker`."""
         self.slots = slots
-        self._setup = Setup(spec, kwargs, [0] * len(slots), list(wrappers), list(callbacks))
+        self._setup = Setup(environment, [0] * len(slots))
         self._seeds = SlotSeeds(base_seed)
         self._rows: EnvRows | None = None
         self._requests: deque[Slots | Build | Record] = deque()
@@ -102,9 +98,25 @@ class EnvsInWorker:
         if self._bell is None:
             raise EnvWorkerDied("not started")
         os.read(self._bell[0], 4096)
-        while self._requests:
-            with _reporting_errors():
-                self._do(self._requests.popleft())
+        try:
+            while self._requests:
+                request = self._requests.popleft()
+                if self._rows is None:
+                    import_registered_modules()
+                    self._memory = anonymous_memory()
+                    self._rows = EnvRows(
+                        self._setup, emit=self._messages.append, memory=self._memory
+                    )
+                match request:
+                    case Build(row, seed):
+                        self._rows.build(row, seed)
+                    case Record(row, request_id, video):
+                        self._rows.record(row, request_id, video)
+                    case asked:
+                        self._rows.step(asked)
+        except Exception as error:
+            traceback.print_exc()
+            raise EnvWorkerDied(f"{type(error).__name__}: {error}") from error
         messages = [
             read_steps(message, self._block()) if isinstance(message, StepResult) else message
             for message in self._messages
@@ -136,32 +148,7 @@ class EnvsInWorker:
         self._requests.append(message)
         os.write(self._bell[1], b"!")
 
-    def _do(self, message: Slots | Build | Record) -> None:
-        rows = self._rows or self._make_rows()
-        match message:
-            case Build(row, seed):
-                rows.build(row, seed)
-            case Record(row, request_id, video):
-                rows.record(row, request_id, video)
-            case asked:
-                rows.step(asked)
-
-    def _make_rows(self) -> EnvRows:
-        import_registered_modules()
-        self._memory = anonymous_memory()
-        self._rows = EnvRows(self._setup, emit=self._messages.append, memory=self._memory)
-        return self._rows
-
     def _block(self) -> EnvBlock:
         if self._rows is None or self._rows.block is None:
             raise EnvWorkerDied("not started")
         return self._rows.block
-
-
-@contextmanager
-def _reporting_errors() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        traceback.print_exc()
-        raise EnvWorkerDied(f"{type(error).__name__}: {error}") from error

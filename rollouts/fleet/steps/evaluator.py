@@ -3,10 +3,8 @@
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -19,6 +17,7 @@ from rollouts.fleet.policies.policy_protocol import Policy, PolicyDoesNotFit, fo
 from rollouts.fleet.policies.spaces import Space, invalid_actions
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
+from rollouts.fleet.process.spans import CallTimer
 from rollouts.fleet.steps.env_messages import (
     AnyMessage,
     Began,
@@ -30,7 +29,7 @@ from rollouts.fleet.steps.env_messages import (
 from rollouts.fleet.steps.env_worker import EnvWorker, EnvWorkerDied
 from rollouts.fleet.steps.step_worker import PolicyFactory
 from rollouts.fleet.weights.loader import WeightsLoader
-from rollouts.fleet.weights.records import Version
+from rollouts.fleet.weights.records import Version, WeightsRecord
 from rollouts.fleet.worker.episodes import Episode, EpisodeStatistics, EpisodeTallies
 from rollouts.fleet.worker.info_values import InfoTotals
 from rollouts.fleet.worker.messages import IDLE
@@ -53,15 +52,6 @@ class EvaluationFailed(RuntimeError):
     """The evaluation has no result; the text is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """One version of the weights."""
-
-    step: int
-    """Step of the version."""
-    tensors: Mapping[str, NDArray[Any]]
-
-
 class EvaluationRound:
     """Evaluates one version of the weights over `config.evaluation.episodes` episodes.
 
@@ -73,7 +63,7 @@ class EvaluationRound:
     def __init__(
         self,
         config: RunConfig,
-        weights: Weights,
+        weights: WeightsRecord,
         *,
         make_policy: Callable[[Space, Space], Policy],
         is_stopped: Callable[[], bool] = lambda: False,
@@ -81,13 +71,8 @@ class EvaluationRound:
     ) -> None:
         """Prepare the round without starting its process.
 
-        Args:
-            config: Configuration of the run.
-            weights: Evaluated version.
-            make_policy: Returns the policy for an observation and an action space. The round
-                replaces its weights.
-            is_stopped: Returns whether the round must end without a result.
-            mark: Mark of the env process; see `EnvWorker`.
+        The round replaces the weights of the policy, and ends without a result once `is_stopped` is
+        true.
         """
         self._limits = config.evaluation
         self._weights = weights
@@ -95,12 +80,9 @@ class EvaluationRound:
         self._is_stopped = is_stopped
         rows = min(self._limits.envs, self._limits.episodes)
         self._process = EnvWorker(
-            spec=config.environment.spec,
-            kwargs=config.environment.kwargs,
+            config.environment,
             slots=range(rows),
             base_seed=derive_seed(config.seed, "evaluation"),
-            wrappers=config.environment.wrappers,
-            callbacks=config.environment.callbacks,
             mark=mark,
             is_info_immediate=True,
         )
@@ -118,8 +100,7 @@ class EvaluationRound:
         self._first = np.ones(rows, dtype=np.bool_)
         self._obs: NDArray[Any] = np.empty(0)
         self._policy: Policy | None = None
-        self._policy_since: float | None = None
-        """Time of the unfinished call of the policy."""
+        self.calling_policy = CallTimer()
         self._action_space: Space | None = None
         self._state: dict[str, NDArray[Any]] = {}
         self._beginning: dict[str, NDArray[Any]] = {}
@@ -138,7 +119,19 @@ class EvaluationRound:
         try:
             self._process.start()
             while self._left.any():
-                self._receive(deadline)
+                if self._is_stopped():
+                    raise EvaluationFailed("stopped")
+                if time.monotonic() > deadline:
+                    raise EvaluationFailed(
+                        f"{len(self._episodes)} of {self._limits.episodes} episodes ended within "
+                        f"{self._limits.timeout_seconds:g} s (evaluation.timeout_seconds)"
+                    )
+                descriptor = self._process.descriptor
+                poll = select.poll()
+                poll.register(-1 if descriptor is None else descriptor, select.POLLIN)
+                if poll.poll(_WAIT_SECONDS * 1000):
+                    for message in self._process.receive():
+                        self._handle(message)
                 self._act()
         except (EnvWorkerDied, PolicyDoesNotFit) as failure:
             raise EvaluationFailed(str(failure)) from failure
@@ -146,79 +139,46 @@ class EvaluationRound:
             self._process.close()
         return self._episodes
 
-    def policy_seconds(self, now: float) -> float:
-        """Return for how long a call of the policy has blocked the round."""
-        since = self._policy_since
-        return 0.0 if since is None else now - since
-
     def abandon(self) -> None:
         """End the env process of a round that does not return; another thread calls this."""
         self._process.kill()
-
-    @contextmanager
-    def _calling_policy(self) -> Iterator[None]:
-        self._policy_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._policy_since = None
-
-    def _receive(self, deadline: float) -> None:
-        if self._is_stopped():
-            raise EvaluationFailed("stopped")
-        if time.monotonic() > deadline:
-            raise EvaluationFailed(
-                f"{len(self._episodes)} of {self._limits.episodes} episodes ended within "
-                f"{self._limits.timeout_seconds:g} s (evaluation.timeout_seconds)"
-            )
-        descriptor = self._process.descriptor
-        poll = select.poll()
-        poll.register(-1 if descriptor is None else descriptor, select.POLLIN)
-        if poll.poll(_WAIT_SECONDS * 1000):
-            for message in self._process.receive():
-                self._handle(message)
 
     def _handle(self, message: AnyMessage) -> None:
         if isinstance(message, EnvCrashed):
             self._fail(message)
         if isinstance(message, Ready):
-            self._prepare(message)
+            rows, observation = len(self._left), message.observation
+            self._obs = np.zeros((rows, *observation.shape), observation.array_dtype)
+            with self.calling_policy:
+                policy = self._make_policy(observation, message.action)
+                policy.adopt(policy.prepare(self._weights.tensors))
+                state, beginning = policy.initial_state(rows), policy.initial_state(1)
+            self._policy, self._action_space = policy, message.action
+            self._state = {name: np.array(values) for name, values in state.items()}
+            self._beginning = {name: values[0] for name, values in beginning.items()}
         elif isinstance(message, Began):
             self._obs[message.row] = self._process.observation(message.row)
             self._tallies.begin(message.row)
             self._is_waiting[message.row] = True
         elif isinstance(message, Stepped):
-            self._store(message)
+            stepped = message.rows
+            self._tallies.add(stepped, message.reward)
+            self._obs[stepped] = message.obs
+            self._first[stepped] = message.terminated | message.truncated
+            self._is_waiting[stepped] = True
+            for at, _ in message.finals:
+                row = int(stepped[at])
+                is_terminated = bool(message.terminated[at])
+                ended = self._tallies.end(row, "terminated" if is_terminated else "truncated")
+                self._episodes.append(ended)
+                self._tallies.begin(row)
+                self._left[row] -= 1
+            for crash in message.crashed:
+                if self._left[crash.row]:
+                    self._fail(crash)
         elif isinstance(message, InfoReport):
             sums = [replace(one, name=f"eval/{one.name}") for one in message.window.sums]
             self.info.merge(replace(message.window, sums=sums))
-
-    def _prepare(self, ready: Ready) -> None:
-        rows = len(self._left)
-        self._obs = np.zeros((rows, *ready.observation.shape), ready.observation.array_dtype)
-        with self._calling_policy():
-            policy = self._make_policy(ready.observation, ready.action)
-            policy.adopt(policy.prepare(self._weights.tensors))
-            state, beginning = policy.initial_state(rows), policy.initial_state(1)
-        self._policy, self._action_space = policy, ready.action
-        self._state = {name: np.array(one) for name, one in state.items()}
-        self._beginning = {name: one[0] for name, one in beginning.items()}
-
-    def _store(self, came: Stepped) -> None:
-        rows = came.rows
-        self._tallies.add(rows, came.reward)
-        self._obs[rows] = came.obs
-        self._first[rows] = came.terminated | came.truncated
-        self._is_waiting[rows] = True
-        for at, _ in came.finals:
-            row = int(rows[at])
-            ended = self._tallies.end(row, "terminated" if came.terminated[at] else "truncated")
-            self._episodes.append(ended)
-            self._tallies.begin(row)
-            self._left[row] -= 1
-        for crash in came.crashed:
-            if self._left[crash.row]:
-                self._fail(crash)
 
     def _fail(self, crash: EnvCrashed) -> NoReturn:
         last_line = crash.error.strip().rpartition("\n")[2]
@@ -235,7 +195,7 @@ class EvaluationRound:
         before = {name: values[rows] for name, values in self._state.items()}
         for name, values in before.items():
             values[first] = self._beginning[name]
-        with self._calling_policy():
+        with self.calling_policy:
             decision = policy.act(self._obs[rows], before, first)
         for text in invalid_actions(space, decision.actions).values():
             raise EvaluationFailed(f"the policy returned an invalid value: {text}")
@@ -276,14 +236,7 @@ class Evaluator:
         events: EventLog,
         policy_factory: PolicyFactory | None = None,
     ) -> None:
-        """Prepare the evaluator.
-
-        Args:
-            settings: Settings of the worker.
-            weights: Source of the versions.
-            events: Receives failed evaluations.
-            policy_factory: Creates another policy than the configured one.
-        """
+        """Prepare the evaluator; `policy_factory` creates another policy than that of the run."""
         self._settings = settings
         self._config = settings.fleet.config
         self._loader = weights
@@ -308,7 +261,6 @@ class Evaluator:
 
     @staticmethod
     def is_needed(settings: WorkerSettings) -> bool:
-        """Return whether this worker evaluates."""
         every = settings.fleet.config.evaluation.every_train_steps
         return every > 0 and settings.index == EVALUATING_WORKER
 
@@ -319,15 +271,28 @@ class Evaluator:
 
     def turn(self) -> None:
         """Run an evaluation if one is due; otherwise wait."""
-        record, active = self._loader.record, self._loader.active
-        if record is None or record.version != active or not self._is_due(record.version):
+        record, command = self._loader.record, self.command
+        every = self._config.evaluation.every_train_steps
+        if (
+            record is None
+            or record.version != self._loader.active
+            or command.desired != "running"
+            or record.epoch != command.epoch
+            or not is_due(last=self._evaluated, now=record.version, every=every)
+        ):
             self._closed.wait(POLL_SECONDS)
             return
-        if not self._begin(record.version):
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._evaluated = self._running = record.version
+        if self._hung is not None and not self._hung.done():
+            self._fail(record.version, "the policy has not returned from an earlier evaluation")
             return
+        self._hung = None
         evaluation = EvaluationRound(
             self._config,
-            Weights(record.step, record.tensors),
+            record,
             make_policy=self._policy_for,
             is_stopped=self._closed.is_set,
             mark=str(mark_of(self._settings)),
@@ -355,7 +320,6 @@ class Evaluator:
         return windows
 
     def pop_info(self) -> InfoWindow:
-        """Return the values of `info` in these evaluations."""
         with self._lock:
             return self._info.pop()
 
@@ -364,18 +328,6 @@ class Evaluator:
         self._closed.set()
         if (version := self._running) is not None:
             self._fail(version, f"worker {self._settings.index} ended during the evaluation")
-
-    def _begin(self, version: Version) -> bool:
-        """Begin the evaluation of a version; return False if it cannot run."""
-        with self._lock:
-            if self._closed.is_set():
-                return False
-            self._evaluated = self._running = version
-        if self._hung is None or self._hung.done():
-            self._hung = None
-            return True
-        self._fail(version, "the policy has not returned from an earlier evaluation")
-        return False
 
     def _result(self, evaluation: EvaluationRound) -> list[Episode]:
         """Run a round in a thread of its own, because its policy may never return.
@@ -403,19 +355,10 @@ class Evaluator:
         if outcome.done():
             return outcome.result()
         self._hung, self._policy = outcome, None
-        seconds = evaluation.policy_seconds(time.monotonic())
+        seconds = evaluation.calling_policy.seconds(time.monotonic())
         evaluation.abandon()
         what = f"the policy did not return for {seconds:.0f} s" if seconds else "it did not end"
         raise EvaluationFailed(f"{what}; the limit is {limit:g} s (evaluation.timeout_seconds)")
-
-    def _is_due(self, version: Version) -> bool:
-        return (
-            self.command.desired == "running"
-            and version[0] == self.command.epoch
-            and is_due(
-                last=self._evaluated, now=version, every=self._config.evaluation.every_train_steps
-            )
-        )
 
     def _policy_for(self, observation: Space, action: Space) -> Policy:
         if self._policy is None:

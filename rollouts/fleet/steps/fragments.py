@@ -47,14 +47,7 @@ class FragmentCutter:
     def __init__(
         self, *, slots: Sequence[str], environment: str, worker: str, fragment_length: int
     ) -> None:
-        """Start with fragment 0 of every slot.
-
-        Args:
-            slots: Name of each slot's incarnation, unique in the run, ``[S]``.
-            environment: Spec that the slots run.
-            worker: Name of the worker that holds them.
-            fragment_length: Env steps per fragment.
-        """
+        """Start with fragment 0 of every slot; names of slots are unique in the run, ``[S]``."""
         self.slots = tuple(slots)
         self.acted = np.zeros(len(slots), dtype=np.intp)
         """Actions of each slot since its last cut, ``[S]``; read-only for callers."""
@@ -106,7 +99,14 @@ class FragmentCutter:
             self._ended[slots] = ended = ended + 1
         else:
             # Without an open step, an outcome belongs to a dropped one.
-            self._end_some(np.flatnonzero(is_open), slots, outcomes)
+            rows = np.flatnonzero(is_open)
+            row_of = {int(row): index for index, row in enumerate(rows)}
+            finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
+            some = Outcomes(
+                outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
+            )
+            self._columns.end(slots[rows], ended[rows], some)
+            self._ended[slots[rows]] += 1
             ended = self._ended[slots]
         self._buffer_observations(slots, obs, new_episodes)
         full = slots[ended == self._length].tolist()
@@ -196,26 +196,13 @@ class FragmentCutter:
     def drop_stale(self, *, policy_step: int, max_staleness: int) -> int:
         """Drop the steps of each slot whose first is too stale, and return their number.
 
-        Args:
-            policy_step: Step of the run's newest version.
-            max_staleness: Largest allowed difference between it and the version of the first step.
+        `policy_step` is the step of the run's newest version.
         """
         buffered = np.flatnonzero(self.acted)
         if not len(buffered):
             return 0
         too_old = policy_step - self._columns.first_label(buffered) > max_staleness
         return sum(self.drop(int(slot)) for slot in buffered[too_old])
-
-    def _end_some(self, rows: NDArray[np.intp], slots: Slots, outcomes: Outcomes) -> None:
-        """Record the outcomes of `rows` only."""
-        row_of = {int(row): index for index, row in enumerate(rows)}
-        finals = {row_of[row]: obs for row, obs in outcomes.finals.items() if row in row_of}
-        chosen = slots[rows]
-        some = Outcomes(
-            outcomes.reward[rows], outcomes.terminated[rows], outcomes.truncated[rows], finals
-        )
-        self._columns.end(chosen, self._ended[chosen], some)
-        self._ended[chosen] += 1
 
     def _buffer_observations(
         self, slots: Slots, obs: NDArray[Any], new_episodes: Mapping[int, str]
@@ -268,11 +255,8 @@ class FragmentBuilder:
     ) -> None:
         """Start with empty slots and without credits.
 
-        Args:
-            settings: Settings of the worker.
-            deliver: Takes each cut fragment; must not wait.
-            has_room: Returns whether the sender has room for another fragment.
-            monitor: Receives timings of cutting and queueing.
+        `deliver` takes each cut fragment and must not wait; `has_room` tells whether the sender has
+        room for another one.
         """
         config = settings.fleet.config
         self._max_staleness = config.buffer.max_staleness
@@ -328,7 +312,6 @@ class FragmentBuilder:
         return int(self._cutter.made.sum())
 
     def grant(self, fragments: int) -> None:
-        """Grant credits for further fragments."""
         with self._lock:
             self._credits += fragments
 
@@ -348,7 +331,11 @@ class FragmentBuilder:
         if np.count_nonzero(self._cutter.acted) < before:
             self._count_dropped("stale_version", dropped)
         if not self._begins_fragments:
-            self._return_credits()
+            # Slots that have not started their fragment return their credit.
+            with self._lock:
+                unused = self._has_credit & (self._cutter.acted == 0)
+                self._has_credit[unused] = False
+                self._credits += int(np.count_nonzero(unused))
 
     def drain(self) -> None:
         """Cut every slot's steps, now or after its action in progress; start no new fragments."""
@@ -437,13 +424,6 @@ class FragmentBuilder:
                 self._has_credit[slot] or self._spend(slot)
             )
         return slots[is_allowed]
-
-    def _return_credits(self) -> None:
-        """Take credits back from slots that have not started their fragment."""
-        with self._lock:
-            unused = self._has_credit & (self._cutter.acted == 0)
-            self._has_credit[unused] = False
-            self._credits += int(np.count_nonzero(unused))
 
     def _spend(self, slot: int) -> bool:
         if not self._has_room():

@@ -13,7 +13,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from rolldeck.safetensors import array_of
-from rolldeck.wire import EpisodeWindow, FleetEvent, encode
+from rolldeck.wire import EpisodeWindow, encode
 from rollouts.fleet.policies.policy_protocol import Policy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
@@ -89,15 +89,7 @@ class LocalWorker:
         deliver: Callable[[bytes], None],
         is_over: Callable[[], bool],
     ) -> None:
-        """Prepare the worker; `run` starts its environments.
-
-        Args:
-            settings: Settings of the worker.
-            weights: Weights of the policy.
-            device: Device of the policy.
-            deliver: Takes each encoded fragment.
-            is_over: Returns whether the worker must end; called after each turn.
-        """
+        """Prepare the worker; `run` starts its environments and calls `is_over` after each turn."""
         self._settings, self._config = settings, settings.fleet.config
         self._initial, self._device, self._is_over = weights, device, is_over
         self.events = EventLog()
@@ -133,7 +125,13 @@ class LocalWorker:
         try:
             while not self._is_over():
                 self._turn()
-            self._drain()
+            self._end_fragments()
+            deadline = time.monotonic() + DRAIN_SECONDS
+            while self.builder.being_filled and time.monotonic() < deadline:
+                self._worker.turn()
+            self.unanswered = self.builder.being_filled
+            if self.unanswered:
+                self._cut_unanswered()
         except OSError:
             raise  # fragments cannot be written
         except Exception:
@@ -149,13 +147,7 @@ class LocalWorker:
 
     def hung(self, now: float) -> str:
         """Return which call has blocked the loop for too long; empty if none has."""
-        limit = self._config.policy.hung_after_seconds
-        if self._worker.policy_seconds(now) > limit:
-            return f"the policy did not return for {limit:g} s (policy.hung_after_seconds)"
-        limit = self._config.environment.hung_after_seconds
-        if self._worker.hanging_seconds(now) > limit:
-            return f"an environment did not return for {limit:g} s (environment.hung_after_seconds)"
-        return ""
+        return self._worker.hung(now)
 
     def _turn(self) -> None:
         if self._loader.active is None:
@@ -164,21 +156,13 @@ class LocalWorker:
         if refusal := self._worker.refusal or self._loader.refusal:
             raise RolloutFailed(refusal)
         if self._worker.is_broken:
-            raise RolloutFailed(f"every environment slot was given up: {self._last_error()}")
-
-    def _drain(self) -> None:
-        """Cut all steps into fragments, after the outcome of each action in progress."""
-        self._end_fragments()
-        deadline = time.monotonic() + DRAIN_SECONDS
-        while self.builder.being_filled and time.monotonic() < deadline:
-            self._worker.turn()
-        self.unanswered = self.builder.being_filled
-        if self.unanswered:
-            self._cut_unanswered()
+            errors = [text for slot in self._worker.reports() if (text := slot.error.strip())]
+            reason = errors[-1].rpartition("\n")[2] if errors else "no reason is known"
+            raise RolloutFailed(f"every environment slot was given up: {reason}")
 
     def _end_fragments(self) -> None:
         """Cut the steps of all slots that wait for an action; send no further actions."""
-        self._worker.pause()
+        self._worker.is_paused = True
         self._command(begins_fragments=False)
         self.builder.drain()
 
@@ -206,10 +190,6 @@ class LocalWorker:
         self._loader.offer(WeightsRecord(epoch=EPOCH, step=STEP, tensors=tensors))
         return policy
 
-    def _last_error(self) -> str:
-        errors = [slot.error.strip() for slot in self._worker.reports() if slot.error.strip()]
-        return errors[-1].rpartition("\n")[2] if errors else "no reason is known"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
@@ -222,7 +202,6 @@ class Bound:
     """Time since the first env step."""
 
     def is_reached(self, *, episodes: int, env_steps: int, seconds: float) -> bool:
-        """Return whether any of the amounts has been reached."""
         return (
             (self.episodes is not None and episodes >= self.episodes)
             or (self.env_steps is not None and env_steps >= self.env_steps)
@@ -267,14 +246,9 @@ class LocalRollout:
     ) -> None:
         """Prepare the workers without starting their environments.
 
-        Args:
-            config: Configuration of a step run.
-            bound: When to end.
-            deliver: Takes each encoded fragment; called by several threads.
-            warn: Takes warnings, such as restarts of environments.
-            log_root: Folder in which `LOG_FOLDER` gets the output of the env processes.
-            tensors: Weights of the policy; None for initial ones from the run's seed.
-            device: Device of the policy.
+        Several threads call `deliver` with encoded fragments. The env processes write their output
+        into `LOG_FOLDER` below `log_root`. Without `tensors`, the weights derive from the run's
+        seed.
         """
         self._config, self._bound, self._warn = config, bound, warn
         # Unique, so that fragments of several rollouts can be used together.
@@ -323,7 +297,28 @@ class LocalRollout:
         self._watch()
         if self._failure is not None:
             raise self._failure
-        return self._result()
+        if unanswered := sum(worker.unanswered for worker in self._workers):
+            self._warn(
+                f"{unanswered} environments did not answer within {DRAIN_SECONDS:g} s; the last "
+                "action of each is in no fragment"
+            )
+        env_steps = self._count("env_steps")
+        seconds = (self._ended_at or 0.0) - (self._began_at or self._ended_at or 0.0)
+        totals = self._totals
+        return RolloutResult(
+            environment=self._config.environment.spec,
+            workers=len(self._workers),
+            episodes=totals.episodes,
+            unfinished_episodes=totals.unfinished,
+            return_mean=totals.return_sum / totals.episodes if totals.episodes else None,
+            return_min=totals.return_min if totals.episodes else None,
+            return_max=totals.return_max if totals.episodes else None,
+            length_mean=totals.length_sum / totals.episodes if totals.episodes else None,
+            env_steps=env_steps,
+            fragments=self._count("fragments_cut"),
+            seconds=round(seconds, 3),
+            env_steps_per_second=round(env_steps / seconds, 1) if seconds > 0 else 0.0,
+        )
 
     def stop(self) -> None:
         """End the rollout after the actions in progress; for any thread or signal handler."""
@@ -366,47 +361,20 @@ class LocalRollout:
             for window in worker.builder.pop_episodes():
                 self._totals.add(window)
             for event in worker.events.pop():
-                self._handle(event)
+                if event.kind in SLOT_EVENTS and not self._count("env_steps"):
+                    error = str(event.details.get("error") or event.message).strip()
+                    reason = error.rpartition("\n")[2]
+                    failure = RolloutFailed(f"no environment started: {reason}")
+                    self._failure = self._failure or failure
+                elif event.level != "info" and event.kind not in REFUSALS:
+                    self._warn(event.message)
             if self._is_stopped:
                 worker.wake()
             if hung := worker.hung(time.monotonic()):
                 raise RolloutFailed(f"worker {index}: {hung}")
 
-    def _handle(self, event: FleetEvent) -> None:
-        if event.kind in SLOT_EVENTS and not self._count("env_steps"):
-            error = str(event.details.get("error") or event.message).strip()
-            reason = error.rpartition("\n")[2]
-            self._failure = self._failure or RolloutFailed(f"no environment started: {reason}")
-        elif event.level != "info" and event.kind not in REFUSALS:
-            self._warn(event.message)
-
     def _count(self, name: str) -> int:
         return sum(getattr(worker.builder, name) for worker in self._workers)
-
-    def _result(self) -> RolloutResult:
-        unanswered = sum(worker.unanswered for worker in self._workers)
-        if unanswered:
-            self._warn(
-                f"{unanswered} environments did not answer within {DRAIN_SECONDS:g} s; the last "
-                "action of each is in no fragment"
-            )
-        env_steps = self._count("env_steps")
-        seconds = (self._ended_at or 0.0) - (self._began_at or self._ended_at or 0.0)
-        totals = self._totals
-        return RolloutResult(
-            environment=self._config.environment.spec,
-            workers=len(self._workers),
-            episodes=totals.episodes,
-            unfinished_episodes=totals.unfinished,
-            return_mean=totals.return_sum / totals.episodes if totals.episodes else None,
-            return_min=totals.return_min if totals.episodes else None,
-            return_max=totals.return_max if totals.episodes else None,
-            length_mean=totals.length_sum / totals.episodes if totals.episodes else None,
-            env_steps=env_steps,
-            fragments=self._count("fragments_cut"),
-            seconds=round(seconds, 3),
-            env_steps_per_second=round(env_steps / seconds, 1) if seconds > 0 else 0.0,
-        )
 
 
 class _Totals:

@@ -14,10 +14,9 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -31,7 +30,7 @@ from rolldeck.operator_requests import (
     RecordingUpdate,
 )
 from rollouts.fleet.policies.spaces import picture
-from rollouts.fleet.process import environment_user, logs
+from rollouts.fleet.process import child_environment, logs
 from rollouts.fleet.process.private_folder import MODE, private_folder
 from rollouts.fleet.process.storable import cleaned, to_json
 from rollouts.fleet.steps.env_messages import Recorded
@@ -39,6 +38,7 @@ from rollouts.fleet.steps.env_messages import Recorded
 if TYPE_CHECKING:
     # A worker without a platform needs no HTTP client.
     from rollouts.fleet.platform_api import PlatformApi
+
 
 logger = logging.getLogger(__name__)
 
@@ -61,16 +61,6 @@ POLL_SECONDS: Final = 0.25
 MOST_COMMANDS: Final = 16
 RETENTION_SECONDS: Final = 86_400.0
 """Retention of folders of killed workers."""
-
-
-class Camera(Protocol):
-    """Interface that takes the frames of one episode."""
-
-    def add(self, frame: Any) -> None:
-        """Store or drop a frame; never waits."""
-
-    def finish(self) -> None:
-        """End the recording; the file is completed in the background."""
 
 
 def description_of(path: Path) -> Path:
@@ -114,6 +104,7 @@ class VideoRecorder:
         self._waiting.put(copied)
 
     def finish(self) -> None:
+        """End the recording; the file is completed in the background."""
         self._waiting.put(None)
 
     def _run(self) -> None:
@@ -150,7 +141,11 @@ class VideoRecorder:
             shot: NDArray[np.uint8] | None = first
             while shot is not None:
                 self._waiting_bytes -= shot.nbytes
-                if self._fits(shot):
+                is_same = (shot.shape[0] // 2 * 2, shot.shape[1] // 2 * 2) == (height, width)
+                # The file exists only after the encoder's first output. The encoder buffers a few
+                # frames; one eighth of the limit is reserved for them.
+                size = self._path.stat().st_size if self._path.exists() else 0
+                if is_same and size < MOST_RECORDED_BYTES * 7 // 8:
                     shown = np.ascontiguousarray(shot[:height, :width])
                     frame = self._av.VideoFrame.from_ndarray(shown, format="rgb24")
                     container.mux(stream.encode(frame))
@@ -159,15 +154,6 @@ class VideoRecorder:
                     self._left_out += 1
                 shot = self._waiting.get()
             container.mux(stream.encode(None))
-
-    def _fits(self, shot: NDArray[np.uint8]) -> bool:
-        """Return whether the image has the recording's size and the file has room for it."""
-        width, height = self._size
-        is_same = shot.shape[0] // 2 * 2 == height and shot.shape[1] // 2 * 2 == width
-        # The encoder buffers a few frames; one eighth of the limit is reserved for them.
-        # The file exists only after the encoder's first output.
-        size = self._path.stat().st_size if self._path.exists() else 0
-        return is_same and size < MOST_RECORDED_BYTES * 7 // 8
 
 
 class TextRecorder:
@@ -211,28 +197,30 @@ class RecordedEnvironment:
     """Environment rendered after each step; replaces a slot's environment for one episode."""
 
     def __init__(self, make: Any, spec: str, kwargs: Mapping[str, Any], path: Path) -> None:
-        """Build the environment with the best supported render mode.
-
-        Args:
-            make: Builds environments from a spec and arguments.
-            spec: Spec of the environment.
-            kwargs: Arguments other than the render mode.
-            path: File to write, in an existing folder.
-        """
+        """Build the environment with the best supported render mode, to record it in a file."""
         self._path = path
-        self._camera: Camera
+        self._camera: VideoRecorder | TextRecorder
         self._draws = True
         self.total_return = 0.0
         self.length = 0
         self.seed: int | None = None
         self.outcome = ""
-        self._environment, self._mode, why = _drawable(make, spec, kwargs)
+        self._mode = self._why = why = ""
+        for mode in ("rgb_array", "ansi"):
+            try:
+                self._environment = make(spec, {**kwargs, "render_mode": mode})
+            except Exception as error:  # noqa: BLE001 environments raise any type
+                why = why or f"no images: {error}"[:900]
+            else:
+                self._mode = mode
+                break
+        else:
+            self._environment, self._why = make(spec, kwargs), why
         self.observation_space = self._environment.observation_space
         self.action_space = self._environment.action_space
         metadata = getattr(self._environment, "metadata", None) or {}
         fps = float(metadata.get("render_fps") or FRAMES_PER_SECOND)
         self._fps = min(max(fps, 1.0), 120.0)
-        self._why = why
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         obs, extras = self._environment.reset(seed=self.seed if seed is None else seed)
@@ -256,7 +244,7 @@ class RecordedEnvironment:
     def finish(self) -> None:
         self._camera.finish()
 
-    def _open(self, first: Any) -> Camera:
+    def _open(self, first: Any) -> VideoRecorder | TextRecorder:
         """Return the camera for the output of the environment's render()."""
         if self._mode == "rgb_array" and first is not None:
             try:
@@ -288,17 +276,6 @@ class RecordedEnvironment:
             self._camera.add(frame)
 
 
-def _drawable(make: Any, spec: str, kwargs: Mapping[str, Any]) -> tuple[Any, str, str]:
-    """Return an environment, its render mode, and why no better mode is available."""
-    why = ""
-    for mode in ("rgb_array", "ansi"):
-        try:
-            return make(spec, {**kwargs, "render_mode": mode}), mode, ""
-        except Exception as error:  # noqa: BLE001 environments raise any type
-            why = why or f"no images: {error}"[:900]
-    return make(spec, kwargs), "", why
-
-
 def _short(value: Any) -> str:
     with np.printoptions(precision=4, threshold=16, edgeitems=4, suppress=True):
         return " ".join(str(value).split())[:200]
@@ -313,19 +290,6 @@ def delete_old(parent: Path) -> None:
                 shutil.rmtree(folder)  # raises for links
 
 
-class RecordingWrapper(Protocol):
-    """Interface that starts a recording in an env process."""
-
-    def record(self, slot: int, request_id: str, video: str) -> bool:
-        """Record the slot's next episode; return False if the slot cannot."""
-
-
-@dataclass(slots=True)
-class _ActiveRecording:
-    command: RecordingCommand
-    video: Path
-
-
 class Recordings:
     """Recordings of one worker.
 
@@ -337,12 +301,13 @@ class Recordings:
         self._worker = worker
         self._slots = slots
         self._api = api
-        self._user = environment_user.current()
+        self._user = child_environment.environment_user()
         root = self._user.recordings_root() if self._user else private_folder("recordings")
         self._folder = root / uuid.uuid4().hex
         delete_old(root)
         self._commands: list[RecordingCommand] = []
-        self._active: dict[int, _ActiveRecording] = {}
+        self._active: dict[int, tuple[RecordingCommand, Path]] = {}
+        """Recording and its file, by slot."""
         self._next_slot = 0
         self._poll_at = 0.0
         self._updates: queue.Queue[tuple[str, RecordingUpdate, Path | None] | None] = queue.Queue()
@@ -350,41 +315,55 @@ class Recordings:
 
     @property
     def has_commands(self) -> bool:
-        """Whether any recording waits for a slot."""
         return bool(self._commands)
 
     def add(self, command: RecordingCommand) -> None:
         """Accept a recording request; known ones are ignored."""
         with self._lock:
-            known = {one.id for one in self._commands} | {
-                t.command.id for t in self._active.values()
-            }
+            begun = [recorded for recorded, _ in self._active.values()]
+            known = {one.id for one in (*self._commands, *begun)}
             if command.id not in known and len(known) < MOST_COMMANDS:
                 self._commands.append(command)
 
-    def assign(self, wrapper: RecordingWrapper, now: float) -> None:
-        """Assign each request to a slot without a recording; the others keep waiting."""
+    def assign(self, record: Callable[[int, str, str], bool], now: float) -> None:
+        """Assign each request to a slot without a recording; the others keep waiting.
+
+        `record` begins a recording with a slot's next episode; False if the slot cannot.
+        """
         if now < self._poll_at:
             return
         self._poll_at = now + POLL_SECONDS
         with self._lock:
             commands = list(self._commands)
         for command in commands:
-            slot = self._assign(command, wrapper)
-            if slot is None:
-                continue
-            with self._lock:
-                self._commands.remove(command)
-            update = RecordingUpdate(state="recording", worker=self._worker, slot=slot)
-            self._updates.put((command.id, update, None))
+            if self._user is None:
+                self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
+            else:
+                self._user.recordings_folder(self._folder.name)
+            slots = [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
+            if command.slot is not None:
+                slots = [command.slot]
+            video = self._folder / f"{command.id}.video"
+            for slot in slots:
+                if slot in self._active:
+                    continue
+                if not record(slot, command.id, str(video)):
+                    continue
+                self._active[slot] = (command, video)
+                self._next_slot = slot + 1
+                with self._lock:
+                    self._commands.remove(command)
+                update = RecordingUpdate(state="recording", worker=self._worker, slot=slot)
+                self._updates.put((command.id, update, None))
+                break
 
     def finished(self, slot: int, recorded: Recorded, policy_step: int) -> None:
         """Queue the upload of a slot's recording, which may still be encoding."""
-        active = self._active.pop(slot, None)
-        if active is None or active.command.id != recorded.request_id:
+        command, video = self._active.pop(slot, (None, None))
+        if command is None or command.id != recorded.request_id:
             return
         if recorded.error:
-            self._fail(active.command, slot, recorded.error)
+            self._fail(command, slot, recorded.error)
             return
         update = RecordingUpdate(
             state="ready",
@@ -395,13 +374,13 @@ class Recordings:
             outcome=recorded.outcome,  # type: ignore[arg-type]
             policy_step=policy_step,
         )
-        self._updates.put((active.command.id, update, active.video))
+        self._updates.put((command.id, update, video))
 
     def lost(self, slot: int) -> None:
         """Fail the recording of a slot that lost its environment."""
-        active = self._active.pop(slot, None)
-        if active is not None:
-            self._fail(active.command, slot, "the environment was lost before its episode ended")
+        command, _ = self._active.pop(slot, (None, None))
+        if command is not None:
+            self._fail(command, slot, "the environment was lost before its episode ended")
 
     def close(self) -> None:
         """End the wait of the current turn, and delete all recordings."""
@@ -422,25 +401,17 @@ class Recordings:
         recording_id, update, video = next_update
         if video is not None:
             update = self._with_video(update, video)
-        self._send_update(recording_id, update)
-
-    def _assign(self, command: RecordingCommand, wrapper: RecordingWrapper) -> int | None:
-        """Start a recording; return its slot, or None if no slot is available."""
-        if self._user is None:
-            self._folder.mkdir(mode=MODE, parents=True, exist_ok=True)
-        else:
-            self._user.recordings_folder(self._folder.name)
-        candidates = [(self._next_slot + offset) % self._slots for offset in range(self._slots)]
-        if command.slot is not None:
-            candidates = [command.slot]
-        video = self._folder / f"{command.id}.video"
-        for slot in candidates:
-            if slot in self._active or not wrapper.record(slot, command.id, str(video)):
-                continue
-            self._active[slot] = _ActiveRecording(command, video)
-            self._next_slot = slot + 1
-            return slot
-        return None
+        for attempt in range(TRIES):
+            try:
+                self._api.update_recording(recording_id, update)
+            except (InvalidRequest, NotFound) as refusal:
+                logger.warning("recording %s refused: %s", recording_id, refusal)
+                return
+            except RolldeckError as failure:
+                logger.info("recording %s not updated, try %d: %s", recording_id, attempt, failure)
+                time.sleep(1.0)
+            else:
+                return
 
     def _fail(self, command: RecordingCommand, slot: int | None, reason: str) -> None:
         update = RecordingUpdate(
@@ -465,10 +436,7 @@ class Recordings:
         if not content:
             return self._failed(update, media.note or "the recording is empty")
         if len(content) > MOST_RECORDED_BYTES:
-            return self._failed(
-                update,
-                f"the recording has more than {MOST_RECORDED_BYTES} bytes",
-            )
+            return self._failed(update, f"the recording has more than {MOST_RECORDED_BYTES} bytes")
         return msgspec.structs.replace(update, media=media, content=content)
 
     def _read(self, path: Path) -> bytes:
@@ -490,16 +458,3 @@ class Recordings:
         return RecordingUpdate(
             state="failed", worker=update.worker, slot=update.slot, reason=reason
         )
-
-    def _send_update(self, recording_id: str, update: RecordingUpdate) -> None:
-        for attempt in range(TRIES):
-            try:
-                self._api.update_recording(recording_id, update)
-            except (InvalidRequest, NotFound) as refusal:
-                logger.warning("recording %s refused: %s", recording_id, refusal)
-                return
-            except RolldeckError as failure:
-                logger.info("recording %s not updated, try %d: %s", recording_id, attempt, failure)
-                time.sleep(1.0)
-            else:
-                return

@@ -37,7 +37,6 @@ class SlotQueue:
         return self._parts[0][0]
 
     def add(self, slots: Slots, now: float) -> None:
-        """Append ``slots [N]``."""
         if len(slots):
             self._parts.append((now, slots))
             self._count += len(slots)
@@ -57,7 +56,6 @@ class SlotQueue:
         return taken[0] if len(taken) == 1 else np.concatenate([np.empty(0, np.intp), *taken])
 
     def discard(self, slot: int) -> None:
-        """Remove one slot if it is in the queue."""
         kept = [(since, slots[slots != slot]) for since, slots in self._parts]
         self._parts = deque((since, slots) for since, slots in kept if len(slots))
         self._count = sum(len(slots) for _, slots in self._parts)

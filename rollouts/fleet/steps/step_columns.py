@@ -4,7 +4,7 @@ S is the number of slots, T the steps of a fragment. A slot's observations need 
 than its steps: the last one waits for its action.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -147,6 +147,9 @@ class StepColumns:
         own = slice(slot * self._length, slot * self._length + steps)
         begin = slot * (self._length + 1)
         observed = slice(begin, begin + steps)
+        episode_index = np.zeros(steps, dtype=np.int32)
+        for at, _ in self._episodes[slot][1:]:
+            episode_index[at:] += 1
         arrays: dict[str, NDArray[Any]] = {
             "obs": self._obs[observed],
             "action": self._action[own],
@@ -157,7 +160,7 @@ class StepColumns:
             "behavior_logprob": self._logprob[own],
             "value": self._value[own],
             "policy_step": self._policy_step[own],
-            "episode_index": self._episode_index(slot, steps),
+            "episode_index": episode_index,
             "next_obs": self._observed(slot, steps),
         }
         finals = self._finals[slot]
@@ -167,37 +170,23 @@ class StepColumns:
         for name, state in self.in_state[slot].items():
             arrays[f"in_state.{name}"] = np.asarray(state)
         if steps < self._length:
-            _pad(arrays, steps, self._length)
-        return {name: pack_array(array) for name, array in _by_part(arrays)}
+            # The last step is repeated up to the length; the mask marks the real steps.
+            positions = np.arange(self._length)
+            for name in _PER_STEP:
+                arrays[name] = arrays[name][np.minimum(positions, steps - 1)]
+            for name in _MARKS:
+                arrays[name][steps:] = 0
+            arrays["mask"] = positions < steps
+        packed = {}
+        for name, array in arrays.items():
+            if array.dtype.names is None:
+                packed[name] = pack_array(array)
+            # Each part of composed observations is a separate array.
+            for part in array.dtype.names or ():
+                packed[f"{name}.{part}"] = pack_array(array[part])
+        return packed
 
     def _observed(self, slot: int, at: int) -> NDArray[Any]:
         assert self._obs is not None  # noqa: S101 callers have observed
         found: NDArray[Any] = self._obs[slot * (self._length + 1) + at, ...]
         return found
-
-    def _episode_index(self, slot: int, steps: int) -> NDArray[np.int32]:
-        """Return the position of each step's episode among `episode_ids`, ``[steps]``."""
-        begins = [at for at, _ in self._episodes[slot] if at < steps]
-        index = np.zeros(steps, dtype=np.int32)
-        for at in begins[1:]:
-            index[at:] += 1
-        return index
-
-
-def _by_part(arrays: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield each part of composed observations as a separate array: ``obs.<part>``."""
-    for name, array in arrays.items():
-        if array.dtype.names is None:
-            yield name, array
-        for part in array.dtype.names or ():
-            yield f"{name}.{part}", array[part]
-
-
-def _pad(arrays: dict[str, NDArray[Any]], real: int, length: int) -> None:
-    """Repeat the last of `real` steps up to `length`, and add the mask of real steps."""
-    rows = np.minimum(np.arange(length), real - 1)
-    for name in _PER_STEP:
-        arrays[name] = arrays[name][rows]
-    for name in _MARKS:
-        arrays[name][real:] = 0
-    arrays["mask"] = np.arange(length) < real

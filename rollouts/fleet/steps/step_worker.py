@@ -4,9 +4,8 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.logs import OutputPump
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings, derive_seed
-from rollouts.fleet.process.spans import PipelineMonitor
+from rollouts.fleet.process.spans import CallTimer, PipelineMonitor
 from rollouts.fleet.steps.env_messages import Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_process_pool import EnvProcessPool
 from rollouts.fleet.steps.recordings import Recordings
@@ -31,7 +30,6 @@ from rollouts.fleet.steps.step_callbacks import ConfiguredCallbacks
 from rollouts.fleet.weights.loader import WeightsLoader
 from rollouts.fleet.weights.records import NO_STEP
 from rollouts.fleet.worker.node_cleanup import mark_of
-from runs.config.rules.sections import PolicyConfig
 
 PolicyFactory = Callable[[Space, Space], Policy]
 
@@ -39,8 +37,8 @@ PolicyFactory = Callable[[Space, Space], Policy]
 class StepRolloutWorker:
     """Environments, a policy, and the loop between them.
 
-    A caller runs ``while going: worker.turn()``. Other threads may call `pause`, `resume`, `wake`
-    and the methods of the weights loader concurrently.
+    A caller runs ``while going: worker.turn()``. Other threads may set `is_paused`, and call `wake`
+    and the methods of the weights loader.
     """
 
     def __init__(
@@ -57,15 +55,15 @@ class StepRolloutWorker:
         """Prepare the worker; the first turn starts it."""
         config = settings.fleet.config
         self._fleet = config.fleet
-        base_seed = derive_seed(config.seed, "worker", settings.index)
-        self._make_policy = policy_factory or self._configured(config.policy, base_seed)
+        self._base_seed = derive_seed(config.seed, "worker", settings.index)
+        self._make_policy = policy_factory or self._configured_policy
         # Importing torch takes seconds, during which environments can start.
         self._prepare = None if policy_factory else _import_torch
         self._recordings = recordings
         self._output = OutputPump(settings)
         self._process_pool = EnvProcessPool(
             config,
-            base_seed=base_seed,
+            base_seed=self._base_seed,
             events=events,
             listener=self,
             output=self._output,
@@ -94,11 +92,10 @@ class StepRolloutWorker:
         self._bell, self._button = os.pipe()
         self._closing = threading.Lock()
         self._is_closed = False
-        self._hearing_since: float | None = None
-        self._policy_since: float | None = None
-        """When the present call of the policy began; None outside of calls."""
+        self._reading, self._calling_policy = CallTimer(), CallTimer()
         self._seconds_in_envs = 0.0
         self.is_paused = False
+        """Whether no further actions are sent; steps in progress still complete."""
         self.refusal = ""
         """Why the policy, a step callback or the environment cannot be used; empty if all can."""
         self.cannot_recover = False
@@ -108,7 +105,6 @@ class StepRolloutWorker:
 
     @property
     def is_broken(self) -> bool:
-        """Whether every slot was given up."""
         return self._process_pool.is_broken
 
     @property
@@ -118,34 +114,34 @@ class StepRolloutWorker:
 
     @property
     def is_stepping(self) -> bool:
-        """Whether any slot is stepping."""
         return bool(np.count_nonzero(self._is_stepping))
 
-    def hanging_seconds(self, now: float) -> float:
-        """Return for how long environments in this process have blocked the loop."""
-        since = self._hearing_since
-        return 0.0 if since is None else now - since
+    def is_policy_hung(self, now: float) -> bool:
+        """Return whether a call of the policy or a step callback has exceeded its limit."""
+        limit = self._settings.fleet.config.policy.hung_after_seconds
+        return self._calling_policy.seconds(now) > limit
 
-    def policy_seconds(self, now: float) -> float:
-        """Return for how long a call of the policy has blocked the loop."""
-        since = self._policy_since
-        return 0.0 if since is None else now - since
+    def hung(self, now: float) -> str:
+        """Return which call has blocked the loop for too long; empty if none has."""
+        config = self._settings.fleet.config
+        if self.is_policy_hung(now):
+            has_callbacks = bool(config.environment.step_callbacks)
+            called = "the policy or a step callback" if has_callbacks else "the policy"
+            limit = config.policy.hung_after_seconds
+            return f"{called} did not return for {limit:g} s (policy.hung_after_seconds)"
+        limit = config.environment.hung_after_seconds
+        if self._reading.seconds(now) > limit:
+            # Only environments in the worker's process can block it.
+            return (
+                f"an environment in the worker's process did not return for {limit:g} s "
+                "(environment.hung_after_seconds)"
+            )
+        return ""
 
     def reports(self) -> list[SlotReport]:
-        """Return the state of every slot."""
         return self._process_pool.reports()
 
-    def pause(self) -> None:
-        """Send no further actions; steps in progress still complete."""
-        self.is_paused = True
-
-    def resume(self) -> None:
-        """Continue after `pause`."""
-        self.is_paused = False
-        self.wake()
-
     def wake(self) -> None:
-        """End the wait of the current turn."""
         with self._closing:
             if not self._is_closed:
                 os.write(self._button, b"!")
@@ -155,19 +151,35 @@ class StepRolloutWorker:
         now = time.monotonic()
         self._process_pool.maintain(now)
         if self._recordings is not None and self._recordings.has_commands:
-            self._recordings.assign(self._process_pool, now)
+            self._recordings.assign(self._process_pool.record, now)
         if self._prepare is not None:
             self._prepare()
             self._prepare = None
-        self._receive(self._wait_limit(now))
+        longest_seconds = self._process_pool.soonest_due(now)
+        if self._ready and not self.is_paused:
+            due_at = self._ready.oldest_at + self._fleet.batch_timeout_ms / 1000
+            longest_seconds = min(longest_seconds, max(0.0, due_at - now))
+        self._receive(longest_seconds)
         if self._policy is None or self.is_paused:
             return
         self._weights.adopt()
         active = self._weights.active
         if active is None or active[0] != self.epoch:
             return
-        self._admit(time.monotonic())
-        if self._is_batch_due(time.monotonic()):
+        if self._waiting:
+            now = time.monotonic()
+            waiting = self._waiting.pop(len(self._waiting))
+            held = self._process_pool.held
+            free = waiting[~np.isin(waiting, list(held))] if held else waiting
+            admitted = self._admit_slots(free)
+            self._ready.add(admitted, now)
+            if len(admitted) < len(waiting):
+                self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
+        if self._ready and (
+            len(self._ready) >= self._fleet.inference_batch_size
+            or not self.is_stepping
+            or time.monotonic() - self._ready.oldest_at >= self._fleet.batch_timeout_ms / 1000
+        ):
             self._infer()
 
     def close(self) -> None:
@@ -189,7 +201,7 @@ class StepRolloutWorker:
             return
         self._obs = np.zeros((self._slots, *ready.observation.shape), ready.observation.array_dtype)
         try:
-            with self._calling_policy():
+            with self._calling_policy:
                 policy = self._make_policy(ready.observation, ready.action)
                 state, first = policy.initial_state(self._slots), policy.initial_state(1)
                 if callbacks := self._settings.fleet.config.environment.step_callbacks:
@@ -251,14 +263,6 @@ class StepRolloutWorker:
             self._events.add("environment_refused", text, level="error", **details)
             self.cannot_recover, self.refusal = True, text
 
-    @contextmanager
-    def _calling_policy(self) -> Iterator[None]:
-        self._policy_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._policy_since = None
-
     def _refuse(self, misfit: PolicyDoesNotFit | ExtensionFailed) -> None:
         kind, details = "policy_refused", dict[str, Any](field=misfit.field)
         if isinstance(misfit, ExtensionFailed):
@@ -269,75 +273,42 @@ class StepRolloutWorker:
         self.cannot_recover = not misfit.field.startswith("fleet.")
         self.refusal = str(misfit)
 
-    def _configured(self, config: PolicyConfig, base_seed: int) -> PolicyFactory:
-        def make(observation: Space, action: Space) -> Policy:
-            from rollouts.fleet.policies.factory import make_policy
+    def _configured_policy(self, observation: Space, action: Space) -> Policy:
+        from rollouts.fleet.policies.factory import make_policy
 
-            seed = derive_seed(base_seed, "policy")
-            return make_policy(
-                config, observation, action, seed=seed, device=self._fleet.policy_device
-            )
-
-        return make
-
-    def _wait_limit(self, now: float) -> float:
-        """Return how long this turn may wait for environments, in seconds."""
-        longest = self._process_pool.soonest_due(now)
-        if self._ready and not self.is_paused:
-            due_at = self._ready.oldest_at + self._fleet.batch_timeout_ms / 1000
-            longest = min(longest, max(0.0, due_at - now))
-        return longest
+        return make_policy(
+            self._settings.fleet.config.policy,
+            observation,
+            action,
+            seed=derive_seed(self._base_seed, "policy"),
+            device=self._fleet.policy_device,
+        )
 
     def _receive(self, longest_seconds: float) -> None:
+        """Read what the environments send; wait for it up to a limit."""
         began = time.monotonic()
-        came = _readable([*self._process_pool.descriptors, self._bell], longest_seconds)
+        # A new poll object each time is ten times as fast as the selectors module.
+        poll = select.poll()
+        for descriptor in (*self._process_pool.descriptors, self._bell):
+            poll.register(descriptor, select.POLLIN)
+        came = {descriptor for descriptor, _ in poll.poll(longest_seconds * 1000)}
         now = time.monotonic()
         if not self.is_paused and not self.is_stepping:
-            self._monitor.wait(now - began, wants=self._missing())
+            active = self._weights.active
+            is_old = active is None or active[0] != self.epoch or active[1] < self.newest_step
+            self._monitor.wait(now - began, wants="weights" if is_old else "room")
         if self._bell in came:
             os.read(self._bell, 4096)
             came.discard(self._bell)
         if came:
-            self._hearing_since, self._seconds_in_envs = now, 0.0
+            self._seconds_in_envs = 0.0
             before = self._monitor.total("cut", "enqueue")
-            self._process_pool.read(came, now)
-            self._hearing_since = None
+            with self._reading:
+                self._process_pool.read(came, now)
             # The handler's time is measured in separate spans.
             inside = self._monitor.total("cut", "enqueue") - before
             inside += self._seconds_in_envs if self._fleet.envs_in_worker else 0.0
             self._monitor.record("recv", max(0.0, time.monotonic() - now - inside), now)
-
-    def _without(self, invalid: Mapping[int, str], slots: Slots) -> NDArray[np.intp]:
-        """End the episodes of the slots with an invalid action; return the other rows."""
-        spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
-        for row, text in invalid.items():
-            self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
-        return np.delete(np.arange(len(slots)), list(invalid))
-
-    def _missing(self) -> Literal["room", "weights"]:
-        """Return what prevents all slots from acting."""
-        active = self._weights.active
-        if active is None or active[0] != self.epoch or active[1] < self.newest_step:
-            return "weights"
-        return "room"
-
-    def _admit(self, now: float) -> None:
-        if not self._waiting:
-            return
-        waiting = self._waiting.pop(len(self._waiting))
-        held = self._process_pool.held
-        free = waiting[~np.isin(waiting, list(held))] if held else waiting
-        admitted = self._admit_slots(free)
-        self._ready.add(admitted, now)
-        if len(admitted) < len(waiting):
-            self._waiting.add(waiting[~np.isin(waiting, admitted)], now)
-
-    def _is_batch_due(self, now: float) -> bool:
-        if not self._ready:
-            return False
-        if len(self._ready) >= self._fleet.inference_batch_size or not self.is_stepping:
-            return True
-        return now - self._ready.oldest_at >= self._fleet.batch_timeout_ms / 1000
 
     def _infer(self) -> None:
         version = self._weights.active
@@ -350,12 +321,15 @@ class StepRolloutWorker:
         for name, rows in before.items():
             rows[first] = self._beginning[name]
         try:
-            with self._calling_policy():
+            with self._calling_policy:
                 decision = self._policy.act(self._obs[slots], before, first)
                 inferred = time.monotonic()
                 if not self._is_valid_action(decision.actions):
                     invalid = invalid_actions(self._action_space, decision.actions)
-                    left = self._without(invalid, slots)
+                    spec, now = self._settings.fleet.config.environment.spec, time.monotonic()
+                    for row, text in invalid.items():
+                        self._process_pool.refuse(int(slots[row]), f"{spec}: {text}", now)
+                    left = np.delete(np.arange(len(slots)), list(invalid))
                     slots, decision = slots[left], decision.of(left)
                     before = {name: rows[left] for name, rows in before.items()}
                 for name, rows in decision.state.items():
@@ -373,15 +347,6 @@ class StepRolloutWorker:
         )
         self._monitor.record("infer", inferred - began, inferred)
         self._monitor.record("act", time.monotonic() - written, written)
-
-
-def _readable(descriptors: Sequence[int], longest_seconds: float) -> set[int]:
-    """Wait until one of `descriptors` is readable or closed, or the time is over."""
-    # A new poll object each time is ten times as fast as the selectors module.
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(longest_seconds * 1000)}
 
 
 def _import_torch() -> None:

@@ -6,7 +6,7 @@ import time
 from msgspec.structs import replace
 
 from rolldeck.operator_requests import RecordingCommand
-from rolldeck.wire import EpisodeWindow, InfoWindow, WorkerReport, encode
+from rolldeck.wire import EpisodeWindow, InfoWindow, encode
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.spool.sender import Push
 from rollouts.fleet.steps.evaluator import Evaluator
@@ -39,11 +39,7 @@ class RolloutWorkerWrapper(WorkerWrapper):
     ) -> None:
         """Start all loops, paused, without weights or credits.
 
-        Args:
-            settings: Settings of the worker.
-            push: Receives fragments instead of the platform.
-            policy_factory: Creates another policy than the configured one.
-            owns_process: Whether all log output of the process belongs to this worker.
+        `push` receives fragments instead of the platform.
         """
         fleet = settings.fleet.config.fleet
         self._worker: StepRolloutWorker | None = None
@@ -119,14 +115,26 @@ class RolloutWorkerWrapper(WorkerWrapper):
                 episodes += self._evaluator.pop_episodes()
                 self._fragment_builder.reported_info(self._evaluator.pop_info())
             info = self._fragment_builder.pop_info()
+        now = time.monotonic()
+        slots = self._worker.reports() if self._worker else []
+        self.monitor.count("env_steps", self._fragment_builder.env_steps)
+        report = replace(
+            self.report(pids=[slot.pid for slot in slots if slot.pid], is_reporting=is_reporting),
+            env_steps=self._fragment_builder.env_steps,
+            env_steps_per_second=self.monitor.rate("env_steps"),
+            fragments_cut=self._fragment_builder.fragments_cut,
+            fragments_sent=self.sender.sent,
+            dropped_steps=dict(self._fragment_builder.dropped_steps),
+            slots=slots,
+        )
         return WorkerState(
-            report=self._report(is_reporting=is_reporting),
+            report=report,
             unspent=unspent,
             outstanding=unspent + being_filled + to_send,
             accepted=self.sender.accepted,
             is_drained=not being_filled and not to_send,
             cannot_recover=self._worker is not None and self._worker.cannot_recover,
-            is_policy_hung=self._worker is not None and self._is_policy_hung(self._worker),
+            is_policy_hung=self._worker is not None and self._worker.is_policy_hung(now),
             refusal=self.weights.refusal,
             buffered_steps=self._fragment_builder.buffered_steps,
             episodes=episodes,
@@ -139,25 +147,45 @@ class RolloutWorkerWrapper(WorkerWrapper):
         worker = self._worker
         if worker is None or worker.is_preparing:
             return ""
-        config = self.settings.fleet.config
-        if self._is_policy_hung(worker):
-            has_callbacks = bool(config.environment.step_callbacks)
-            called = "the policy or a step callback" if has_callbacks else "the policy"
-            limit = config.policy.hung_after_seconds
-            return f"{called} did not return for {limit:g} s (policy.hung_after_seconds)"
-        hung_after = config.environment.hung_after_seconds
-        if worker.hanging_seconds(time.monotonic()) > hung_after:
-            return f"an environment in the worker's process did not return for {hung_after:.0f} s"
-        return worker.refusal or ("every environment slot was given up" if worker.is_broken else "")
+        if trouble := worker.hung(time.monotonic()) or worker.refusal:
+            return trouble
+        return "every environment slot was given up" if worker.is_broken else ""
 
     def obstacle(self) -> str | None:
         return "" if any(self._fragment_builder.held()) else None
 
     def _turn(self) -> None:
-        worker = self._worker or self._build()
-        command = self.command
-        if command is not self._last_command:
-            self._apply(worker, command)
+        worker = self._worker
+        if worker is None:
+            self._last_command = IDLE
+            worker = StepRolloutWorker(
+                self.settings,
+                weights=self.weights,
+                progress_handler=self._fragment_builder,
+                monitor=self.monitor,
+                events=self.events,
+                policy_factory=self._policy_factory,
+                recordings=self._recordings,
+            )
+            worker.is_paused = True
+            self._worker = worker
+        command, before = self.command, self._last_command
+        if command is not before:
+            self._fragment_builder.set_command(
+                epoch=command.epoch,
+                policy_step=command.policy_step,
+                begins_fragments=command.desired == "running",
+            )
+            if (command.desired, command.epoch) != (before.desired, before.epoch):
+                logger.info("command received: %s, epoch %d", command.desired, command.epoch)
+            if command.policy_step != before.policy_step:
+                logger.info("version %d announced", command.policy_step)
+            self._fragment_builder.drop_stale_steps()
+            worker.epoch, worker.newest_step = command.epoch, command.policy_step
+            worker.is_paused = command.desired != "running"
+            if command.desired == "draining":
+                self._fragment_builder.drain()
+            self._last_command = command
         try:
             worker.turn()
         except Exception:
@@ -167,54 +195,3 @@ class RolloutWorkerWrapper(WorkerWrapper):
             for slot in range(self.settings.fleet.config.fleet.envs_per_worker):
                 self._fragment_builder.aborted(slot)
             raise
-
-    def _build(self) -> StepRolloutWorker:
-        self._last_command = IDLE
-        worker = StepRolloutWorker(
-            self.settings,
-            weights=self.weights,
-            progress_handler=self._fragment_builder,
-            monitor=self.monitor,
-            events=self.events,
-            policy_factory=self._policy_factory,
-            recordings=self._recordings,
-        )
-        worker.is_paused = True
-        self._worker = worker
-        return worker
-
-    def _apply(self, worker: StepRolloutWorker, command: WorkerCommand) -> None:
-        self._fragment_builder.set_command(
-            epoch=command.epoch,
-            policy_step=command.policy_step,
-            begins_fragments=command.desired == "running",
-        )
-        before = self._last_command
-        if (command.desired, command.epoch) != (before.desired, before.epoch):
-            logger.info("command received: %s, epoch %d", command.desired, command.epoch)
-        if command.policy_step != before.policy_step:
-            logger.info("version %d announced", command.policy_step)
-        self._fragment_builder.drop_stale_steps()
-        worker.epoch, worker.newest_step = command.epoch, command.policy_step
-        worker.is_paused = command.desired != "running"
-        if command.desired == "draining":
-            self._fragment_builder.drain()
-        self._last_command = command
-
-    def _report(self, *, is_reporting: bool) -> WorkerReport:
-        worker = self._worker
-        slots = worker.reports() if worker else []
-        self.monitor.count("env_steps", self._fragment_builder.env_steps)
-        return replace(
-            self.report(pids=[slot.pid for slot in slots if slot.pid], is_reporting=is_reporting),
-            env_steps=self._fragment_builder.env_steps,
-            env_steps_per_second=self.monitor.rate("env_steps"),
-            fragments_cut=self._fragment_builder.fragments_cut,
-            fragments_sent=self.sender.sent,
-            dropped_steps=dict(self._fragment_builder.dropped_steps),
-            slots=slots,
-        )
-
-    def _is_policy_hung(self, worker: StepRolloutWorker) -> bool:
-        limit = self.settings.fleet.config.policy.hung_after_seconds
-        return worker.policy_seconds(time.monotonic()) > limit

@@ -12,12 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from runs.config.rules.servers import (
-    TOOL_SERVERS,
-    InvalidToolServers,
-    ToolServerSettings,
-    parse_tool_servers,
-)
+from runs.config.rules.servers import TOOL_SERVERS, InvalidToolServers, parse_tool_servers
 
 EXTRA: Final = "pip install 'rolldeck[prompts]'"
 START_SECONDS: Final = 30.0
@@ -54,17 +49,24 @@ class ToolServer:
     """
 
     def __init__(self, name: str) -> None:
-        """Start the server and read its tools.
-
-        Args:
-            name: Key in ``ROLLDECK_TOOL_SERVERS`` of this machine.
+        """Start the server called `name` in ``ROLLDECK_TOOL_SERVERS`` and read its tools.
 
         Raises:
             ToolsUnusable: If the server is not configured here, does not start, or the package
                 `mcp` is missing.
         """
         self.name = name
-        self._settings = _settings_of(name)
+        try:
+            known = parse_tool_servers(os.environ.get(TOOL_SERVERS, ""))
+        except InvalidToolServers as error:
+            raise ToolsUnusable("environment_failed", str(error)) from error
+        if name not in known:
+            raise ToolsUnusable(
+                "environment_unknown",
+                f"tools.server: {name!r} is not in this machine's {TOOL_SERVERS}; "
+                f"known: {', '.join(sorted(known)) or 'none'}",
+            )
+        self._settings = known[name]
         try:
             from mcp import ClientSession
         except ModuleNotFoundError as error:
@@ -89,7 +91,16 @@ class ToolServer:
         Raises:
             ToolFailed: If the server ends or does not answer in time.
         """
-        self._check_failures()
+        # Other lessons must not wait for a server that has failed several times.
+        is_recent = time.monotonic() - self._failed_at < PAUSE_SECONDS
+        if self._failures >= MOST_FAILURES and is_recent:
+            raise ToolFailed(
+                f"tool server {self.name} failed in {self._failures} calls in a row; "
+                f"no calls for {PAUSE_SECONDS:g} s"
+            )
+        from mcp import McpError
+        from mcp.types import CONNECTION_CLOSED
+
         with self._lock:
             if self._session is None:
                 self._started()
@@ -108,7 +119,8 @@ class ToolServer:
                 f"tool {tool} of server {self.name} did not return within {seconds:g} s"
             ) from None
         except Exception as error:
-            if _is_refusal(error):
+            # A living server refuses a call such as that of an unknown tool.
+            if isinstance(error, McpError) and error.error.code != CONNECTION_CLOSED:
                 return str(error), True
             self._discard(session)
             reason = f"{type(error).__name__}: {error}"
@@ -118,7 +130,6 @@ class ToolServer:
         return "\n".join(texts), bool(result.isError)
 
     def close(self) -> None:
-        """End the server and its connection."""
         with self._lock:
             self._end()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -136,7 +147,10 @@ class ToolServer:
             self._end()
             problem = f"did not start within {START_SECONDS:g} s"
         except Exception as error:  # noqa: BLE001 servers may fail in any way
-            problem = f"did not start: {_first(error)}"
+            first: BaseException = error
+            while isinstance(first, BaseExceptionGroup):
+                first = first.exceptions[0]
+            problem = f"did not start: {type(first).__name__}: {first}"
         raise ToolFailed(f"tool server {self.name} {problem}")
 
     async def _run(self, ready: "Future[list[Tool]]") -> None:
@@ -164,16 +178,6 @@ class ToolServer:
                 raise
             ready.set_exception(error)
 
-    def _check_failures(self) -> None:
-        """Fail at once after several failures: other lessons must not wait for this server."""
-        if self._failures < MOST_FAILURES:
-            return
-        if time.monotonic() - self._failed_at < PAUSE_SECONDS:
-            raise ToolFailed(
-                f"tool server {self.name} failed in {self._failures} calls in a row; "
-                f"no calls for {PAUSE_SECONDS:g} s"
-            )
-
     def _discard(self, session: Any) -> None:
         self._failures += 1
         self._failed_at = time.monotonic()
@@ -189,32 +193,3 @@ class ToolServer:
         self._loop.call_soon_threadsafe(self._stopping.set)
         with suppress(Exception):
             ended.result(STOP_SECONDS)
-
-
-def _settings_of(name: str) -> ToolServerSettings:
-    try:
-        known = parse_tool_servers(os.environ.get(TOOL_SERVERS, ""))
-    except InvalidToolServers as error:
-        raise ToolsUnusable("environment_failed", str(error)) from error
-    if name not in known:
-        raise ToolsUnusable(
-            "environment_unknown",
-            f"tools.server: {name!r} is not in this machine's {TOOL_SERVERS}; "
-            f"known: {', '.join(sorted(known)) or 'none'}",
-        )
-    return known[name]
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Return whether a living server refused the call, such as an unknown tool."""
-    from mcp import McpError
-    from mcp.types import CONNECTION_CLOSED
-
-    return isinstance(error, McpError) and error.error.code != CONNECTION_CLOSED
-
-
-def _first(error: BaseException) -> str:
-    """Return the first error of a group as text."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"

@@ -66,7 +66,6 @@ class Host:
         self._send(answer)
 
     async def close(self) -> None:
-        """End the tool servers and the interception."""
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.wait({self._serving}, timeout=CLOSE_SECONDS)
@@ -121,14 +120,6 @@ class Host:
         return {"task": task.key, "rollouts": rollouts}
 
     async def _rollout(self, task: Any, key: str, message: Json) -> Json:
-        async with self._room:
-            try:
-                async with asyncio.timeout(self._seconds):
-                    return _described(await self._episode(task, key, message))
-            except TimeoutError:
-                return FAILED | {"error": f"not completed within {self._seconds:g} s"}
-
-    async def _episode(self, task: Any, key: str, message: Json) -> Any:
         import verifiers.v1 as vf
 
         client = vf.TrainClientConfig(
@@ -139,7 +130,13 @@ class Host:
         )
         sampling = vf.SamplingConfig(**message["sampling"], extra_args={"rollout": key})
         context = vf.ModelContext(model=message["model"], client=client, sampling=sampling)
-        return await self._env.run_slot(self._env.slots(task)[0], context)
+        async with self._room:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    slot = self._env.slots(task)[0]
+                    return _described(await self._env.run_slot(slot, context))
+            except TimeoutError:
+                return FAILED | {"error": f"not completed within {self._seconds:g} s"}
 
 
 def _with_defaults(env: Json, max_turns: int | None) -> Json:
@@ -172,7 +169,10 @@ def _selected(taskset: Any, select: Json | None, config: Any) -> Any:
 def _described(episode: Any) -> Json:
     """Return a rollout: its reward, its metrics, and the token runs of each trained branch."""
     if not episode.ok:
-        return FAILED | {"error": _reason(episode)}
+        errors = [error for one in (episode, *episode.traces) for error in one.errors]
+        if not errors:
+            return FAILED | {"error": "the episode failed without an error"}
+        return FAILED | {"error": f"{errors[-1].type}: {errors[-1].message}"}
     trained = [trace for trace in episode.traces if trace.agent.trainable]
     if len(trained) != 1:
         names = ", ".join(trace.agent.name for trace in trained) or "none"
@@ -196,13 +196,6 @@ def _described(episode: Any) -> Json:
             for branch in branches
         ],
     }
-
-
-def _reason(episode: Any) -> str:
-    errors = [error for one in (episode, *episode.traces) for error in one.errors]
-    if not errors:
-        return "the episode failed without an error"
-    return f"{errors[-1].type}: {errors[-1].message}"
 
 
 async def main() -> None:

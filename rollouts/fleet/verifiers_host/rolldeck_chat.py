@@ -46,6 +46,12 @@ class RolldeckChatHarness(Harness[RolldeckChatHarnessConfig]):
         mcp_urls: dict[str, str],
         data: TaskData,
     ) -> ProgramResult:
+        system, prompt = self.resolve_prompt(data)
+        messages: Messages = [{"role": "system", "content": system}] if system else []
+        if isinstance(prompt, str):
+            messages.append({"role": "user", "content": prompt})
+        else:
+            messages += [message_to_wire(message) for message in prompt or []]
         servers = {
             name: {"url": url, "timeout": self.config.tool_timeout}
             for name, url in mcp_urls.items()
@@ -60,18 +66,11 @@ class RolldeckChatHarness(Harness[RolldeckChatHarnessConfig]):
                 return await call_mcp(connections, dispatch, name, arguments)
 
             try:
-                await _converse(client, ctx.model, self._messages(data), tools, dispatch, call_tool)
+                await _converse(client, ctx.model, messages, tools, dispatch, call_tool)
             except APIStatusError as refusal:
                 # A limit or stop condition refuses the next turn; the trace has the reason.
                 return ProgramResult(exit_code=1, stdout="", stderr=str(refusal))
         return ProgramResult(exit_code=0, stdout="", stderr="")
-
-    def _messages(self, data: TaskData) -> Messages:
-        system, prompt = self.resolve_prompt(data)
-        messages: Messages = [{"role": "system", "content": system}] if system else []
-        if isinstance(prompt, str):
-            return [*messages, {"role": "user", "content": prompt}]
-        return [*messages, *(message_to_wire(message) for message in prompt or [])]
 
 
 async def _converse(

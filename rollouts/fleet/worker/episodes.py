@@ -44,20 +44,13 @@ class EpisodeStatistics:
     """Collects the episodes of one worker until the window is taken."""
 
     def __init__(self, *, worker: int, now: float, incarnation: str = "") -> None:
-        """Start the first window.
-
-        Args:
-            worker: Index of the worker in its fleet.
-            now: Seconds of a monotonic clock.
-            incarnation: Incarnation of the worker.
-        """
+        """Start the first window; times are seconds of a monotonic clock."""
         self._worker = worker
         self._incarnation = incarnation
         self._since = now
         self._episodes: dict[tuple[str, Mode], list[Episode]] = {}
 
     def add(self, episode: Episode) -> None:
-        """Add a finished episode."""
         key = (episode.environment, episode.mode)
         self._episodes.setdefault(key, []).append(episode)
 
@@ -66,16 +59,6 @@ class EpisodeStatistics:
         seconds = max(0.0, now - self._since)
         ended, self._episodes, self._since = self._episodes, {}, now
         return [_window(rows, self._worker, self._incarnation, seconds) for rows in ended.values()]
-
-
-def _named(complete: Sequence[Episode]) -> Sequence[Episode]:
-    """Return the episodes that a window identifies: the last ones, lowest, highest, longest."""
-    if not complete or any(episode.slot is None for episode in complete):
-        return []
-    lowest = min(complete, key=lambda episode: episode.total_return)
-    highest = max(complete, key=lambda episode: episode.total_return)
-    longest = max(complete, key=lambda episode: episode.length)
-    return [*complete[-EPISODES_KEPT:], lowest, highest, longest]
 
 
 def _window(
@@ -87,7 +70,12 @@ def _window(
     lengths = np.array([episode.length for episode in described])
     p10, p50, p90 = np.percentile(returns, [10, 50, 90])
     outcomes = [episode.outcome for episode in episodes]
-    named = _named(complete)
+    named: list[Episode] = []
+    if complete and all(episode.slot is not None for episode in complete):
+        lowest = min(complete, key=lambda episode: episode.total_return)
+        highest = max(complete, key=lambda episode: episode.total_return)
+        longest = max(complete, key=lambda episode: episode.length)
+        named = [*complete[-EPISODES_KEPT:], lowest, highest, longest]
     return EpisodeWindow(
         environment=episodes[0].environment,
         mode=episodes[0].mode,
@@ -122,14 +110,7 @@ class EpisodeTallies:
     def __init__(
         self, *, slots: int, environment: str, discount: float, mode: Mode = "train"
     ) -> None:
-        """Start before the first episode of every slot.
-
-        Args:
-            slots: S.
-            environment: Spec of the slots' environment.
-            discount: Factor of the discounted return, per env step.
-            mode: Purpose of the episodes.
-        """
+        """Start before the first episode of every slot; `discount` is a factor per env step."""
         self._environment = environment
         self._mode: Mode = mode
         self._gamma = discount
@@ -160,11 +141,9 @@ class EpisodeTallies:
         self._length[slots] = self._length[slots] + 1
 
     def has_steps(self, slot: int) -> bool:
-        """Return whether the slot's episode has a step."""
         return bool(self._length[slot])
 
     def end(self, slot: int, outcome: Literal["terminated", "truncated", "aborted"]) -> Episode:
-        """Return the slot's finished episode."""
         over = Episode(
             environment=self._environment,
             total_return=float(self._return[slot]),

@@ -125,7 +125,6 @@ class InfoTotals:
         self._dropped: dict[InfoProblem, tuple[int, str]] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to take."""
         return bool(self._sums or self._dropped)
 
     def add(self, name: str, value: float, *, scope: InfoScope) -> None:
@@ -150,7 +149,6 @@ class InfoTotals:
             self._drop(drops.problem, drops.count, drops.example)
 
     def pop(self) -> InfoWindow:
-        """Return the sums since the last call."""
         sums, self._sums = self._sums, {}
         dropped, self._dropped = self._dropped, {}
         return InfoWindow(
@@ -165,17 +163,14 @@ class InfoTotals:
         )
 
     def _add(self, name: str, scope: InfoScope, count: int, total: float) -> None:
-        if name not in self._names and (problem := self._problem_of(name)):
-            self._drop(problem, count, name)
-            return
-        self._names.add(name)
+        if name not in self._names:
+            is_valid = len(name) <= INFO_NAME_LENGTH and _VALID.fullmatch(name)
+            if not is_valid or len(self._names) >= INFO_NAMES_AT_MOST:
+                self._drop("too_many_names" if is_valid else "invalid_name", count, name)
+                return
+            self._names.add(name)
         before = self._sums.get((name, scope), (0, 0.0))
         self._sums[name, scope] = (before[0] + count, before[1] + total)
-
-    def _problem_of(self, name: str) -> InfoProblem | None:
-        if len(name) > INFO_NAME_LENGTH or not _VALID.fullmatch(name):
-            return "invalid_name"
-        return "too_many_names" if len(self._names) >= INFO_NAMES_AT_MOST else None
 
     def _drop(self, problem: InfoProblem, count: int, name: str) -> None:
         before, example = self._dropped.get(problem, (0, name[:200]))

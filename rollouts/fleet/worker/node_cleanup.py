@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -75,9 +76,7 @@ def read_mark(text: str) -> Mark | None:
 def lives(found: Mark, owner_started: float | None) -> bool:
     """Return whether the process that set the mark is alive.
 
-    Args:
-        found: The mark.
-        owner_started: Start time of the process that has the owner's id now; None without one.
+    `owner_started` is the start time of the process that has the owner's id now; None without one.
     """
     return (
         owner_started is not None
@@ -88,10 +87,7 @@ def lives(found: Mark, owner_started: float | None) -> bool:
 def why_ended(found: Mark, *, mine: Mark, owner_lives: bool) -> str:
     """Return why a process with the mark `found` must end; empty if it must not.
 
-    Args:
-        found: Mark of the process.
-        mine: Mark of the starting worker.
-        owner_lives: Whether the process that set the mark is alive.
+    `mine` is the mark of the starting worker.
     """
     if not owner_lives:
         return "its worker is gone"
@@ -138,15 +134,21 @@ def clean_node(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = g
 def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
     """End this user's processes that lost their worker; return each with the reason.
 
-    Args:
-        mine: Mark of the starting worker.
-        proc: Path of procfs, which shows the PID namespace of a process.
+    `proc` is the path of procfs, which shows the PID namespace of a process.
     """
-    return [
-        f"{process.pid} {_name(process)}: {reason}"
-        for process, reason in _leftovers(mine, proc)
-        if _end(process)
-    ]
+    ended = []
+    for process, reason in _leftovers(mine, proc):
+        name = "?"
+        with suppress(psutil.Error):
+            name = process.name()
+        try:
+            process.kill()  # psutil checks that its id was not reused
+            process.wait(timeout=5)
+        except psutil.Error as error:
+            logger.warning("process %d not ended: %s", process.pid, error)
+        else:
+            ended.append(f"{process.pid} {name}: {reason}")
+    return ended
 
 
 def wait_for_gpu(share: float, gpu: GpuMemory) -> str:
@@ -209,21 +211,3 @@ def _started(pid: int) -> float | None:
         return None if is_over else float(process.create_time())
     except psutil.Error:
         return None
-
-
-def _end(process: psutil.Process) -> bool:
-    """End one process; psutil checks that its id was not reused."""
-    try:
-        process.kill()
-        process.wait(timeout=5)
-    except psutil.Error as error:
-        logger.warning("process %d not ended: %s", process.pid, error)
-        return False
-    return True
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return str(process.name())
-    except psutil.Error:
-        return "?"

@@ -44,11 +44,7 @@ class GpuReader:
     """Reader of NVIDIA driver data; no values without the module, a driver or a permission."""
 
     def __init__(self, nvml: Any = None) -> None:
-        """Prepare the reader without a query.
-
-        Args:
-            nvml: Object with the interface of the module `pynvml`; None uses that module.
-        """
+        """Prepare the reader without a query; by default of the module `pynvml`."""
         self._nvml = nvml
         self._device: Any = None
         self._is_absent = False
@@ -144,10 +140,7 @@ def computes_on_gpu() -> bool:
 def shortage(*, share: float, total_bytes: int, used_bytes: int) -> str:
     """Return why a worker must not start on a GPU yet; empty if it may.
 
-    Args:
-        share: Share of the GPU that the worker reserves; 1 and more: the whole GPU.
-        total_bytes: Memory of the GPU.
-        used_bytes: Memory used by any process, including processes that are exiting.
+    A share of 1 and more is the whole GPU. Processes that are exiting still use memory.
     """
     required = min(share, 1.0) * EXPECTED * total_bytes
     free = total_bytes - used_bytes
@@ -222,10 +215,7 @@ class MachineMeter:
     ) -> None:
         """Prepare the meter without measuring.
 
-        Args:
-            node_id: Ray's id of the node; empty outside of a cluster, where nothing is measured.
-            folder: Folder of the lock; None for the temporary folder.
-            read_gpus: Reads the GPUs; None for the NVIDIA driver.
+        `node_id` is Ray's id of the node; empty outside of a cluster, where nothing is measured.
         """
         self._node_id = node_id
         self._folder = folder or Path(tempfile.gettempdir())
@@ -236,11 +226,7 @@ class MachineMeter:
         self._newest: MachineUsage | None = None
 
     def measure(self, now: float) -> MachineUsage | None:
-        """Return the newest measurement, renewed if it is due; None before the second one.
-
-        Args:
-            now: Monotonic seconds.
-        """
+        """Return the newest measurement, renewed if it is due; None before the second one."""
         if not self._node_id:
             return None
         if self._measured_at is not None and now - self._measured_at < MEASURE_SECONDS:
@@ -253,7 +239,18 @@ class MachineMeter:
             self._busy_seconds = _busy_seconds()
             if since is None or not before:
                 return None
-            self._newest = self._usage(max(0.0, self._busy_seconds - before) / (now - since))
+            memory, gpus = psutil.virtual_memory(), self._read_gpus()
+            cpu_cores = max(0.0, self._busy_seconds - before) / (now - since)
+            self._newest = MachineUsage(
+                cpu_cores=round(cpu_cores, 3),
+                cpus=psutil.cpu_count() or 1,
+                memory_bytes=max(0, memory.total - memory.available),
+                memory_total_bytes=memory.total,
+                gpus=gpus.devices,
+                gpu_percent=gpus.percent,
+                gpu_memory_bytes=gpus.memory_bytes,
+                gpu_memory_total_bytes=gpus.memory_total_bytes,
+            )
         except (OSError, psutil.Error):
             self._newest = None
         return self._newest
@@ -263,19 +260,6 @@ class MachineMeter:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-    def _usage(self, cpu_cores: float) -> MachineUsage:
-        memory, gpus = psutil.virtual_memory(), self._read_gpus()
-        return MachineUsage(
-            cpu_cores=round(cpu_cores, 3),
-            cpus=psutil.cpu_count() or 1,
-            memory_bytes=max(0, memory.total - memory.available),
-            memory_total_bytes=memory.total,
-            gpus=gpus.devices,
-            gpu_percent=gpus.percent,
-            gpu_memory_bytes=gpus.memory_bytes,
-            gpu_memory_total_bytes=gpus.memory_total_bytes,
-        )
 
     def _is_elected(self) -> bool:
         """Return whether this process measures the node; try to become it if none does."""

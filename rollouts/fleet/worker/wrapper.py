@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from rolldeck import tracing
 from rolldeck.operator_requests import LogLines, RecordingCommand
@@ -21,7 +21,7 @@ from rollouts.fleet.process import logs
 from rollouts.fleet.process.logs import ActorLog, RingFile, read_log, read_stacks
 from rollouts.fleet.process.loops import EventLog, Loop
 from rollouts.fleet.process.private_folder import private_folder
-from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
+from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.process.spans import PipelineMonitor, time_use
 from rollouts.fleet.spool.sender import Push, Sender
 from rollouts.fleet.spool.spool_directory import SPOOL_RETENTION_SECONDS, Spool, SpoolDirectory
@@ -59,11 +59,8 @@ class WorkerWrapper(ABC):
     ) -> None:
         """Clean up after an earlier worker on this node; `begin` starts the loops.
 
-        Args:
-            settings: Settings of the worker.
-            owns_process: Whether all log output of the process belongs to this worker.
-            env_processes: Number of concurrent env processes.
-            push: Receives items instead of the platform.
+        With `owns_process`, all log output of the process belongs to this worker. `push` receives
+        items instead of the platform.
         """
         self.settings = settings
         self.command: WorkerCommand = IDLE
@@ -75,7 +72,15 @@ class WorkerWrapper(ABC):
         self.events = EventLog()
         if owns_process:
             clean_node(settings, self.events)
-        spool_directory = _spool_directory_of(settings.fleet, self.events)
+        root = settings.fleet.spool_root or private_folder("spool")
+        spool_directory = SpoolDirectory(Path(root), settings.fleet.run_key or settings.fleet.run)
+        if removed := spool_directory.sweep(time.time()):
+            self.events.add(
+                "spool_swept",
+                f"Removed {removed} spooled fragments that were not sent within"
+                f" {SPOOL_RETENTION_SECONDS / 3600:.0f} h",
+                fragments=removed,
+            )
         self.monitor = PipelineMonitor(now=time.monotonic(), env_processes=env_processes)
         self._measured_in: tuple[Condition, bool] = ("starting", False)
         """State, and whether weights were loaded, when the monitor was last read."""
@@ -198,15 +203,18 @@ class WorkerWrapper(ABC):
     def report(self, *, pids: Iterable[int], is_reporting: bool) -> WorkerReport:
         """Return the report fields of all kinds of workers.
 
-        Args:
-            pids: Ids of the worker's other processes.
-            is_reporting: Whether to measure resource usage and start a new time window.
+        `pids` are the worker's other processes. With `is_reporting`, resource usage is measured and
+        a new time window starts.
         """
         now = time.monotonic()
         state, reason = self._condition(now)
-        shares = self._shares(state, now) if is_reporting else {}
-        usage = self._meter.measure({os.getpid(), *pids})._asdict() if is_reporting else {}
+        shares, usage = dict[str, float](), dict[str, Any]()
         if is_reporting:
+            # The shares count since the worker's situation last changed.
+            situation = state, self._in_epoch(self.weights.active) != NO_STEP
+            is_changed, self._measured_in = situation != self._measured_in, situation
+            shares = self.monitor.shares(now, is_changed=is_changed)
+            usage = self._meter.measure({os.getpid(), *pids})._asdict()
             self._log.trim()
         return WorkerReport(
             last_log=self._log.newest_line() if is_reporting else "",
@@ -231,7 +239,13 @@ class WorkerWrapper(ABC):
 
     def _condition(self, now: float) -> tuple[Condition, str]:
         """Return the state of the worker, and the reason if it differs from the desired state."""
-        if trouble := self._loop_failure(now) or self.failure():
+        for loop in self._loops.values():
+            if loop.is_broken:
+                return "failed", f"loop {loop.name} gave up: {loop.error}"
+        loading = self.weights.busy_seconds(now)
+        if loading > self.settings.fleet.config.fleet.weights_timeout_seconds:
+            return "failed", f"a version has been loading for {loading:.0f} s"
+        if trouble := self.failure():
             return "failed", trouble
         if not self.is_started:
             return "starting", self._loops[self.main_loop].error
@@ -252,36 +266,5 @@ class WorkerWrapper(ABC):
             obstacle = obstacle_without_credits(active, command)
         return "running", obstacle
 
-    def _loop_failure(self, now: float) -> str:
-        """Return which loop gave up or hangs; empty if none does."""
-        for loop in self._loops.values():
-            if loop.is_broken:
-                return f"loop {loop.name} gave up: {loop.error}"
-        loading = self.weights.busy_seconds(now)
-        if loading > self.settings.fleet.config.fleet.weights_timeout_seconds:
-            return f"a version has been loading for {loading:.0f} s"
-        return ""
-
-    def _shares(self, state: Condition, now: float) -> dict[str, float]:
-        """Return the monitor's time shares since the worker's situation last changed."""
-        situation = state, self._in_epoch(self.weights.active) != NO_STEP
-        is_changed, self._measured_in = situation != self._measured_in, situation
-        return self.monitor.shares(now, is_changed=is_changed)
-
     def _in_epoch(self, version: Version | None) -> int:
         return version[1] if version and version[0] == self.command.epoch else NO_STEP
-
-
-def _spool_directory_of(settings: FleetSettings, events: EventLog) -> SpoolDirectory:
-    """Return the run's spool directory on this node, without expired fragments."""
-    root = settings.spool_root or private_folder("spool")
-    directory = SpoolDirectory(Path(root), settings.run_key or settings.run)
-    removed = directory.sweep(time.time())
-    if removed:
-        events.add(
-            "spool_swept",
-            f"Removed {removed} spooled fragments that were not sent within"
-            f" {SPOOL_RETENTION_SECONDS / 3600:.0f} h",
-            fragments=removed,
-        )
-    return directory

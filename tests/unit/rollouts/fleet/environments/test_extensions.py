@@ -15,7 +15,7 @@ from rollouts.fleet.process.extensions import ExtensionFailed
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Stepped
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
-from runs.config.rules.sections import ExtensionConfig
+from runs.config.rules.sections import EnvironmentConfig, ExtensionConfig
 from tests.waiting import eventually
 
 NAMES = ("Changed", "Short", "RaisesInStep", "Wide", "fails")
@@ -69,8 +69,8 @@ def test_a_faulty_wrapper_is_named_by_its_position(
 
 
 def test_slots_step_in_their_wrappers_instead_of_a_vector() -> None:
-    wrappers = [wrapper("Scaled", factor=5)]
-    worker = EnvsInWorker(spec=POLE, kwargs={}, slots=range(2), base_seed=1, wrappers=wrappers)
+    scaled = EnvironmentConfig(spec=POLE, wrappers=[wrapper("Scaled", factor=5)])
+    worker = EnvsInWorker(scaled, slots=range(2), base_seed=1)
     worker.start()
     try:
         began = [one for one in worker.receive() if isinstance(one, Began)]
@@ -84,8 +84,8 @@ def test_slots_step_in_their_wrappers_instead_of_a_vector() -> None:
 
 
 def test_a_wrapper_that_fails_is_an_error_of_its_slot() -> None:
-    wrappers = [wrapper("fails")]
-    worker = EnvsInWorker(spec=POLE, kwargs={}, slots=range(1), base_seed=1, wrappers=wrappers)
+    faulty = EnvironmentConfig(spec=POLE, wrappers=[wrapper("fails")])
+    worker = EnvsInWorker(faulty, slots=range(1), base_seed=1)
     worker.start()
     try:
         [crash] = [one for one in worker.receive() if isinstance(one, EnvCrashed)]
@@ -126,8 +126,8 @@ def test_callbacks_change_actions_and_results_of_an_environment() -> None:
 
 def test_callbacks_receive_the_close_once(tmp_path: Path) -> None:
     file = tmp_path / "calls"
-    callbacks = [callback("Changed", file=str(file))]
-    worker = EnvsInWorker(spec=POLE, kwargs={}, slots=range(2), base_seed=1, callbacks=callbacks)
+    environment = EnvironmentConfig(spec=POLE, callbacks=[callback("Changed", file=str(file))])
+    worker = EnvsInWorker(environment, slots=range(2), base_seed=1)
     worker.start()
     worker.receive()
     worker.close()
@@ -163,9 +163,8 @@ def test_a_callback_that_cannot_be_built_is_named_by_its_position(
     ],
 )
 def test_a_callback_that_raises_in_a_step_is_an_error_of_its_slot(name: str, message: str) -> None:
-    worker = EnvsInWorker(
-        spec=POLE, kwargs={}, slots=range(1), base_seed=1, callbacks=[callback(name)]
-    )
+    environment = EnvironmentConfig(spec=POLE, callbacks=[callback(name)])
+    worker = EnvsInWorker(environment, slots=range(1), base_seed=1)
     worker.start()
     try:
         worker.receive()

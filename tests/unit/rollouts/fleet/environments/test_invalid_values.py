@@ -17,6 +17,7 @@ from rollouts.fleet.steps.env_messages import (
     anonymous_memory,
 )
 from rollouts.fleet.steps.env_rows import EnvRows
+from runs.config.rules.sections import EnvironmentConfig
 
 NAN = float("nan")
 FLAT = spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -68,7 +69,7 @@ class Rows:
         monkeypatch.setitem(environments._factories, "test", lambda *_: next(made))
         self.messages: list[Any] = []
         self.rows = EnvRows(
-            Setup("test:x", {}, [0, 1], is_info_immediate=True),
+            Setup(EnvironmentConfig(spec="test:x"), [0, 1], is_info_immediate=True),
             emit=self.messages.append,
             memory=anonymous_memory(),
         )

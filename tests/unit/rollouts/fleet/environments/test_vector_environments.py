@@ -17,6 +17,7 @@ from rollouts.fleet.steps.env_messages import (
     anonymous_memory,
 )
 from rollouts.fleet.steps.env_rows import EnvRows
+from runs.config.rules.sections import EnvironmentConfig
 
 ROWS = 5
 
@@ -108,7 +109,9 @@ class Held:
     def __init__(self, spec: str, rows: int) -> None:
         self.messages: list[Any] = []
         self.rows = EnvRows(
-            Setup(spec, {}, [0] * rows), emit=self.messages.append, memory=anonymous_memory()
+            Setup(EnvironmentConfig(spec=spec), [0] * rows),
+            emit=self.messages.append,
+            memory=anonymous_memory(),
         )
         for row in range(rows):
             self.rows.build(row, 0)

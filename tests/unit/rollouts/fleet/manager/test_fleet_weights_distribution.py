@@ -15,7 +15,7 @@ from rolldeck.wire import FleetEvent
 from rollouts.fleet.manager.manager import RolloutManager
 from rollouts.fleet.manager.worker_supervisor import WEIGHTS_SECONDS, WeightsDistributor
 from rollouts.fleet.manager.workers import LocalHandle, LocalWorkers, WorkerHandle
-from rollouts.fleet.policies.networks import TorchMlp
+from rollouts.fleet.policies.networks import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
@@ -212,7 +212,8 @@ class Hanging(TorchMlp):
     prepared = 0
 
     def __init__(self, observation: Space, action: Space) -> None:
-        super().__init__(observation, action, hidden_sizes=[8], seed=0, device="cpu")
+        module = MlpPolicy(4, 2, [8])
+        super().__init__(module, observation=observation, action=action, seed=0, device="cpu")
 
     def prepare(self, tensors: Any) -> Any:
         self.prepared += 1

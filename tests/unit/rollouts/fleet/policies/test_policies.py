@@ -20,7 +20,7 @@ from rollouts.fleet.policies.base import (
     unpacked,
 )
 from rollouts.fleet.policies.factory import RegisteredPolicy, make_module, make_policy
-from rollouts.fleet.policies.networks import MlpPolicy, TorchMlp
+from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import (
     NoWeights,
     PolicyDoesNotFit,
@@ -55,6 +55,10 @@ def tensors(module: nn.Module) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in module.state_dict().items()}
 
 
+def mlp(action: Space = TWO) -> TorchPolicy:
+    return make_policy(PolicyConfig(hidden_sizes=[8]), OBS, action, seed=1, device="cpu")
+
+
 def test_tensor_names_are_those_that_trainers_publish() -> None:
     names = set(MlpPolicy(4, 2, [64, 64]).state_dict())
 
@@ -69,7 +73,7 @@ def test_tensor_names_are_those_that_trainers_publish() -> None:
 def test_frequencies_of_discrete_actions_match_their_logprobs() -> None:
     module = MlpPolicy(4, 2, [8])
     module.policy_net[-1].bias.data[0] = 1.0
-    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+    policy = mlp()
     policy.load(tensors(module))
 
     decision = policy.act(np.zeros((20_000, 4), dtype=np.float32), {}, FIRST)
@@ -80,7 +84,7 @@ def test_frequencies_of_discrete_actions_match_their_logprobs() -> None:
 
 
 def test_continuous_actions_have_a_gaussian_logprob_and_stay_inside_bounds() -> None:
-    policy = TorchMlp(OBS, BOX, hidden_sizes=[8], seed=1)
+    policy = mlp(BOX)
     policy.load(tensors(MlpPolicy(4, 1, [8], is_continuous=True)))
 
     decision = policy.act(np.zeros((500, 4), dtype=np.float32), {}, FIRST)
@@ -91,21 +95,21 @@ def test_continuous_actions_have_a_gaussian_logprob_and_stay_inside_bounds() -> 
 
 
 def test_weights_of_another_network_are_refused_completely() -> None:
-    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+    policy = mlp()
 
     with pytest.raises(WeightsDoNotFit, match=r"policy_net\.0"):
         policy.load(tensors(MlpPolicy(4, 2, [16])))
 
 
 def test_a_policy_does_not_act_before_it_has_weights() -> None:
-    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+    policy = mlp()
 
     with pytest.raises(NoWeights):
         policy.act(np.zeros((3, 4), dtype=np.float32), {}, FIRST)
 
 
 def test_prepared_weights_change_nothing_until_they_are_adopted() -> None:
-    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1)
+    policy = mlp()
     policy.load(tensors(MlpPolicy(4, 2, [8])))
     obs = np.ones((3, 4), dtype=np.float32)
     before = policy.act(obs, {}, FIRST).values
@@ -124,7 +128,7 @@ def test_prepared_weights_change_nothing_until_they_are_adopted() -> None:
 
 
 def test_read_only_weights_are_used_where_they_are() -> None:
-    policy = TorchMlp(OBS, TWO, hidden_sizes=[8], seed=1, device="cpu")
+    policy = mlp()
     arrays = tensors(MlpPolicy(4, 2, [8]))
     frozen = {name: value.copy() for name, value in arrays.items()}
     for value in frozen.values():
@@ -214,7 +218,7 @@ def test_a_distribution_without_a_mode_is_refused() -> None:
             return obs, None, {}
 
     policy = RegisteredPolicy(Mixture(), kind="k", observation=VECTOR, action=UNIT_BOX, seed=0)
-    policy.adopt_initial_weights()
+    policy.load({})
     policy.is_deterministic = True
 
     with pytest.raises(PolicyDoesNotFit, match=r"has no mode; set evaluation\.deterministic"):

@@ -84,7 +84,7 @@ def test_weights_of_another_network_are_refused() -> None:
 
 def test_parts_of_an_observation_are_passed_by_name() -> None:
     own = policy("Parts", PARTS)
-    own.adopt_initial_weights()
+    own.load(tensors(make_module(config("Parts"), PARTS, TWO)))
     rows = np.zeros(3, PARTS.array_dtype)
     rows["a"], rows["b"] = ROWS, [0, 1, 0]
 
@@ -146,7 +146,7 @@ def test_continuous_actions_need_a_deviation() -> None:
 )
 def test_a_malformed_policy_step_is_refused(name: str, problem: str) -> None:
     own = policy(name)
-    own.adopt_initial_weights()
+    own.load(tensors(make_module(config(name), OBS, TWO)))
 
     with pytest.raises(PolicyDoesNotFit, match=problem):
         own.act(ROWS, own.initial_state(3), FIRST)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from rollouts.fleet.process import environment_user
-from rollouts.fleet.process.environment_user import InvalidEnvironmentUser
+from rollouts.fleet.process import child_environment
+from rollouts.fleet.process.child_environment import InvalidEnvironmentUser
 from rollouts.fleet.process.private_folder import UnsafeFolder
 from tests.environment_user import IS_ROOT, NOBODY, readable_python
 
@@ -83,6 +83,7 @@ from rollouts.fleet.steps.env_messages import Began, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recordings import Recordings
 from rollouts.tasks.rules.dataset_config import RewardConfig
+from runs.config.rules.sections import EnvironmentConfig
 
 SPEC = "module:spying:Spy"
 sent = []
@@ -91,7 +92,8 @@ class Api:
     def update_recording(self, recording_id, update):
         sent.append(update)
 
-worker = EnvWorker(spec=SPEC, kwargs={"kind": "env"}, slots=range(1), base_seed=1)
+environment = EnvironmentConfig(spec=SPEC, kwargs={"kind": "env"})
+worker = EnvWorker(environment, slots=range(1), base_seed=1)
 worker.start()
 left = []
 
@@ -103,15 +105,14 @@ def until(kind):
         if isinstance(message, kind):
             return message
 
-class Wrapper:
-    def record(self, slot, request_id, video):
-        worker.record(slot, request_id, video)
-        return True
+def record(slot, request_id, video):
+    worker.record(slot, request_id, video)
+    return True
 
 until(Began)
 recordings = Recordings(worker=0, slots=1, api=Api())
 recordings.add(RecordingCommand(id="a", worker=None, slot=None))
-recordings.assign(Wrapper(), time.monotonic())
+recordings.assign(record, time.monotonic())
 recordings.turn()
 result = {"observation": [], "recordings": [], "pid": worker.pid}
 recorded = None
@@ -238,7 +239,7 @@ def test_a_user_that_cannot_run_environment_code_is_refused(
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_USER", f" {name} ")
 
     with pytest.raises(InvalidEnvironmentUser) as refused:
-        environment_user.current()
+        child_environment.environment_user()
 
     assert str(refused.value).startswith(f"ROLLDECK_ENVIRONMENT_USER is {name!r}, ")
     assert reason in str(refused.value)
@@ -246,7 +247,9 @@ def test_a_user_that_cannot_run_environment_code_is_refused(
 
 def test_a_server_without_the_right_to_switch_users_is_refused() -> None:
     plain = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if IS_ROOT else ()
-    program = "from rollouts.fleet.process import environment_user; environment_user.current()"
+    program = (
+        "from rollouts.fleet.process import child_environment; child_environment.environment_user()"
+    )
     done = subprocess.run(
         [*plain, sys.executable, "-c", program],
         env={"ROLLDECK_ENVIRONMENT_USER": "nobody", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -262,9 +265,9 @@ def test_a_server_without_the_right_to_switch_users_is_refused() -> None:
 def test_no_name_means_the_user_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("", "  "):
         monkeypatch.setenv("ROLLDECK_ENVIRONMENT_USER", name)
-        assert environment_user.current() is None
-        assert environment_user.popen_options() == {}
-        assert environment_user.variables({"HOME": "/a"}) == {"HOME": "/a"}
+        assert child_environment.environment_user() is None
+        assert child_environment.popen_options() == {}
+        assert child_environment.with_user({"HOME": "/a"}) == {"HOME": "/a"}
 
 
 @as_root
@@ -274,7 +277,7 @@ def test_a_folder_that_another_user_has_prepared_is_not_used_for_recordings(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
     monkeypatch.setenv("ROLLDECK_ENVIRONMENT_USER", "nobody")
-    user = environment_user.current()
+    user = child_environment.environment_user()
     assert user is not None
     root = user.recordings_root()
     assert stat.S_IMODE(root.stat().st_mode) == 0o711

@@ -48,6 +48,7 @@ from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
 from rollouts.fleet.steps.step_callbacks import EachStep
 from rollouts.fleet.steps.step_worker import StepRolloutWorker
 from rollouts.fleet.weights.loader import WeightsLoader
+from runs.config.rules.sections import EnvironmentConfig
 from tests.waiting import eventually
 
 AnyWorker = EnvWorker | EnvsInWorker
@@ -129,9 +130,8 @@ def test_both_sides_of_a_block_read_the_same_numbers(shape: tuple[int, ...], dty
 
 @pytest.fixture(params=[EnvWorker, EnvsInWorker])
 def worker(request: pytest.FixtureRequest) -> Iterator[AnyWorker]:
-    made = request.param(
-        spec="odd:counting", kwargs={"length": 3}, slots=range(10, 14), base_seed=1
-    )
+    environment = EnvironmentConfig(spec="odd:counting", kwargs={"length": 3})
+    made = request.param(environment, slots=range(10, 14), base_seed=1)
     made.start()
     yield made
     made.kill()
@@ -190,7 +190,7 @@ def open_files() -> set[str]:
 
 def test_a_killed_process_is_reported_as_killed_and_leaves_nothing_open() -> None:
     before = open_files()
-    worker = EnvWorker(spec="odd:counting", kwargs={}, slots=range(2), base_seed=1)
+    worker = EnvWorker(EnvironmentConfig(spec="odd:counting"), slots=range(2), base_seed=1)
     worker.start()
     receive(worker, Began, 2)
     assert worker.pid is not None
@@ -217,7 +217,8 @@ def test_a_restarted_process_has_its_own_block(worker: AnyWorker) -> None:
 
 @pytest.mark.parametrize("kind", [EnvWorker, EnvsInWorker])
 def test_numbers_of_info_are_reported_by_last_and_other_steps(kind: Any) -> None:
-    worker = kind(spec="odd:measuring", kwargs={"length": 2}, slots=range(2), base_seed=1)
+    measuring = EnvironmentConfig(spec="odd:measuring", kwargs={"length": 2})
+    worker = kind(measuring, slots=range(2), base_seed=1)
     worker.start()
     try:
         receive(worker, Began, 2)
@@ -270,7 +271,7 @@ def test_columns_of_a_vector_environment_are_reported_where_they_have_values(
 ) -> None:
     register_vector("columns:both", lambda _, rows: Columns(rows))
     monkeypatch.setattr("rollouts.fleet.steps.env_rows.INFO_SECONDS", 0.0)
-    worker = EnvsInWorker(spec="columns:both", kwargs={}, slots=range(2), base_seed=1)
+    worker = EnvsInWorker(EnvironmentConfig(spec="columns:both"), slots=range(2), base_seed=1)
     worker.start()
     try:
         receive(worker, Began, 2)
@@ -385,7 +386,8 @@ def test_an_environment_that_hangs_fails_its_worker(
 
         assert (
             b.order().report.reason
-            == "an environment in the worker's process did not return for 1 s"
+            == "an environment in the worker's process did not return for 1 s "
+            "(environment.hung_after_seconds)"
         )
 
 
@@ -442,7 +444,8 @@ def test_an_environment_that_raises_is_closed(
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parents[1])
     kwargs = {"folder": str(tmp_path), "raises_at": raises_at, "fails_in_reset": not raises_at}
-    rows, messages = make_rows(Setup("odd:closing", kwargs, [0]))
+    closing = EnvironmentConfig(spec="odd:closing", kwargs=kwargs)
+    rows, messages = make_rows(Setup(closing, [0]))
 
     rows.build(0, 1)
     if raises_at:
@@ -468,7 +471,7 @@ def test_the_vector_is_closed_with_the_last_row(monkeypatch: pytest.MonkeyPatch)
             closed.append("vector")
 
     monkeypatch.setattr(loader, "_vector_factories", {"odd:vector": lambda *_: Vector()})
-    rows, _ = make_rows(Setup("odd:vector", {}, [0, 0]))
+    rows, _ = make_rows(Setup(EnvironmentConfig(spec="odd:vector"), [0, 0]))
     rows.build(0, 1)
     rows.build(1, 2)
 

@@ -16,6 +16,7 @@ from rollouts.fleet.steps import recordings
 from rollouts.fleet.steps.env_messages import Began, EnvCrashed, Ready, Recorded, Stepped
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.recordings import FRAME_BREAK, TextRecorder, VideoRecorder, description_of
+from runs.config.rules.sections import EnvironmentConfig
 
 
 def described(video: Path) -> RecordedEpisode:
@@ -31,7 +32,8 @@ class Slot:
     """A real env process with one slot, stepped manually."""
 
     def __init__(self, kwargs: dict[str, Any], *, spec: str = "odd:drawing") -> None:
-        self.worker = EnvWorker(spec=spec, kwargs=kwargs, slots=range(1), base_seed=1)
+        environment = EnvironmentConfig(spec=spec, kwargs=kwargs)
+        self.worker = EnvWorker(environment, slots=range(1), base_seed=1)
         self.unread: list[Any] = []
         self.worker.start()
         assert isinstance(self.next(), Ready)

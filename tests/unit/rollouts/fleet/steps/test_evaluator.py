@@ -20,7 +20,8 @@ from rollouts.fleet.policies.networks import MlpPolicy, TorchMlp
 from rollouts.fleet.policies.policy_protocol import Policy, WeightsDoNotFit
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings, WorkerSettings
-from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, Evaluator, Weights
+from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, Evaluator
+from rollouts.fleet.weights.records import WeightsRecord
 from tests.waiting import eventually
 
 MakeSettings = Callable[..., FleetSettings]
@@ -29,16 +30,17 @@ EVERY_2 = {"every_train_steps": 2, "episodes": 5, "envs": 2}
 CONFIG = '{"policy": {"hidden_sizes": [8]}}'
 
 
-def initial_weights(units: int = 8) -> Weights:
+def initial_weights(units: int = 8) -> WeightsRecord:
     import torch
 
     torch.manual_seed(3)
     state = MlpPolicy(4, 2, [units]).state_dict()
-    return Weights(7, {name: value.numpy() for name, value in state.items()})
+    tensors = {name: value.numpy() for name, value in state.items()}
+    return WeightsRecord(epoch=1, step=7, tensors=tensors)
 
 
 def make_round(
-    settings: FleetSettings, *, at: Weights | None = None, **options: Any
+    settings: FleetSettings, *, at: WeightsRecord | None = None, **options: Any
 ) -> EvaluationRound:
     config = settings.config
 
@@ -179,7 +181,8 @@ class HangingPolicies:
                     factory.is_released.wait()
                 return super().act(*arguments)
 
-        made = Hanging(observation, action, hidden_sizes=[8], seed=1, device="cpu")
+        module = MlpPolicy(4, 2, [8])
+        made = Hanging(module, observation=observation, action=action, seed=1, device="cpu")
         self.made.append(made)
         return made
 

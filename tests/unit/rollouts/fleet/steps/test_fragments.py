@@ -207,12 +207,16 @@ def test_the_age_of_the_first_step_decides_whether_a_buffer_is_too_old() -> None
     assert cutter.buffered == 0
 
 
-def test_an_action_without_an_outcome_is_no_step_and_its_observation_is_the_final_one() -> None:
+@pytest.mark.parametrize("has_acted", [True, False])
+def test_an_action_without_an_outcome_is_no_step_and_its_observation_is_the_final_one(
+    *, has_acted: bool
+) -> None:
     cutter = make_cutter(2)
     cutter.observe(obs_of(0), new_episode="e1")
     act(cutter, 0)
     cutter.observe(obs_of(1), outcome=Outcome(1.0))
-    act(cutter, 1)
+    if has_acted:
+        act(cutter, 1)
     cutter.abort()
     assert cutter.buffered == 1
     assert cutter.observe(obs_of(9), new_episode="e2") is None
@@ -246,22 +250,6 @@ def test_an_episode_without_a_made_step_is_in_no_fragment() -> None:
     assert (fragment.number, fragment.contiguous, fragment.version_min) == (0, False, 7)
     assert array(fragment, "obs") == [[9], [9]]
     check(fragment)
-
-
-def test_an_abort_before_the_action_keeps_the_last_observation_as_final() -> None:
-    cutter = make_cutter(2)
-    cutter.observe(obs_of(0), new_episode="e1")
-    act(cutter, 0)
-    cutter.observe(obs_of(1), outcome=Outcome(1.0))
-    cutter.abort()
-    cutter.observe(obs_of(9), new_episode="e2")
-    act(cutter, 2)
-    fragment = cutter.observe(obs_of(10), outcome=Outcome(2.0))
-
-    assert fragment is not None
-    assert array(fragment, "truncated") == [True, False]
-    assert array(fragment, "first") == [True, True]
-    assert (array(fragment, "final_step"), array(fragment, "final_obs")) == ([0], [[1]])
 
 
 def test_an_abort_at_the_boundary_breaks_contiguity() -> None:

@@ -17,8 +17,10 @@ from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.steps.env_messages import InfoReport, Setup, anonymous_memory
 from rollouts.fleet.steps.env_rows import EnvRows
-from rollouts.fleet.steps.evaluator import EvaluationRound, Weights
+from rollouts.fleet.steps.evaluator import EvaluationRound
+from rollouts.fleet.weights.records import WeightsRecord
 from rollouts.fleet.worker.info_values import InfoTotals, episode_info, numbers_of, split_rows
+from runs.config.rules.sections import EnvironmentConfig
 
 
 def test_numbers_and_bools_are_found_and_all_else_is_skipped() -> None:
@@ -114,7 +116,7 @@ def test_a_column_of_another_length_is_refused_by_name(info: dict[str, Any], nam
 
 def test_return_and_length_are_added_to_the_task_of_an_episode() -> None:
     messages: list[Any] = []
-    setup = Setup(spec="odd:tasks", kwargs={}, seeds=[0], is_info_immediate=True)
+    setup = Setup(EnvironmentConfig(spec="odd:tasks"), [0], is_info_immediate=True)
     rows = EnvRows(setup, emit=messages.append, memory=anonymous_memory())
     rows.build(0, 1)
     for _ in range(2 + 3 + 2):
@@ -144,7 +146,8 @@ def test_tasks_of_an_evaluation_have_separate_names(
     def policy(observation: Space, action: Space) -> Policy:
         return make_policy(config.policy, observation, action, seed=5, device="cpu")
 
-    evaluation = EvaluationRound(config, Weights(0, tensors), make_policy=policy)
+    weights = WeightsRecord(epoch=0, step=0, tensors=tensors)
+    evaluation = EvaluationRound(config, weights, make_policy=policy)
     evaluation.run()
 
     found = {one.name: (one.count, one.total) for one in evaluation.info.pop().sums}

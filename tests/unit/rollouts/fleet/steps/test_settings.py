@@ -11,6 +11,7 @@ from rollouts.fleet.process.settings import FleetSettings, derive_seed
 from rollouts.fleet.steps.env_messages import Began
 from rollouts.fleet.steps.env_worker import EnvWorker
 from rollouts.fleet.steps.envs_in_worker import EnvsInWorker
+from runs.config.rules.sections import EnvironmentConfig
 
 MakeSettings = Callable[..., FleetSettings]
 
@@ -21,7 +22,7 @@ def first_observations(
     """Return the first observation of each slot, with one process per group of slots."""
     shown: dict[int, float] = {}
     for slots in groups:
-        worker = kind(spec="odd:any", kwargs={}, slots=slots, base_seed=3)
+        worker = kind(EnvironmentConfig(spec="odd:any"), slots=slots, base_seed=3)
         worker.start()
         begun = 0
         while begun < len(slots):

@@ -31,6 +31,7 @@ from rollouts.fleet.worker.node_cleanup import (
     why_ended,
 )
 from rollouts.fleet.worker.resources import shortage
+from runs.config.rules.sections import EnvironmentConfig
 from tests.processes import is_gone, wait_until_gone
 from tests.waiting import eventually
 
@@ -167,7 +168,8 @@ def test_processes_of_the_same_pid_namespace_are_recognized(idle: subprocess.Pop
 
 
 def test_processes_started_by_an_environment_end_with_it(mine: Mark) -> None:
-    worker = EnvWorker(spec="odd:stray", kwargs={}, slots=range(1), base_seed=0, mark=str(mine))
+    stray = EnvironmentConfig(spec="odd:stray")
+    worker = EnvWorker(stray, slots=range(1), base_seed=0, mark=str(mine))
     worker.start()
     assert worker.pid
     process = psutil.Process(worker.pid)

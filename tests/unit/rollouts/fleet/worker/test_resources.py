@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+from idle_workers import state_of
 
 from rolldeck.wire import MachineUsage, WorkerReport
-from rollouts.fleet.manager.worker_reports import final_report, with_measurements
+from rollouts.fleet.manager.worker_reports import WorkerRecord
+from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.worker.resources import (
     MEASURE_SECONDS,
     GpuReader,
@@ -254,11 +256,14 @@ def test_a_machine_without_a_driver_has_no_gpus() -> None:
 
 def test_a_report_between_two_measurements_repeats_the_last_one(tmp_path: Path) -> None:
     usage = measured(meter(tmp_path))
-    plain = WorkerReport(index=0, incarnation="a", state="running")
-    full = msgspec.structs.replace(plain, machine=usage)
+    record, plain = WorkerRecord(0, EventLog()), state_of("running")
+    full = msgspec.structs.replace(plain.report, machine=usage, memory_bytes=1)
 
-    assert with_measurements(plain, full).machine is usage
-    assert final_report(0, "a", full, restarts=0).machine is None
+    record.receive(msgspec.structs.replace(plain, report=full))
+    record.state = record.receive(plain)
+
+    assert record.state.report.machine is usage
+    assert record.final_report(restarts=0).machine is None
 
 
 def test_a_measurement_adds_at_most_250_bytes_to_a_report() -> None:
