@@ -315,16 +315,8 @@ class WeightSyncs(Page[WeightSyncRow], frozen=True, kw_only=True):
     """Weight syncs by worker, newest version first."""
 
 
-class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/restart``."""
-
-    incarnation: Incarnation
-    """Incarnation to end, from the fleet's state; a different one is rejected."""
-    reason: Reason = ""
-
-
-class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/cordon``."""
+class WorkerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of a request to restart or cordon a worker, or for the stacks of its threads."""
 
     incarnation: Incarnation
     """Running incarnation, from the fleet's state; a different one is rejected."""
@@ -334,14 +326,6 @@ class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class WorkerUncordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/uncordon``."""
 
-    reason: Reason = ""
-
-
-class RequestStacks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``."""
-
-    incarnation: Incarnation
-    """Incarnation asked; a different one does not answer."""
     reason: Reason = ""
 
 
