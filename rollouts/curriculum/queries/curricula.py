@@ -28,8 +28,6 @@ from rollouts.lessons.rules.strategy import Strategy, initial_progress
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.dataset_config import (
     OWN,
-    DatasetConfig,
-    RewardConfig,
     dataset_name,
     options_of,
     parse,
@@ -70,33 +68,27 @@ def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:
         place, _, message = str(error).partition(": ")
         raise InvalidRunConfig(f"{field}.{place}", message) from error
     for position, reward in enumerate(config.rewards):
-        _check_reward(reward, f"{field}.kwargs.rewards[{position}]")
+        path = f"{field}.kwargs.rewards[{position}]"
+        if reward.kind.startswith(OWN):
+            rewards = registered_extensions(extensions.REWARDS)
+            if reward.kind not in rewards:
+                raise extensions.not_registered(
+                    extensions.REWARDS, f"{path}.kind", reward.kind, rewards
+                )
+        if reward.kind == "judge":
+            server = options_of(reward).server
+            if server not in settings.ROLLDECK_INFERENCE_SERVERS:
+                known = ", ".join(sorted(settings.ROLLDECK_INFERENCE_SERVERS)) or "none"
+                raise InvalidRunConfig(
+                    f"{path}.options.server",
+                    f"{server!r} is not in ROLLDECK_INFERENCE_SERVERS; known: {known}",
+                )
     if config.tools is not None and config.tools.server not in settings.ROLLDECK_TOOL_SERVERS:
         known = ", ".join(sorted(settings.ROLLDECK_TOOL_SERVERS)) or "none"
         raise InvalidRunConfig(
             f"{field}.kwargs.tools.server",
             f"{config.tools.server!r} is not in ROLLDECK_TOOL_SERVERS; known: {known}",
         )
-    _check_data(name, config, field)
-
-
-def _check_reward(reward: RewardConfig, path: str) -> None:
-    if reward.kind.startswith(OWN):
-        known = registered_extensions(extensions.REWARDS)
-        if reward.kind not in known:
-            raise extensions.not_registered(extensions.REWARDS, f"{path}.kind", reward.kind, known)
-    if reward.kind == "judge":
-        server = options_of(reward).server
-        if server not in settings.ROLLDECK_INFERENCE_SERVERS:
-            known = sorted(settings.ROLLDECK_INFERENCE_SERVERS)
-            raise InvalidRunConfig(
-                f"{path}.options.server",
-                f"{server!r} is not in ROLLDECK_INFERENCE_SERVERS; "
-                f"known: {', '.join(known) or 'none'}",
-            )
-
-
-def _check_data(name: str, config: DatasetConfig, field: str) -> None:
     problem = column_problem(name, config, root=settings.ROLLDECK_DATASETS)
     if problem is not None:
         argument, message = problem
@@ -153,17 +145,14 @@ def check_partner(field: str, spec: str, kwargs: dict[str, Any]) -> None:
     except LessonFailed as error:
         raise InvalidRunConfig(f"{field}.spec", str(error)) from error
     interpreter = getattr(found, "python", "")
-    if interpreter and _fleets_run_here() and shutil.which(interpreter) is None:
+    # If the Ray cluster is on another machine, that machine has its own paths.
+    fleets_run_here = str(settings.RAY_ADDRESS).startswith(LOOPBACK)
+    if interpreter and fleets_run_here and shutil.which(interpreter) is None:
         raise InvalidRunConfig(
             f"{field}.spec",
             f"{spec}: {partner.setting}: python: {interpreter} is not an executable file of this "
             "machine. Install the environment there, or correct the setting",
         )
-
-
-def _fleets_run_here() -> bool:
-    """Return whether the Ray cluster is on this machine; other machines have their own paths."""
-    return str(settings.RAY_ADDRESS).startswith(LOOPBACK)
 
 
 def token_pieces(run: Run) -> Pieces | None:
@@ -176,10 +165,8 @@ def token_pieces(run: Run) -> Pieces | None:
         return None
     if language.model.tokenizer == "bytes":
         return byte_pieces
-    return _characters(language) if language.model.tokenizer == "alphabet" else None
-
-
-def _characters(language: LanguageConfig) -> Pieces | None:
+    if language.model.tokenizer != "alphabet":
+        return None
     try:
         tasks = [make_task(lesson.spec, lesson.kwargs) for lesson in language.lessons.values()]
     except InvalidTask:
@@ -263,29 +250,26 @@ def strategy_of(language: LanguageConfig) -> Strategy:
     Raises:
         InvalidCurriculum: If it is not registered, cannot be imported, or rejects its options.
     """
+    name = language.strategy
+    kind = STRATEGIES.get(name)
+    if kind is None:
+        if name not in settings.ROLLDECK_STRATEGIES:
+            known = ", ".join([*STRATEGIES, *settings.ROLLDECK_STRATEGIES])
+            raise InvalidCurriculum(
+                "strategy",
+                f"{name!r} is not registered: an administrator must add it to "
+                f"ROLLDECK_STRATEGIES; known: {known}",
+            )
+        module, _, attribute = name.partition(":")
+        try:
+            kind = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
     return make_strategy(
-        _class_of(language.strategy),
+        kind,
         language.strategy_options,
         evaluation_samples=language.evaluation.examples,
     )
-
-
-def _class_of(name: str) -> type[Any]:
-    if name in STRATEGIES:
-        return STRATEGIES[name]
-    if name not in settings.ROLLDECK_STRATEGIES:
-        known = ", ".join([*STRATEGIES, *settings.ROLLDECK_STRATEGIES])
-        raise InvalidCurriculum(
-            "strategy",
-            f"{name!r} is not registered: an administrator must add it to ROLLDECK_STRATEGIES; "
-            f"known: {known}",
-        )
-    module, _, attribute = name.partition(":")
-    try:
-        found: type[Any] = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
-    return found
 
 
 def check_language(config: RunConfig) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -106,28 +106,22 @@ def lease_evaluation(
     run_id: int, request: TaskRequest, curriculum: RunCurriculum, *, now: datetime
 ) -> RolloutTask | None:
     """Lease the oldest evaluation that the worker's version is new enough for, if any."""
-    while (found := _next_due(run_id, request)) is not None:
-        if found.attempts < MOST_ATTEMPTS:
-            return _leased(found, request, curriculum)
-        last = f"; the last error was: {found.reason}" if found.reason else ""
-        reason = f"{MOST_ATTEMPTS} attempts; the last worker was lost{last}"
-        _give_up(found, state="lost", reason=reason, now=now)
-    return None
-
-
-def _next_due(run_id: int, request: TaskRequest) -> Evaluation | None:
     is_free = Q(state="queued") | Q(state="leased", expires_at__lt=Now())
     is_new_enough = Q(epoch__lt=request.epoch) | Q(
         epoch=request.epoch, due_step__lte=request.policy_step
     )
-    # The holder of a locked row is about to finish it.
-    free = Evaluation.objects.select_for_update(skip_locked=True)
     stopped = Lesson.objects.filter(run_id=run_id, hold=STOPPED).values("name")
-    free = free.exclude(lesson__in=stopped)
-    return free.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position").first()
-
-
-def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) -> RolloutTask:
+    # The holder of a locked row is about to finish it.
+    due = Evaluation.objects.select_for_update(skip_locked=True).exclude(lesson__in=stopped)
+    due = due.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position")
+    found = due.first()
+    while found is not None and found.attempts >= MOST_ATTEMPTS:
+        last = f"; the last error was: {found.reason}" if found.reason else ""
+        reason = f"{MOST_ATTEMPTS} attempts; the last worker was lost{last}"
+        _give_up(found, state="lost", reason=reason, now=now)
+        found = due.first()
+    if found is None:
+        return None
     evaluation = curriculum.language.evaluation
     # Each attempt gets twice the time of the previous one, so a slow evaluation finishes
     # eventually.
@@ -192,11 +186,24 @@ def settle_evaluation(
     if found.state != "leased" or found.fence != outcome.fence:
         raise _lost(found, outcome.fence)
     if not outcome.rewards:
-        _try_again(found, outcome.error, now=now)
+        reason = outcome.error or "no rollout was valid"
+        if found.attempts >= MOST_ATTEMPTS:
+            _give_up(found, state="failed", reason=reason, now=now)
+        else:
+            found.state, found.expires_at, found.reason = "queued", None, reason
+            found.save(update_fields=["state", "expires_at", "reason"])
         return None
+    figures = figures_of(
+        outcome.rewards,
+        outcome.successes,
+        generations=outcome.generations,
+        tokens=outcome.tokens,
+        truncated=outcome.truncated,
+        seconds=outcome.seconds,
+    )
     found.state, found.finished_at, found.expires_at, found.reason = "done", now, None, ""
     found.epoch, found.policy_step = outcome.epoch, outcome.policy_step
-    found.figures = _figures(outcome)
+    found.figures = msgspec.to_builtins(figures, str_keys=True)
     found.samples = msgspec.to_builtins(outcome.samples)
     found.save()
     return found
@@ -206,28 +213,6 @@ def _lost(found: Evaluation, fence: int) -> EvaluationLeaseLost:
     return EvaluationLeaseLost(
         f"evaluation {found.pk} is {found.state} with fence {found.fence}, not leased with {fence}"
     )
-
-
-def _figures(outcome: LessonOutcome) -> dict[str, Any]:
-    figures = figures_of(
-        outcome.rewards,
-        outcome.successes,
-        generations=outcome.generations,
-        tokens=outcome.tokens,
-        truncated=outcome.truncated,
-        seconds=outcome.seconds,
-    )
-    built: dict[str, Any] = msgspec.to_builtins(figures, str_keys=True)
-    return built
-
-
-def _try_again(found: Evaluation, error: str, *, now: datetime) -> None:
-    reason = error or "no rollout was valid"
-    if found.attempts >= MOST_ATTEMPTS:
-        _give_up(found, state="failed", reason=reason, now=now)
-        return
-    found.state, found.expires_at, found.reason = "queued", None, reason
-    found.save(update_fields=["state", "expires_at", "reason"])
 
 
 def _give_up(

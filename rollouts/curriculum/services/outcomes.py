@@ -266,29 +266,24 @@ def store_outcome_metrics(
 
     If the run has too many series, they are not stored, and the outcome still counts.
     """
-    step = max(0, outcome.policy_step)
-    figures = [Figure(name, step, value) for name, value in _values(lesson, outcome).items()]
-    if not figures:
-        return
-    try:
-        store_figures(run_id=run_id, figures=figures, now=now)
-    except InvalidMetrics as full:
-        logger.warning("metrics of lesson %s were not stored: %s", lesson, full.message)
-
-
-def _values(lesson: str, outcome: LessonOutcome) -> dict[str, float]:
     count = len(outcome.rewards)
     if not count:
-        return {}
+        return
     prefix = f"{_PREFIXES[outcome.mode]}/{lesson}"
     own = f"env/{lesson}" if outcome.mode == "train" else f"{prefix}/env"
-    found = {
+    values = {
         f"{prefix}/success": sum(outcome.successes) / count,
         f"{prefix}/reward": sum(outcome.rewards) / count,
         f"{prefix}/tokens": outcome.tokens / count,
         f"{prefix}/truncated_share": outcome.truncated / count,
     }
-    return found | {f"{own}/{name}": value for name, value in outcome.metrics.items()}
+    values |= {f"{own}/{name}": value for name, value in outcome.metrics.items()}
+    step = max(0, outcome.policy_step)
+    figures = [Figure(name, step, value) for name, value in values.items()]
+    try:
+        store_figures(run_id=run_id, figures=figures, now=now)
+    except InvalidMetrics as full:
+        logger.warning("metrics of lesson %s were not stored: %s", lesson, full.message)
 
 
 def delete_old_outcomes(*, now: datetime) -> int:
