@@ -3,7 +3,7 @@
 The data of a fleet passes all stages; of an outside run only those from the push on are visible.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -256,18 +256,78 @@ class StageFlow:
     unit: str
     share: float | None
     """Share of the time in which the stage is busy."""
-    waits: float | None
+    waits: float | None = None
     """Share of the time in which the stage is idle for its main cause, `waits_for`."""
-    waits_for: Literal["", "room", "weights", "data"]
-    held: int | None
+    waits_for: Literal["", "room", "weights", "data"] = ""
+    held: int | None = None
     """Items currently in the stage."""
-    seconds: float | None
+    seconds: float | None = None
     """Time that an item, or a batch, spends in the stage."""
 
 
 def stages(facts: Facts) -> list[StageFlow]:
     """Return the visible stages of a run, in the order in which data passes through them."""
-    return [*_worker_flow(facts), _push(facts), _queue(facts), _batch(facts), _train(facts)]
+    flows = [] if facts.kind == "outside" else _worker_stages(facts)
+    push = StageFlow(
+        name="push",
+        rate=facts.arriving,
+        unit=facts.unit,
+        share=share_of("push", facts.shares),
+        held=facts.to_send if facts.kind != "outside" else None,
+    )
+    queue = StageFlow(
+        name="queue",
+        rate=facts.handed_out,
+        unit=facts.unit,
+        share=min(1.0, facts.queued / facts.pause_above) if facts.pause_above else None,
+        held=facts.queued,
+        # By Little's law.
+        seconds=facts.queued / facts.handed_out if facts.handed_out else None,
+    )
+    batch = StageFlow(
+        name="batch",
+        rate=facts.batches_per_second,
+        unit="batches",
+        share=facts.delivery_share,
+        held=int(facts.batches_waiting) if facts.batch_size else None,
+        seconds=facts.delivery_seconds,
+    )
+    waits = facts.trainer_waits
+    train = StageFlow(
+        name="train",
+        rate=facts.handed_out if waits is not None else None,
+        unit=facts.unit,
+        share=None if waits is None else max(0.0, 1.0 - waits),
+        waits=waits,
+        waits_for="data" if waits else "",
+        seconds=facts.train_seconds,
+    )
+    return [*flows, push, queue, batch, train]
+
+
+def _worker_stages(facts: Facts) -> list[StageFlow]:
+    waits: float | None = None
+    waits_for: Literal["", "room", "weights"] = ""
+    if facts.shares:
+        room = facts.shares.get("waiting_room", 0.0)
+        weights = facts.shares.get("waiting_weights", 0.0)
+        waits = max(room, weights)
+        if waits:
+            waits_for = "room" if room >= weights else "weights"
+    # A language worker only generates; its episodes are counted at that stage.
+    is_language = facts.kind == "language"
+    names: tuple[Stage, ...] = ("infer",) if is_language else ("step", "exchange", "infer")
+    return [
+        StageFlow(
+            name=name,
+            rate=facts.work_per_second if name == "step" or is_language else None,
+            unit="episodes" if is_language else "env steps",
+            share=share_of(name, facts.shares),
+            waits=waits,
+            waits_for=waits_for,
+        )
+        for name in names
+    ]
 
 
 def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
@@ -275,91 +335,3 @@ def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
     if not shares:
         return None
     return min(1.0, sum(shares.get(part, 0.0) for part in PARTS.get(stage, ())))
-
-
-def _worker_flow(facts: Facts) -> Iterable[StageFlow]:
-    if facts.kind == "outside":
-        return
-    waits, waits_for = _idle(facts.shares)
-    # A language worker only generates; its episodes are counted at that stage.
-    is_language = facts.kind == "language"
-    names: tuple[Stage, ...] = ("infer",) if is_language else ("step", "exchange", "infer")
-    for name in names:
-        is_counted = name == "step" or is_language
-        yield StageFlow(
-            name=name,
-            rate=facts.work_per_second if is_counted else None,
-            unit="episodes" if is_language else "env steps",
-            share=share_of(name, facts.shares),
-            waits=waits,
-            waits_for=waits_for,
-            held=None,
-            seconds=None,
-        )
-
-
-def _idle(shares: Mapping[str, float]) -> tuple[float | None, Literal["", "room", "weights"]]:
-    if not shares:
-        return None, ""
-    room, weights = shares.get("waiting_room", 0.0), shares.get("waiting_weights", 0.0)
-    if not room and not weights:
-        return 0.0, ""
-    return (room, "room") if room >= weights else (weights, "weights")
-
-
-def _push(facts: Facts) -> StageFlow:
-    return StageFlow(
-        name="push",
-        rate=facts.arriving,
-        unit=facts.unit,
-        share=share_of("push", facts.shares),
-        waits=None,
-        waits_for="",
-        held=facts.to_send if facts.kind != "outside" else None,
-        seconds=None,
-    )
-
-
-def _queue(facts: Facts) -> StageFlow:
-    return StageFlow(
-        name="queue",
-        rate=facts.handed_out,
-        unit=facts.unit,
-        share=min(1.0, facts.queued / facts.pause_above) if facts.pause_above else None,
-        waits=None,
-        waits_for="",
-        held=facts.queued,
-        seconds=stay(facts.queued, per_second=facts.handed_out),
-    )
-
-
-def stay(items: float, *, per_second: float | None) -> float | None:
-    """Return the time that an item stays, by Little's law."""
-    return items / per_second if per_second else None
-
-
-def _batch(facts: Facts) -> StageFlow:
-    return StageFlow(
-        name="batch",
-        rate=facts.batches_per_second,
-        unit="batches",
-        share=facts.delivery_share,
-        waits=None,
-        waits_for="",
-        held=int(facts.batches_waiting) if facts.batch_size else None,
-        seconds=facts.delivery_seconds,
-    )
-
-
-def _train(facts: Facts) -> StageFlow:
-    waits = facts.trainer_waits
-    return StageFlow(
-        name="train",
-        rate=facts.handed_out if waits is not None else None,
-        unit=facts.unit,
-        share=None if waits is None else max(0.0, 1.0 - waits),
-        waits=waits,
-        waits_for="data" if waits else "",
-        held=None,
-        seconds=facts.train_seconds,
-    )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rollouts.diagnosis.rules.causes import diagnose as causes_of
 from rollouts.diagnosis.rules.diagnosis import LONG_SECONDS, SELDOM, Diagnosis
-from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages, stay
+from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages
 from rollouts.diagnosis.rules.pace import gain_of_a_worker
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
@@ -245,10 +245,13 @@ def test_a_language_fleet_has_a_generation_stage_and_no_env_stage() -> None:
     assert names == ["infer", "push", "queue", "batch", "train"]
 
 
-def test_the_stay_in_a_stage_without_departures_is_unknown() -> None:
-    assert stay(12, per_second=4.0) == 3.0
-    assert stay(12, per_second=None) is None
-    assert stay(12, per_second=0.0) is None
+@pytest.mark.parametrize(("per_second", "seconds"), [(4.0, 3.0), (None, None), (0.0, None)])
+def test_the_stay_in_the_queue_without_departures_is_unknown(
+    per_second: float | None, seconds: float | None
+) -> None:
+    by_name = {stage.name: stage for stage in stages(facts(queued=12, handed_out=per_second))}
+
+    assert by_name["queue"].seconds == seconds
 
 
 shares = st.dictionaries(
