@@ -9,7 +9,7 @@ from django.db import transaction
 from rollouts.metrics.models import Annotation
 from rollouts.metrics.queries.charts import AnnotationNotFound, axis_positions, layouts_for
 from rollouts.metrics.rules import COMPARISON, LAYOUT
-from rollouts.metrics.schemas import ComparisonView, NewAnnotation, SaveComparison, SetMetricLayout
+from rollouts.metrics.schemas import NewAnnotation, SaveComparison, SetMetricLayout
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import RunNotFound, readable_run_id
@@ -193,12 +193,24 @@ def save_comparison(*, body: SaveComparison, actor: str, now: datetime) -> Saved
         InvalidSavedObject: If the name is empty, or a run does not exist.
         TooManyComparisons: If the limit is reached.
     """
-    name = checked_name(body.name)
-    _check_comparison(body.view)
+    name, view = checked_name(body.name), body.view
+    try:
+        for run in view.runs:
+            readable_run_id(run)
+    except RunNotFound as error:
+        raise InvalidSavedObject("view.runs", str(error)) from error
+    if (view.begin is None) != (view.end is None):
+        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
+    if (
+        view.begin is not None
+        and view.end is not None
+        and not -_FARTHEST <= view.begin <= view.end <= _FARTHEST
+    ):
+        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")
     row = SavedObject(
         name=name,
         text=body.remarks,
-        body=msgspec.to_builtins(body.view),
+        body=msgspec.to_builtins(view),
         access=Access.OPEN,
     )
     return saved.save(COMPARISON, row, actor=actor, reason=body.reason, now=now)
@@ -214,17 +226,3 @@ def delete_comparison(*, comparison_id: int, actor: str, reason: str = "", now: 
     found = SavedObject.objects.of(COMPARISON).locked()
     row = found.one(f"comparison {comparison_id} does not exist", pk=comparison_id)
     saved.delete(row, actor=actor, reason=reason, now=now)
-
-
-def _check_comparison(view: ComparisonView) -> None:
-    try:
-        for name in view.runs:
-            readable_run_id(name)
-    except RunNotFound as error:
-        raise InvalidSavedObject("view.runs", str(error)) from error
-    if (view.begin is None) != (view.end is None):
-        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
-    if view.begin is None or view.end is None:
-        return
-    if not -_FARTHEST <= view.begin <= view.end <= _FARTHEST:
-        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")
