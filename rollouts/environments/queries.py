@@ -203,7 +203,7 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
             _RUNS, {"most": RUNS_AT_MOST, "kind": kind, "only": name, "limit": RUNS_SHOWN}
         )
         found = cursor.fetchall()
-    config = _config(found[0][-1]) if found else {}
+    config = _decoded(found[0][-1]) or {} if found else {}
     return KnownEnvironmentDetail(
         environment=_known(rows[0], _figures(rows, now=now)[0], _denials([name])),
         runs=[
@@ -229,11 +229,6 @@ def least_config(kind: str, name: str, config: Mapping[str, Any]) -> dict[str, A
     return {}
 
 
-def _config(raw: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(raw) if isinstance(raw, str) else raw or {}
-    return found
-
-
 def _page(
     filters: EnvironmentFilter, *, after: tuple[str, str] | None, limit: int
 ) -> tuple[list[_Row], int]:
@@ -255,14 +250,14 @@ def _page(
     }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, asks)
-        rows = [_Row._make((*row[:-1], _members(row[-1]))) for row in cursor.fetchall()]
+        rows = [_Row._make((*row[:-1], _decoded(row[-1]) or [])) for row in cursor.fetchall()]
         cursor.execute(_COUNT, [RUNS_AT_MOST + 1])
         (runs,) = cursor.fetchone()
     return rows, runs
 
 
-def _members(raw: Any) -> Any:
-    return msgspec.json.decode(raw) if isinstance(raw, str) else raw or []
+def _decoded(raw: Any) -> Any:
+    return msgspec.json.decode(raw) if isinstance(raw, str) else raw
 
 
 def _offered() -> list[_Known]:

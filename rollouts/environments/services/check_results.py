@@ -85,20 +85,16 @@ def approve_environment(*, approval: EnvironmentApproval, actor: str, now: datet
             },
         )
     if changed:
-        _audit(approval, actor=actor, now=now)
-
-
-def _audit(approval: EnvironmentApproval, *, actor: str, now: datetime) -> None:
-    word = "allowed" if approval.is_allowed else "denied"
-    record_event(
-        run_id=None,
-        kind=f"environment_{word}",
-        message=f"{word} the environment {approval.spec} to new runs",
-        actor=actor,
-        reason=approval.reason,
-        details={"spec": approval.spec},
-        now=now,
-    )
+        word = "allowed" if approval.is_allowed else "denied"
+        record_event(
+            run_id=None,
+            kind=f"environment_{word}",
+            message=f"{word} the environment {approval.spec} to new runs",
+            actor=actor,
+            reason=approval.reason,
+            details={"spec": approval.spec},
+            now=now,
+        )
 
 
 def refuse_denied(config: RunConfig) -> None:
