@@ -103,7 +103,25 @@ def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> S
             task always cover all of them.
         mode: Mode of the counts, `train` or `eval`; empty for both.
     """
-    spreads = _task_spreads(samples)
+    of_task: dict[tuple[str, Mode], list[Sample]] = defaultdict(list)
+    for one in samples:
+        of_task[one.task, one.mode].append(one)
+    spreads = []
+    for (name, name_mode), mine in sorted(of_task.items()):
+        values = _flat(mine)
+        if not values.size:
+            continue
+        p10, p50, p90 = np.percentile(values, _CUTS).tolist()
+        spread = TaskSpread(
+            task=name,
+            mode=name_mode,
+            counted=int(values.size),
+            mean=float(values.mean()),
+            p10=p10,
+            p50=p50,
+            p90=p90,
+        )
+        spreads.append(spread)
     selected = [one for one in samples if task in ("", one.task) and mode in ("", one.mode)]
     values = _flat(selected)
     if not values.size:
@@ -119,30 +137,6 @@ def _flat(samples: Sequence[Sample]) -> NDArray[np.float64]:
     """Return all finite values."""
     values = np.array([value for one in samples for value in one.values], dtype=np.float64)
     return values[np.isfinite(values)]
-
-
-def _task_spreads(samples: Sequence[Sample]) -> list[TaskSpread]:
-    of_task: dict[tuple[str, Mode], list[Sample]] = defaultdict(list)
-    for one in samples:
-        of_task[one.task, one.mode].append(one)
-    found = []
-    for (task, mode), mine in sorted(of_task.items()):
-        values = _flat(mine)
-        if not values.size:
-            continue
-        p10, p50, p90 = np.percentile(values, _CUTS).tolist()
-        found.append(
-            TaskSpread(
-                task=task,
-                mode=mode,
-                counted=int(values.size),
-                mean=float(values.mean()),
-                p10=p10,
-                p50=p50,
-                p90=p90,
-            )
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,16 +295,31 @@ def _episodes(
     after: Position | None,
 ) -> tuple[list[Found], _End | None]:
     """Return up to a page and one episode; and where the search was cut off."""
-    is_newest_first = search.sort is TrajectorySort.NEWEST
-    beyond = "AND id <= %(after_id)s" if after is not None and is_newest_first else ""
+    is_newest_first, is_after = search.sort is TrajectorySort.NEWEST, after is not None
+    beyond = "AND id <= %(after_id)s" if is_after and is_newest_first else ""
     newest = _NEWEST_REPORTS.format(beyond=beyond)
     where = _applying(
         {
-            _AFTER[search.sort]: after is not None,
+            _AFTER[search.sort]: is_after,
             "total >= %(least)s": search.least is not None,
             "total <= %(most)s": search.most is not None,
         }
     )
+    # Conditions on a report: it may contain a matching episode.
+    report_tests = [
+        "w.mode = 'train' AND cardinality(w.slots) > cardinality(w.returns)",
+        *_applying(
+            {
+                "w.environment = %(environment)s": bool(search.environment),
+                "w.at >= %(since)s": search.since is not None,
+                "w.at <= %(until)s": search.until is not None,
+                "w.return_max >= %(least)s": search.least is not None,
+                "w.return_min <= %(most)s": search.most is not None,
+                "w.return_max >= %(after)s": is_after and search.sort is TrajectorySort.LOWEST,
+                "w.return_min <= %(after)s": is_after and search.sort is TrajectorySort.HIGHEST,
+            }
+        ),
+    ]
     with bounded_cursor() as cursor:
         end = _horizon(cursor, newest, params, columns="id", is_descending=True)
         if end is not None and is_newest_first:
@@ -312,7 +327,7 @@ def _episodes(
             where.append("id >= %(end)s")
         reports = _REPORTS.format(
             newest=newest,
-            tests=" AND ".join(_report_tests(search, after=after)),
+            tests=" AND ".join(report_tests),
             most_extreme=_most_extreme(search, after=after),
         )
         query = _EPISODES.format(
@@ -377,20 +392,6 @@ def _is_bounded(search: TrajectoryFilter) -> bool:
 
 def _of(table: str, columns: str) -> str:
     return ", ".join(f"{table}.{column}" for column in columns.split(", "))
-
-
-def _report_tests(search: TrajectoryFilter, *, after: Position | None) -> list[str]:
-    """Return the conditions on a report ``w``: it may contain a matching episode."""
-    tests = {
-        "w.environment = %(environment)s": bool(search.environment),
-        "w.at >= %(since)s": search.since is not None,
-        "w.at <= %(until)s": search.until is not None,
-        "w.return_max >= %(least)s": search.least is not None,
-        "w.return_min <= %(most)s": search.most is not None,
-        "w.return_max >= %(after)s": after is not None and search.sort is TrajectorySort.LOWEST,
-        "w.return_min <= %(after)s": after is not None and search.sort is TrajectorySort.HIGHEST,
-    }
-    return ["w.mode = 'train' AND cardinality(w.slots) > cardinality(w.returns)", *_applying(tests)]
 
 
 def _most_extreme(search: TrajectoryFilter, *, after: Position | None) -> str:
