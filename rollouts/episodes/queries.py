@@ -11,13 +11,6 @@ from buffer.inspect.queries.group_statistics import id_ranges, sampled_groups
 from buffer.inspect.rules.fragment_views import StoredPart
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
-from rollouts.control.schemas import (
-    EpisodeMeans,
-    EpisodeRow,
-    Episodes,
-    EpisodeSummary,
-    TaskEpisodes,
-)
 from rollouts.episodes import rules
 from rollouts.episodes.rules import Sample, episodes_with
 from rollouts.episodes.schemas import (
@@ -25,7 +18,10 @@ from rollouts.episodes.schemas import (
     EpisodeFind,
     EpisodeFragments,
     EpisodeLocation,
+    EpisodeRow,
+    Episodes,
     EpisodeSpread,
+    EpisodeSummary,
     PartOfEpisode,
 )
 from runs.lifecycle.models import Run
@@ -107,24 +103,12 @@ def episode_summary(
     return EpisodeSummary(
         seconds=seconds,
         since=rows[-1][0] if len(rows) == at_most else None,
-        tasks=[_task_episodes(task) for task in tasks],
-        train_weighted=_means(rules.weighted(train)),
-        train_unweighted=_means(rules.unweighted(train)),
-        eval_weighted=_means(rules.weighted(evaluated)),
-        eval_unweighted=_means(rules.unweighted(evaluated)),
+        tasks=tasks,
+        train_weighted=rules.weighted(train),
+        train_unweighted=rules.unweighted(train),
+        eval_weighted=rules.weighted(evaluated),
+        eval_unweighted=rules.unweighted(evaluated),
     )
-
-
-def _task_episodes(task: rules.Task) -> TaskEpisodes:
-    fields: dict[str, Any] = {name: getattr(task, name) for name in task.__match_args__}
-    fields["means"] = EpisodeMeans(**task.means._asdict())
-    for name in ("percentiles", "length_percentiles"):
-        fields[name] = {str(cut): value for cut, value in fields[name].items()}
-    return TaskEpisodes(**fields)
-
-
-def _means(means: rules.Means | None) -> EpisodeMeans | None:
-    return None if means is None else EpisodeMeans(**means._asdict())
 
 
 def _row(window: EpisodeWindow) -> EpisodeRow:

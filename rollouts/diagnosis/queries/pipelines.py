@@ -1,7 +1,6 @@
 """Queries for the data flow through a run, and its diagnosis."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, Final
@@ -28,7 +27,6 @@ from rollouts.diagnosis.schemas import (
     Cause,
     Pipeline,
     PipelineDiagnosis,
-    PipelineStage,
 )
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries import refused_environments
@@ -66,7 +64,7 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
     return Pipeline(
         unit="sequences" if run.takes_groups else "fragments",
         workers=facts.workers,
-        stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
+        stages=flow.stages(facts),
         diagnosis=_shown(run, *_judge(run, facts)),
         batches=BatchTimes(
             in_transit=_timing(rates.delivery_seconds), with_trainer=_timing(rates.train_seconds)

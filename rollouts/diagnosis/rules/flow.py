@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from msgspec import Struct
+
 Stage = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
 STAGES: Final[tuple[Stage, ...]] = (
     "step",
@@ -246,66 +248,76 @@ class Facts:
         return min(1.0, self.delivery_seconds * self.batches_per_second)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageFlow:
-    """Measurements of one stage as shown to users."""
+class PipelineStage(Struct, frozen=True, kw_only=True):
+    """One stage in the last minute; null if not measured or nothing happened.
+
+    Batches and the trainer are measured over two cycles of a trainer that is slower.
+    """
 
     name: Stage
     rate: float | None
     """Rate in `unit` per second."""
     unit: str
     share: float | None
-    """Share of the time in which the stage is busy."""
-    waits: float | None = None
-    """Share of the time in which the stage is idle for its main cause, `waits_for`."""
-    waits_for: Literal["", "room", "weights", "data"] = ""
-    held: int | None = None
-    """Items currently in the stage."""
-    seconds: float | None = None
-    """Time that an item, or a batch, spends in the stage."""
+    """Share of the time in which it is busy; for the queue, the filled share of its tolerance."""
+    waits: float | None
+    """Share of the time in which it is idle, for lack of input or of permission."""
+    waits_for: Literal["", "room", "weights", "data"]
+    held: int | None
+    """Items in the stage now; complete batches for the stage `batch`."""
+    seconds: float | None
+    """Time that an item, or a batch, spends in the stage; for the queue by Little's law."""
 
 
-def stages(facts: Facts) -> list[StageFlow]:
+def stages(facts: Facts) -> list[PipelineStage]:
     """Return the visible stages of a run, in the order in which data passes through them."""
     flows = [] if facts.kind == "outside" else _worker_stages(facts)
-    push = StageFlow(
+    push = PipelineStage(
         name="push",
         rate=facts.arriving,
         unit=facts.unit,
         share=share_of("push", facts.shares),
+        waits=None,
+        waits_for="",
         held=facts.to_send if facts.kind != "outside" else None,
+        seconds=None,
     )
-    queue = StageFlow(
+    queue = PipelineStage(
         name="queue",
         rate=facts.handed_out,
         unit=facts.unit,
-        share=min(1.0, facts.queued / facts.pause_above) if facts.pause_above else None,
+        share=min(1.0, facts.queue_share) if facts.pause_above else None,
+        waits=None,
+        waits_for="",
         held=facts.queued,
         # By Little's law.
         seconds=facts.queued / facts.handed_out if facts.handed_out else None,
     )
-    batch = StageFlow(
+    batch = PipelineStage(
         name="batch",
         rate=facts.batches_per_second,
         unit="batches",
         share=facts.delivery_share,
+        waits=None,
+        waits_for="",
         held=int(facts.batches_waiting) if facts.batch_size else None,
         seconds=facts.delivery_seconds,
     )
     waits = facts.trainer_waits
-    train = StageFlow(
+    train = PipelineStage(
         name="train",
         rate=facts.handed_out if waits is not None else None,
         unit=facts.unit,
         share=None if waits is None else max(0.0, 1.0 - waits),
         waits=waits,
         waits_for="data" if waits else "",
+        held=None,
         seconds=facts.train_seconds,
     )
     return [*flows, push, queue, batch, train]
 
 
-def _worker_stages(facts: Facts) -> list[StageFlow]:
+def _worker_stages(facts: Facts) -> list[PipelineStage]:
     waits: float | None = None
     waits_for: Literal["", "room", "weights"] = ""
     if facts.shares:
@@ -318,13 +330,15 @@ def _worker_stages(facts: Facts) -> list[StageFlow]:
     is_language = facts.kind == "language"
     names: tuple[Stage, ...] = ("infer",) if is_language else ("step", "exchange", "infer")
     return [
-        StageFlow(
+        PipelineStage(
             name=name,
             rate=facts.work_per_second if name == "step" or is_language else None,
             unit="episodes" if is_language else "env steps",
             share=share_of(name, facts.shares),
             waits=waits,
             waits_for=waits_for,
+            held=None,
+            seconds=None,
         )
         for name in names
     ]
