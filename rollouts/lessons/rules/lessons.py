@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -182,10 +182,6 @@ class Progress:
     status: LessonStatus
     training: Performance = field(default_factory=Performance)
     evaluation: Performance = field(default_factory=Performance)
-
-    def moved(self, status: LessonStatus) -> "Progress":
-        """Return the progress with another status."""
-        return replace(self, status=status)
 
 
 def total(batches: list[Counts] | tuple[Counts, ...], *, step: int = -1) -> Counts:

@@ -12,8 +12,12 @@ from rollouts.lessons.rules.marin import (
     regression,
     smoothed_success,
 )
-from rollouts.lessons.rules.strategy import probabilities
-from tests.unit.rollouts.lessons.lesson_states import moves, performance, progress
+from tests.unit.rollouts.lessons.lesson_states import (
+    moves,
+    performance,
+    probabilities,
+    progress,
+)
 
 MARIN = MarinStrategy()
 ONE = {"a": Lesson(stop_success=1.0)}

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,8 +20,15 @@ from rollouts.lessons.rules.lessons import (
 )
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
-from rollouts.lessons.rules.strategy import changes, draw, draw_probabilities, probabilities
-from tests.unit.rollouts.lessons.lesson_states import moves, over_time, performance, progress
+from rollouts.lessons.rules.strategy import draw, draw_probabilities
+from tests.unit.rollouts.lessons.lesson_states import (
+    changes,
+    moves,
+    over_time,
+    performance,
+    probabilities,
+    progress,
+)
 
 DEFAULT = RolldeckStrategy()
 ONE = {"a": Lesson(stop_success=0.9)}
@@ -220,7 +228,7 @@ def test_a_batch_affects_its_lesson_and_dependents_only() -> None:
     moved = changes(DEFAULT, lessons, all_progress, touched=["a"])
 
     assert [change.lesson for change in moved] == ["a"]
-    all_progress["a"] = all_progress["a"].moved(LessonStatus.GRADUATED)
+    all_progress["a"] = replace(all_progress["a"], status=LessonStatus.GRADUATED)
     again = changes(DEFAULT, lessons, all_progress, touched=["a"])
     assert [change.lesson for change in again] == ["b"]
 
