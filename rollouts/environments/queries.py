@@ -133,10 +133,6 @@ _EPISODES: Final = """
     ) e GROUP BY r.id"""
 
 
-class EnvironmentUnknown(NotFound):
-    """No run uses this environment, and none may."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentFilter:
     """Filter of a page of environments."""
@@ -193,11 +189,11 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
     """Return an environment, the newest runs that use it, and its launch configuration.
 
     Raises:
-        EnvironmentUnknown: If no run uses it, and none may.
+        NotFound: If no run uses it, and none may.
     """
     rows, _ = _page(EnvironmentFilter(kind=kind, only=name), after=None, limit=1)
     if not rows:
-        raise EnvironmentUnknown(f"environment {name!r} of kind {kind} does not exist")
+        raise NotFound(f"environment {name!r} of kind {kind} does not exist")
     with connection.cursor() as cursor:
         cursor.execute(
             _RUNS, {"most": RUNS_AT_MOST, "kind": kind, "only": name, "limit": RUNS_SHOWN}

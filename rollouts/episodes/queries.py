@@ -115,22 +115,18 @@ def _row(window: EpisodeWindow) -> EpisodeRow:
     return EpisodeRow(**{name: getattr(window, name) for name in EpisodeRow.__struct_fields__})
 
 
-class EpisodeNotStored(NotFound):
-    """No stored fragment of the run holds the episode."""
-
-
 def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
     """Return an episode of a run with its parts in the order of its steps.
 
     Raises:
         InvalidEpisodeId: If `episode` is not the id of an episode.
-        EpisodeNotStored: If no stored fragment holds it.
+        NotFound: If no stored fragment holds it.
         SearchTooSlow: If the database takes too long.
     """
     search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
     found = search.fragments_of(episode)
     if not found:
-        raise EpisodeNotStored(
+        raise NotFound(
             f"no stored fragment holds the episode {episode}: evaluations are not stored, and"
             " retention removes old fragments"
         )
@@ -167,22 +163,18 @@ def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
     )
 
 
-class ReportNotFound(NotFound):
-    """The run has no such episode report."""
-
-
 def fragments_of_episode(
     run_id: int, report: int, *, of: Literal["return", "length"], value: float
 ) -> EpisodeFragments:
     """Return the fragments of a report's episode with this return or length; none of evaluations.
 
     Raises:
-        ReportNotFound: If the run has no such report.
+        NotFound: If the run has no such report.
         SearchTooSlow: If the database takes too long.
     """
     window = EpisodeWindow.objects.filter(run_id=run_id, pk=report).first()
     if window is None:
-        raise ReportNotFound(f"the run has no episode report {report}")
+        raise NotFound(f"the run has no episode report {report}")
     if window.mode == "eval":
         return _answer([], candidates=0)
     if window.slots:

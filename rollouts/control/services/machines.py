@@ -32,10 +32,6 @@ class MachineUnknown(NotFound):
         super().__init__(f"{self.field}: {self.message}")
 
 
-class InvalidMachineCordon(InvalidField):
-    """A cordon is invalid; `field` names the field."""
-
-
 @transaction.atomic
 def cordon_machine(*, node: str, reason: str, actor: str, now: datetime) -> None:
     """Drain all workers of a machine, and place none there any more.
@@ -44,11 +40,11 @@ def cordon_machine(*, node: str, reason: str, actor: str, now: datetime) -> None
     stays.
 
     Raises:
-        InvalidMachineCordon: If no reason is given.
+        InvalidField: If no reason is given.
         MachineUnknown: If the node was not alive when the cluster was last read.
     """
     if not reason.strip():
-        raise InvalidMachineCordon("reason", "must not be empty: it is shown to all users")
+        raise InvalidField("reason", "must not be empty: it is shown to all users")
     if MachineCordon.objects.filter(node=node).exists():
         return
     hosts = {one["node"]: str(one["host"]) for one in nodes_seen() if one["alive"]}

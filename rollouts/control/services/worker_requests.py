@@ -85,10 +85,6 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
     announce(run_id, "logs")
 
 
-class WorkerNotFound(NotFound):
-    """The run's fleet has no worker of that index."""
-
-
 class WorkerNotThere(Conflict):
     """The worker was replaced or cordoned since, or its fleet is gone."""
 
@@ -113,11 +109,11 @@ class OperatorRequest:
         """The worker's row.
 
         Raises:
-            WorkerNotFound: If the fleet has no such worker.
+            NotFound: If the fleet has no such worker.
         """
         row = FleetWorker.objects.filter(fleet__run_id=self.run_id, index=self.worker)
         if not row.exists():
-            raise WorkerNotFound(f"the fleet has no worker {self.worker}")
+            raise NotFound(f"the fleet has no worker {self.worker}")
         return row
 
     @property
@@ -166,7 +162,7 @@ def cordon_worker(request: OperatorRequest) -> None:
     it, and to every later fleet of the run, until it is lifted. Repeated calls change nothing.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
     changed = request.held_row.filter(cordoned_at=None).update(
@@ -187,7 +183,7 @@ def uncordon_worker(request: OperatorRequest) -> None:
     """Lift a worker's cordon; a draining worker ends first. Repeated calls change nothing.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
     """
     cordoned = request.row.exclude(cordoned_at=None)
     if cordoned.update(cordoned_at=None, cordoned_by="", cordon_reason=""):
@@ -201,7 +197,7 @@ def restart_worker(request: OperatorRequest) -> None:
     The worker first sends its complete fragments; steps of incomplete ones are counted as lost.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, the worker is cordoned, or no fleet runs.
     """
     mine = request.held_row
@@ -221,7 +217,7 @@ def request_stacks(request: OperatorRequest) -> None:
     """Request the thread stacks of a worker; a recent unanswered request is reused.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
     request.check_holder()

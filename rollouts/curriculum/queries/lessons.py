@@ -60,10 +60,6 @@ CELLS_AT_MOST: Final = 20_000
 BUCKETS_AT_MOST: Final = 200
 
 
-class NoSuchEvaluation(NotFound):
-    """The run has no such evaluation."""
-
-
 def lessons(run_id: int) -> Lessons:
     """Return the lessons of a run.
 
@@ -156,11 +152,11 @@ def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:
     """Return one evaluation with its answers.
 
     Raises:
-        NoSuchEvaluation: If the run has none with this id.
+        NotFound: If the run has none with this id.
     """
     row = Evaluation.objects.filter(run_id=run_id, pk=evaluation_id).first()
     if row is None:
-        raise NoSuchEvaluation(f"the run has no evaluation {evaluation_id}")
+        raise NotFound(f"the run has no evaluation {evaluation_id}")
     return _evaluation_row(row, row.samples)
 
 

@@ -13,7 +13,7 @@ from django.db.models.functions import Greatest, Now
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
 from rollouts.curriculum.models import STOPPED, Curriculum, Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.services.lessons import ACTOR, LessonNotFound, begin
+from rollouts.curriculum.services.lessons import ACTOR, begin
 from rollouts.lessons.rules.evaluation import figures_of, is_due, is_in_round
 from rollouts.lessons.rules.lessons import LessonStatus, evaluation_seed
 from runs.events.services import record_event
@@ -25,10 +25,6 @@ from web.rules.errors import Conflict, NotFound
 MOST_ATTEMPTS: Final = 5
 _EVALUATES: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
 LONGEST_LEASE: Final = timedelta(days=1)
-
-
-class EvaluationNotFound(NotFound):
-    """The run has no such evaluation of this lesson."""
 
 
 class EvaluationLeaseLost(Conflict):
@@ -153,7 +149,7 @@ def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        EvaluationNotFound: If it has no such evaluation.
+        NotFound: If it has no such evaluation.
         EvaluationLeaseLost: If the evaluation was leased again, or finished.
     """
     seconds = curriculum_of(run_id).language.evaluation.lease_seconds
@@ -164,7 +160,7 @@ def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
         return seconds
     found = mine.only("state", "fence").first()
     if found is None:
-        raise EvaluationNotFound(f"the run has no evaluation {evaluation}")
+        raise NotFound(f"the run has no evaluation {evaluation}")
     raise _lost(found, fence)
 
 
@@ -176,13 +172,13 @@ def settle_evaluation(
     An evaluation without valid rollouts is leased to the next worker.
 
     Raises:
-        EvaluationNotFound: If the lesson has no such evaluation.
+        NotFound: If the lesson has no such evaluation.
         EvaluationLeaseLost: If it was leased again, or finished.
     """
     mine = Evaluation.objects.filter(pk=evaluation, run_id=row.run_id, lesson=row.name)
     found = mine.select_for_update().first()
     if found is None:
-        raise EvaluationNotFound(f"{row.name} has no evaluation {evaluation}")
+        raise NotFound(f"{row.name} has no evaluation {evaluation}")
     if found.state != "leased" or found.fence != outcome.fence:
         raise _lost(found, outcome.fence)
     if not outcome.rewards:
@@ -250,13 +246,13 @@ def request_evaluations(
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If a name is unknown.
+        NotFound: If a name is unknown.
         NothingToEvaluate: If no version is published, or the run has ended.
     """
     curriculum = curriculum_of(run_id)
     for name in lessons:
         if name not in curriculum.lessons:
-            raise LessonNotFound(f"the run has no lesson {name!r}")
+            raise NotFound(f"the run has no lesson {name!r}")
     run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
     if run.policy_step == NO_POLICY_STEP:
         raise NothingToEvaluate("no weights are published yet")

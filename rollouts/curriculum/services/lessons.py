@@ -14,7 +14,6 @@ from rollouts.lessons.rules.lessons import LessonStatus, Progress
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
-from web.rules.errors import NotFound
 
 ACTOR: Final = "curriculum"
 _EVENTS: Final = {
@@ -22,10 +21,6 @@ _EVENTS: Final = {
     (LessonStatus.ACTIVE, LessonStatus.GRADUATED): ("lesson_graduated", "info"),
     (LessonStatus.GRADUATED, LessonStatus.ACTIVE): ("lesson_reactivated", "warning"),
 }
-
-
-class LessonNotFound(NotFound):
-    """The run has no lesson of this name."""
 
 
 def begin(run_id: int, curriculum: RunCurriculum) -> Curriculum:

@@ -19,7 +19,6 @@ from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
 from rollouts.curriculum.services.evaluations import settle_evaluation
 from rollouts.curriculum.services.lessons import (
     ACTOR,
-    LessonNotFound,
     locked_rows,
     move,
     progress_of_lessons,
@@ -34,7 +33,7 @@ from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figu
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.live.announcements import announce
-from web.rules.errors import InvalidField
+from web.rules.errors import InvalidField, NotFound
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +56,6 @@ _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - { 
 }
 
 
-class InvalidOutcome(InvalidField):
-    """An outcome is inconsistent; `field` names the field."""
-
-
 @transaction.atomic
 def count_outcome(
     *, run_id: int, lesson: str, outcome: LessonOutcome, now: datetime
@@ -72,14 +67,14 @@ def count_outcome(
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If it has none of this name.
-        InvalidOutcome: If the outcome is inconsistent.
-        EvaluationNotFound: If the lesson has no such evaluation.
+        NotFound: If it has none of this name.
+        InvalidField: If the outcome is inconsistent.
+        NotFound: If the lesson has no such evaluation.
         EvaluationLeaseLost: If the evaluation was leased again, or finished.
     """
     curriculum = curriculum_of(run_id)
     if lesson not in curriculum.lessons:
-        raise LessonNotFound(f"the run has no lesson {lesson!r}")
+        raise NotFound(f"the run has no lesson {lesson!r}")
     evaluation = _check(outcome, curriculum)
     rows = locked_rows(run_id, lesson, curriculum)
     run = Run.objects.only("epoch", "policy_step").get(pk=run_id)
@@ -119,20 +114,18 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
     """Return the id of the outcome's evaluation, if it belongs to one."""
     count = len(outcome.rewards)
     if len(outcome.successes) != count:
-        raise InvalidOutcome("successes", f"{len(outcome.successes)} successes for {count} rewards")
+        raise InvalidField("successes", f"{len(outcome.successes)} successes for {count} rewards")
     if count % outcome.generations:
-        raise InvalidOutcome(
-            "rewards", f"{count} is not a multiple of {outcome.generations} answers"
-        )
+        raise InvalidField("rewards", f"{count} is not a multiple of {outcome.generations} answers")
     if outcome.mode != "eval":
         return None
     expected = curriculum.language.evaluation.generations
     if count and outcome.generations != expected:
-        raise InvalidOutcome("generations", f"evaluations of this run require {expected}")
+        raise InvalidField("generations", f"evaluations of this run require {expected}")
     try:
         return UUID(outcome.evaluation)
     except ValueError:
-        raise InvalidOutcome("evaluation", "must be the id of a leased evaluation") from None
+        raise InvalidField("evaluation", "must be the id of a leased evaluation") from None
 
 
 def _store(

@@ -12,7 +12,6 @@ from rollouts.curriculum.queries.lessons import requesting_workers
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.lessons import (
     ACTOR,
-    LessonNotFound,
     begin,
     locked_rows,
     move,
@@ -28,7 +27,7 @@ from runs.lifecycle.models import Run
 from runs.lifecycle.rules import TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
-from web.rules.errors import Conflict
+from web.rules.errors import Conflict, NotFound
 
 _STEERED = (
     *("hold", "ruled_status", "weight_factor", "steered_by", "steered_reason", "steered_at"),
@@ -59,13 +58,13 @@ def steer_lesson(
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If it has none of this name.
+        NotFound: If it has none of this name.
         RunIsOver: If the run is completed, stopped or failed.
         LastLesson: If nothing would be left to sample.
     """
     curriculum = curriculum_of(run_id)
     if lesson not in curriculum.lessons:
-        raise LessonNotFound(f"the run has no lesson {lesson!r}")
+        raise NotFound(f"the run has no lesson {lesson!r}")
     run = Run.objects.only("name", "status", "epoch", "policy_step").get(pk=run_id)
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: its lessons are read-only")

@@ -27,7 +27,6 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models import PolicyVersion, Run
 from runs.saved.models import SavedObject, SavedObjectQuerySet
 from web import sql
-from web.rules.errors import NotFound
 
 ANNOTATIONS_AT_MOST: Final = 200
 EVENTS_AT_MOST: Final = 100
@@ -62,10 +61,6 @@ _PLACES: Final = """
         WHERE series_id = %(series)s AND time_min <= t.micros ORDER BY number DESC LIMIT 1
     ) c ON tail.step IS NULL
     ORDER BY t.place"""
-
-
-class AnnotationNotFound(NotFound):
-    """The run has no such annotation."""
 
 
 class Change(NamedTuple):

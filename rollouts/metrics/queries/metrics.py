@@ -52,10 +52,6 @@ _LAST: Final = """
     WHERE s.id = ANY(%s)"""
 
 
-class NoSuchMetric(NotFound):
-    """The run has no samples of that name."""
-
-
 class Sample(NamedTuple):
     """The newest sample of a name."""
 
@@ -151,12 +147,12 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
     """Return samples of one name in order of arrival, without the first `after`.
 
     Raises:
-        NoSuchMetric: If the run has no samples of that name.
+        NotFound: If the run has no samples of that name.
     """
     series = MetricSeries.objects.filter(run_id=run_id, name=name).values_list("pk", flat=True)
     series_id = series.first()
     if series_id is None:
-        raise NoSuchMetric(f"the run has no samples of {name!r}")
+        raise NotFound(f"the run has no samples of {name!r}")
     parameters = {"series": series_id, "first": after // CHUNK_SAMPLES}
     parameters["last"] = (after + limit) // CHUNK_SAMPLES
     with sql.cursor() as cursor:

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 
 from buffer.batches.queries.batches import nearby_batches
 from rollouts.metrics.models import MetricSeries
-from rollouts.metrics.queries.metrics import EPOCH, NoSuchMetric
+from rollouts.metrics.queries.metrics import EPOCH
 from rollouts.metrics.rules import (
     BLOCK,
     BLOCK_SAMPLES,
@@ -21,6 +21,7 @@ from rollouts.metrics.rules import (
 from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext, MetricLine
 from runs.lifecycle.models import PolicyVersion, Run
 from web import sql
+from web.rules.errors import NotFound
 
 AXES: Final = ("step", "time", "elapsed", "amount")
 """`elapsed` is the time since the run began: since its first trainer registered, or its creation.
@@ -212,11 +213,11 @@ def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricCo
         chart_range: Range of the chart that contains the samples; its buckets are ignored.
 
     Raises:
-        NoSuchMetric: If the range contains no sample.
+        NotFound: If the range contains no sample.
     """
     found = _samples(run, name, in_stored_units(chart_range, run.pk))
     if not found:
-        raise NoSuchMetric(f"the run has no sample of {name!r} in this range")
+        raise NotFound(f"the run has no sample of {name!r} in this range")
     last = max(found)
     began_at, ended_at = min(found).at, last.at
     around = nearby_batches(run.pk, began_at=began_at, ended_at=ended_at)
