@@ -145,11 +145,6 @@ class EnvironmentFilter:
     """The exact name; empty for all."""
 
 
-class _Known(NamedTuple):
-    kind: str
-    name: str
-
-
 class _Row(NamedTuple):
     kind: EnvironmentKind
     name: str
@@ -235,8 +230,8 @@ def _page(
         "most": RUNS_AT_MOST,
         "active": [str(status) for status in ACTIVE],
         "each": RUNS_EACH,
-        "known_kinds": [each.kind for each in known],
-        "known_names": [each.name for each in known],
+        "known_kinds": [known_kind for known_kind, _ in known],
+        "known_names": [known_name for _, known_name in known],
         "part": filters.part,
         "kind": filters.kind,
         "only": filters.only,
@@ -256,19 +251,19 @@ def _decoded(raw: Any) -> Any:
     return msgspec.json.decode(raw) if isinstance(raw, str) else raw
 
 
-def _offered() -> list[_Known]:
-    """Return the environments that runs may name regardless of past use."""
+def _offered() -> list[tuple[str, str]]:
+    """Return kind and name of the environments that runs may name regardless of past use."""
     steps = [f"{kind}:{name}" for kind, names in extensions.KNOWN.items() for name in names]
     return [
-        *(_Known("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
-        *(_Known("tokens", TASK + name) for name in TASKS),
-        *(_Known("tokens", DATASET + name) for name in listed(settings.ROLLDECK_DATASETS)),
+        *(("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
+        *(("tokens", TASK + name) for name in TASKS),
+        *(("tokens", DATASET + name) for name in listed(settings.ROLLDECK_DATASETS)),
     ]
 
 
 def may_be_named(spec: str) -> bool:
     """Return whether runs of an environment are possible on this server, denied or not."""
-    return spec.startswith(DATASET) or any(each.name == spec for each in _offered())
+    return spec.startswith(DATASET) or any(name == spec for _, name in _offered())
 
 
 def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
@@ -323,7 +318,7 @@ def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> li
 
 
 def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) -> KnownEnvironment:
-    offered = {each.name for each in _offered()}
+    offered = {name for _, name in _offered()}
     return KnownEnvironment(
         name=row.name,
         kind=row.kind,

@@ -20,8 +20,6 @@ from rollouts.control.rules import (
     Stage,
     Steps,
     advances,
-    mean,
-    recent_returns_of,
     valid_usage,
 )
 from rollouts.fleet.process import logs
@@ -36,6 +34,8 @@ from web.live.announcements import announce
 
 ATTEMPTS_KEPT: Final = 1000
 """Number of ended attempts kept per fleet, newest first."""
+RECENT_RETURNS: Final = 20
+"""Number of episodes whose mean return measures the present policy."""
 KEPT_STEPS: Final = 200
 """Number of versions per epoch for which weight syncs are kept."""
 _STORE: Final = """
@@ -300,9 +300,11 @@ def _store_workers(fleet: Fleet, workers: Sequence[wire.WorkerReport], *, now: d
 def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now: datetime) -> None:
     served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=fleet.run_id)
     rows = []
+    recent: list[float] = fleet.recent_returns
     for window in windows:
         if window.mode == "train":
-            fleet.recent_returns = recent_returns_of(fleet.recent_returns, window.returns)
+            recent = [*fleet.recent_returns, *window.returns][-RECENT_RETURNS:]
+            fleet.recent_returns = recent
         rows.append(
             {
                 **msgspec.structs.asdict(window),
@@ -310,7 +312,7 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
                 "at": now,
                 "env_steps_total": fleet.env_steps_total,
                 "served_steps": served_steps,
-                "recent_return_mean": mean(fleet.recent_returns),
+                "recent_return_mean": sum(recent) / len(recent) if recent else None,
             }
         )
     store_rows(EpisodeWindow, rows)

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
-from rollouts.curriculum.rules import decide, pack, unpack
+from rollouts.curriculum.rules import decide, unpack
 from rollouts.lessons.rules.lessons import LessonStatus, Progress
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
@@ -47,15 +47,6 @@ def progress_of(row: Lesson) -> Progress:
         training=unpack(row.training),
         evaluation=unpack(row.evaluation),
     )
-
-
-def save_progress(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: str) -> None:
-    """Write the performance of one mode and the values derived from it into a row."""
-    if mode == "train":
-        row.training = pack(progress.training)
-    else:
-        row.evaluation = pack(progress.evaluation)
-    weigh(row, progress, curriculum)
 
 
 def moved(row: Lesson, progress: Progress, change: Change, curriculum: RunCurriculum) -> Progress:

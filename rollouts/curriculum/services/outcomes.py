@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -15,14 +15,14 @@ from django.db.models import Max
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.models import LessonOutcome as OutcomeRow
-from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
+from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
+from rollouts.curriculum.rules import pack
 from rollouts.curriculum.services.evaluations import settle_evaluation
 from rollouts.curriculum.services.lessons import (
     ACTOR,
     locked_rows,
     move,
     progress_of_lessons,
-    save_progress,
     stop_lesson,
     store_changes,
 )
@@ -82,7 +82,10 @@ def count_outcome(
     if not _store(run_id, lesson, outcome, is_counted=is_counted, now=now):
         return OutcomeReceipt(is_new=False)
     if outcome.mode == "micro_eval":
-        keep_newest_answers(run_id, lesson)
+        # Only the newest micro-evaluations of a lesson keep their answers.
+        logged = OutcomeRow.objects.filter(run_id=run_id, lesson=lesson, mode="micro_eval")
+        older = logged.order_by("-pk").values_list("pk", flat=True)[WITH_ANSWERS : WITH_ANSWERS + 1]
+        logged.filter(pk__in=list(older)).exclude(answers=[]).update(answers=[])
     row = rows[lesson]
     row.outcomes += 1
     if outcome.error:
@@ -133,6 +136,7 @@ def _store(
 ) -> bool:
     """Store the outcome under its key; return False if the key exists."""
     count = len(outcome.rewards)
+    answers = outcome.samples[:ANSWERS_AT_MOST] if outcome.mode == "micro_eval" else []
     _, is_new = OutcomeRow.objects.get_or_create(
         run_id=run_id,
         key=outcome.key,
@@ -149,7 +153,7 @@ def _store(
             "reward_mean": sum(outcome.rewards) / count if count else None,
             "seconds": outcome.seconds,
             "error": outcome.error,
-            "answers": micro_answers(outcome),
+            "answers": msgspec.to_builtins(answers),
         },
     )
     return is_new
@@ -198,6 +202,7 @@ def _learn(
             step=round_number,
         )
         progress = replace(progress, evaluation=progress.evaluation.add(seen))
+        row.evaluation = pack(progress.evaluation)
     else:
         seen = Outcome(
             step=outcome.policy_step,
@@ -205,6 +210,7 @@ def _learn(
             successes=sum(outcome.successes),
         )
         progress = replace(progress, training=progress.training.add(seen))
+        row.training = pack(progress.training)
         row.samples += len(outcome.rewards)
         row.groups += len(outcome.rewards) // outcome.generations
         row.zero_variance_groups += outcome.zero_variance_groups
@@ -212,7 +218,7 @@ def _learn(
         row.truncated += outcome.truncated
         row.duplicates += outcome.duplicates
     all_progress[row.name] = progress
-    save_progress(row, progress, curriculum, mode=outcome.mode)
+    weigh(row, progress, curriculum)
 
 
 def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None:
@@ -235,21 +241,6 @@ def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None
             now=now,
         )
     row.has_regressed = has_regressed
-
-
-def micro_answers(outcome: LessonOutcome) -> list[dict[str, Any]]:
-    """Return the sample answers to store with an outcome; none unless of a micro-evaluation."""
-    if outcome.mode != "micro_eval":
-        return []
-    built: list[dict[str, Any]] = msgspec.to_builtins(outcome.samples[:ANSWERS_AT_MOST])
-    return built
-
-
-def keep_newest_answers(run_id: int, lesson: str) -> None:
-    """Delete the answers of all but the newest micro-evaluations of a lesson."""
-    rows = OutcomeRow.objects.filter(run_id=run_id, lesson=lesson, mode="micro_eval")
-    older = rows.order_by("-pk").values_list("pk", flat=True)[WITH_ANSWERS : WITH_ANSWERS + 1]
-    rows.filter(pk__in=list(older)).exclude(answers=[]).update(answers=[])
 
 
 def store_outcome_metrics(

@@ -24,9 +24,7 @@ from rollouts.control.rules import (
     env_steps_since,
     fingerprint,
     info_figures,
-    mean,
     message_of,
-    recent_returns_of,
     valid_usage,
 )
 
@@ -280,17 +278,6 @@ def test_a_slot_named_twice_is_refused_by_name() -> None:
 )
 def test_env_steps_are_counted_through_restarts(before: tuple[str, int] | None, steps: int) -> None:
     assert env_steps_since(before=before, incarnation="a", env_steps=100) == steps
-
-
-def test_only_the_last_twenty_returns_are_kept() -> None:
-    stored = recent_returns_of([float(n) for n in range(15)], [float(n) for n in range(15, 30)])
-
-    assert stored == [float(n) for n in range(10, 30)]
-
-
-def test_an_empty_list_has_no_mean() -> None:
-    assert mean([]) is None
-    assert mean([1.0, 2.0]) == 1.5
 
 
 def test_the_repr_of_a_launch_omits_its_token() -> None:
