@@ -102,12 +102,7 @@ def message_of(drops: InfoDrops) -> str:
 
 
 def info_figures(before: Mapping[str, Any], totals: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics between two measurements by name.
-
-    Args:
-        before: Sums at the previous measurement.
-        totals: Present sums.
-    """
+    """Return the metrics between the sums at a measurement and the present ones, by name."""
     figures: dict[str, float] = {}
     for name, scopes in totals.get("sums", {}).items():
         earlier = before.get("sums", {}).get(name, {})

@@ -158,13 +158,7 @@ class _Row(NamedTuple):
 def known_environments(
     filters: EnvironmentFilter, page: PageRequest[tuple[str, str]], *, now: datetime
 ) -> KnownEnvironments:
-    """Return one page of environments, by name.
-
-    Args:
-        filters: Filter.
-        page: The requested page; a position is a name and a kind.
-        now: End of the interval for rates.
-    """
+    """Return one page of environments, by name and kind, with rates of the interval up to `now`."""
     found, examined = _page(filters, after=page.after, limit=page.limit + 1)
     rows, cursor = page.cut(found, lambda row: (row.name, row.kind))
     figures = _figures(rows, now=now)

@@ -129,13 +129,7 @@ def tokens(config: RunConfig) -> list[Finding]:
 
 
 def fragment(config: RunConfig, *, push_bytes: int, most_bytes: int) -> Finding:
-    """Check that the server accepts a fragment of the run's length.
-
-    Args:
-        config: Configuration of the run.
-        push_bytes: Size of a push of one fragment.
-        most_bytes: Largest body that the server accepts.
-    """
+    """Check that the server accepts a fragment of the run's length, a push of `push_bytes`."""
     length = config.fleet.fragment_length
     message = f"A fragment of {length:,} steps takes {_bytes(push_bytes)}; the server accepts "
     message += f"{_bytes(most_bytes)} (max_body_bytes)."
@@ -158,10 +152,7 @@ def fragment(config: RunConfig, *, push_bytes: int, most_bytes: int) -> Finding:
 def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> list[Finding]:
     """Check that the disk has room for the run's payloads.
 
-    Args:
-        config: Configuration of the run.
-        room: Free bytes and limits.
-        bytes_per_step: Bytes of observation and action; None if no environment reported them.
+    `bytes_per_step` is the size of observation and action; None if no environment reported it.
     """
     if config.language is not None:
         item = config.language.model.max_position_embeddings * BYTES_PER_TOKEN

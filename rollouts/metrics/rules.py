@@ -134,10 +134,8 @@ def resource_values(
 ) -> dict[str, float | None]:
     """Return the values by name, without the platform's prefix; None where not measured.
 
-    Args:
-        workers: Number of measured workers.
-        sums: Aggregates over the workers, as ``cpu_percent_sum``.
-        single: Fields of single workers by index.
+    `sums` are aggregates over the workers, as ``cpu_percent_sum``; `single` has the fields of
+    single workers by index.
     """
     values: dict[str, float | None] = {WORKERS: workers}
     for name, column in _AGGREGATES.items():

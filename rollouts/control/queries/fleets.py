@@ -311,14 +311,7 @@ def pending_recordings(run_id: int) -> list[operator_requests.RecordingCommand]:
 def attempts(
     run_id: int, *, worker: int | None, before: int | None, limit: int
 ) -> list[AttemptRow]:
-    """Return incarnations of a run's workers, newest first.
-
-    Args:
-        run_id: Id of the run.
-        worker: Index of a single worker; None for all.
-        before: Only incarnations with a smaller id.
-        limit: Maximum number of rows.
-    """
+    """Return incarnations of the workers of a run, newest first, with ids below `before`."""
     found = WorkerAttempt.objects.filter(fleet__run_id=run_id)
     if worker is not None:
         found = found.filter(worker=worker)
@@ -385,11 +378,7 @@ def deliveries(
 ) -> list[WeightSyncRow]:
     """Return the syncs of the newest `versions` to a run's workers, newest first.
 
-    Args:
-        run_id: Id of the run.
-        versions: Number of newest versions.
-        after: Epoch, step and worker of the last row of the previous page.
-        limit: Maximum number of rows.
+    `after` is epoch, step and worker of the last row of the previous page.
     """
     of_run = WeightsDelivery.objects.filter(fleet__run_id=run_id)
     newest = list(

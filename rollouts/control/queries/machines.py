@@ -102,12 +102,7 @@ def workers_by_node() -> list[tuple[str, str, str, int]]:
 
 
 def machine_history(node: str, *, hours: int, now: datetime) -> MachineHistory:
-    """Return the usage of a machine in the last hours.
-
-    Args:
-        node: Ray's id of the node.
-        hours: 1 to 168.
-        now: Present time.
+    """Return the usage of a machine in the last 1 to 168 hours.
 
     Raises:
         NotFound: If the cluster does not list the node and it has no samples.

@@ -150,11 +150,7 @@ def record_weight_syncs(
 ) -> None:
     """Store the stages that versions have reached since the last report.
 
-    Args:
-        fleet: Fleet of the workers.
-        workers: Their present state.
-        before: Incarnation and steps of each worker in the last report, by index.
-        now: Time of the report.
+    `before` has the incarnation and the steps of each worker in the last report, by index.
     """
     reached: dict[tuple[int, int], set[Stage]] = defaultdict(set)
     for worker in workers:
@@ -303,8 +299,7 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
     recent: list[float] = fleet.recent_returns
     for window in windows:
         if window.mode == "train":
-            recent = [*fleet.recent_returns, *window.returns][-RECENT_RETURNS:]
-            fleet.recent_returns = recent
+            recent = [*recent, *window.returns][-RECENT_RETURNS:]
         rows.append(
             {
                 **msgspec.structs.asdict(window),
@@ -315,6 +310,7 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
                 "recent_return_mean": sum(recent) / len(recent) if recent else None,
             }
         )
+    fleet.recent_returns = recent
     store_rows(EpisodeWindow, rows)
 
 

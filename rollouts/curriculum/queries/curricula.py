@@ -52,12 +52,7 @@ LOOPBACK: Final = ("127.", "localhost:", "[::1]:")
 
 
 def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:
-    """Check a lesson, and its data set if this machine has it.
-
-    Args:
-        field: Path of the lesson.
-        spec: ``dataset:<path>``.
-        kwargs: Arguments of the lesson.
+    """Check a lesson ``dataset:<path>`` in `field`, and its data set if this machine has it.
 
     Raises:
         InvalidRunConfig: With the path of the first invalid field.
@@ -117,14 +112,10 @@ PARTNERS: Final = {
 
 
 def check_partner(field: str, spec: str, kwargs: dict[str, Any]) -> None:
-    """Check a lesson's arguments, and the setting of its environment if this machine has it.
+    """Check the arguments of a lesson ``verifiers:<name>`` or ``openenv:<name>`` in `field`.
 
-    Lessons of other kinds are accepted.
-
-    Args:
-        field: Path of the lesson.
-        spec: ``verifiers:<name>`` or ``openenv:<name>``.
-        kwargs: Arguments of the lesson.
+    The setting of its environment is checked if this machine has it. Lessons of other kinds are
+    accepted.
 
     Raises:
         InvalidRunConfig: With the path of the first invalid field.

@@ -73,13 +73,10 @@ def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: dat
 def open_evaluations(
     row: Curriculum, run: Run, lessons: Iterable[tuple[str, int]], *, now: datetime
 ) -> None:
-    """Queue an evaluation of each lesson at the run's version, in the round of `row`.
+    """Queue an evaluation of each lesson (name and position) at the run's version.
 
-    Args:
-        row: Locked, with its round already incremented.
-        run: Run whose version is evaluated.
-        lessons: Names and positions; lessons whose last evaluation is still open are skipped.
-        now: Present time.
+    Lessons whose last evaluation is still open are skipped. `row` is locked, and its round is
+    already incremented.
     """
     Evaluation.objects.bulk_create(
         [
@@ -233,16 +230,12 @@ def _give_up(
 def request_evaluations(
     *, run_id: int, lessons: Collection[str], actor: str, reason: str, now: datetime
 ) -> int:
-    """Queue evaluations of lessons at the run's present version, and return the round.
+    """Queue evaluations of lessons, by default of all unlocked ones, at the run's present version.
 
     Queued or running evaluations stay unchanged, and so does the evaluation schedule.
 
-    Args:
-        run_id: Id of a language run.
-        lessons: Names; empty for all unlocked lessons.
-        actor: User who requests them.
-        reason: Reason for the run's history.
-        now: Present time.
+    Returns:
+        Number of the round.
 
     Raises:
         NoCurriculum: If the run has no lessons.

@@ -161,14 +161,8 @@ def stop_lesson(
 ) -> None:
     """Hold a lesson until an operator starts it again; a stopped lesson stays unchanged.
 
-    No task samples or evaluates it meanwhile; its open evaluations wait. The caller saves the row.
-
-    Args:
-        row: Locked row of the lesson.
-        error: Error that stops it.
-        run: Run of the lesson.
-        curriculum: Curriculum of the run.
-        now: Present time.
+    No task samples or evaluates it meanwhile; its open evaluations wait. The caller has locked the
+    row, and saves it.
     """
     if row.hold == STOPPED:
         return

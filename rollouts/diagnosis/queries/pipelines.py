@@ -286,10 +286,7 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
 def _down_workers(fleet: Fleet, states: Sequence[tuple[int, str]], *, now: datetime) -> list[str]:
     """Return the workers that failed, or did not restart within :data:`LONG_SECONDS`.
 
-    Args:
-        fleet: The fleet.
-        states: Index and state of each worker.
-        now: Present time.
+    `states` are index and state of each worker.
     """
     restarting = [index for index, state in states if state == "respawning"]
     recent = (
@@ -389,10 +386,7 @@ def _events(run: Run, kinds: Sequence[str], *, since: datetime) -> QuerySet[RunE
 def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:
     """Return the age of the run's weights, and the lag of the slowest worker.
 
-    Args:
-        run: The run.
-        oldest: Step of the oldest version in use by a running worker; None if none is running.
-        now: Present time.
+    `oldest` is the step of the oldest version in use by a running worker; None if none is running.
     """
     versions = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
     newest = list(versions.order_by("-step").values_list("step", "published_at")[:2])

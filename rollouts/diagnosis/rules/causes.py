@@ -82,9 +82,7 @@ _PACE: Final[tuple[Rule, ...]] = (
 def diagnose(facts: Facts, *, previous: Collection[str] = ()) -> list[Diagnosis]:
     """Return everything that is wrong with a run or limits it, the most harmful cause first.
 
-    Args:
-        facts: Measurements of the last minute.
-        previous: Keys of the causes that were recorded last.
+    `previous` are the keys of the causes that were recorded last.
     """
     facts = replace(facts, previous=previous)
     if (over := states.over(facts)) is not None:

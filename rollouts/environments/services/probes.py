@@ -37,9 +37,7 @@ class TooManyProbes(TooManyRequests):
 def run_probe(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
 
-    Args:
-        request: The object to probe.
-        seconds: Time limit; None for :data:`PROBE_SECONDS`.
+    The time limit is :data:`PROBE_SECONDS`, unless `seconds` is given.
 
     Raises:
         TooManyProbes: If too many probes are in progress.

@@ -212,10 +212,8 @@ def has_regressed(*, at_graduation: Counts, now: Counts) -> bool:
 def has_stalled(results: Sequence[Counts]) -> bool:
     """Return whether the newer half of evaluations succeeds no more often than the older half.
 
-    An increase that chance explains with 95 % confidence does not count.
-
-    Args:
-        results: Evaluations of one lesson, oldest first; at least two.
+    An increase that chance explains with 95 % confidence does not count. There are at least two
+    evaluations of one lesson, oldest first.
     """
     half = len(results) // 2
     before, after = total(list(results[:half])), total(list(results[half:]))

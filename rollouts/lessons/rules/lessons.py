@@ -77,11 +77,7 @@ def check_lessons(lessons: Mapping[str, Lesson]) -> None:
 
 
 def in_order(lessons: Mapping[str, Lesson]) -> list[str]:
-    """Return the lessons in topological order, otherwise in the given order.
-
-    Args:
-        lessons: Lessons without a cycle.
-    """
+    """Return lessons without a cycle in topological order, otherwise in the given order."""
     placed: dict[str, None] = {}
     for start in lessons:
         ahead = [start]

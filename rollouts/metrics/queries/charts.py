@@ -82,10 +82,7 @@ class AxisPosition(NamedTuple):
 def annotations(run_id: int, *, asker: str, with_fleet: bool = False) -> Annotations:
     """Return a run's annotations, and the changes of the run that its charts show.
 
-    Args:
-        run_id: Id of the run.
-        asker: Identity of the caller.
-        with_fleet: Whether to include launches, ends of workers and published versions.
+    Launches, ends of workers and published versions are included `with_fleet`.
     """
     rows = list(
         Annotation.objects.filter(run_id=run_id, deleted_at=None).order_by("-at", "-pk")[

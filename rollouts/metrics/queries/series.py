@@ -87,12 +87,9 @@ class SeriesRange(NamedTuple):
 def lines(
     run_ids: Sequence[tuple[str, int]], names: Sequence[str], chart_range: SeriesRange
 ) -> list[MetricLine]:
-    """Return a line for each run and each name; an empty one for a run without such samples.
+    """Return a line for each run (name and id) and metric; an empty one without such samples.
 
-    Args:
-        run_ids: Names and ids of runs.
-        names: Names of metrics.
-        chart_range: The range; every sample in it, and none outside, is in exactly one bucket.
+    Every sample in the range, and none outside, is in exactly one bucket.
     """
     ids_of_runs = [run_id for _, run_id in run_ids]
     found = MetricSeries.objects.filter(run_id__in=ids_of_runs, name__in=list(names))
@@ -205,12 +202,7 @@ def line_of(run: str, name: str, found: Blocks, chart_range: SeriesRange) -> Met
 
 
 def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricContext:
-    """Return the context of a run while some samples of a metric arrived.
-
-    Args:
-        run: The run.
-        name: Name of the metric.
-        chart_range: Range of the chart that contains the samples; its buckets are ignored.
+    """Return the context of a run while the samples of a metric in a range arrived.
 
     Raises:
         NotFound: If the range contains no sample.

@@ -160,12 +160,9 @@ def levels(run_changes: RunChanges) -> Found:
 
 
 def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
-    """Return the rates at which data arrived and was served.
+    """Return the rates at which data arrived and was served in an interval of some `seconds`.
 
-    Args:
-        run_changes: Changes since the last measurement.
-        amount: Present number of served tokens, or of env steps.
-        seconds: Length of the interval, above 0.
+    `amount` is the present number of served tokens, or of env steps.
     """
     work = "tokens_per_second" if run_changes.run.takes_groups else "env_steps_per_second"
     return {
