@@ -265,9 +265,7 @@ def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
     people = token_names(row.denied_by for row in rows)
     return {
         row.spec: EnvironmentDenial(
-            reason=row.reason,
-            denied_at=row.denied_at,
-            denied_by=shown_name(row.denied_by, people),
+            reason=row.reason, denied_at=row.denied_at, denied_by=shown_name(row.denied_by, people)
         )
         for row in rows
     }

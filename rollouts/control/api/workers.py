@@ -145,11 +145,7 @@ class WorkerStacksView(ApiView):
         """Return the permissions to read and to request stacks."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
-    @extend_schema(
-        operation_id="worker_stacks_get",
-        responses={200: WorkerStacks},
-        tags=["fleet"],
-    )
+    @extend_schema(operation_id="worker_stacks_get", responses={200: WorkerStacks}, tags=["fleet"])
     def get(self, request: Request, run: str, worker: int) -> HttpResponse:
         """Get a worker's stack traces.
 
@@ -280,10 +276,7 @@ class FleetLogAnswerView(ApiView):
     serves_machines = True
 
     @extend_schema(
-        operation_id="fleet_log_answer",
-        request=LogLines,
-        responses={204: None},
-        tags=["fleet"],
+        operation_id="fleet_log_answer", request=LogLines, responses={204: None}, tags=["fleet"]
     )
     def post(self, request: Request, run: str, log_request: UUID) -> HttpResponse:
         """Upload the end of a log.

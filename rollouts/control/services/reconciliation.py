@@ -42,10 +42,7 @@ from web.live.announcements import announce
 
 logger = logging.getLogger(__name__)
 
-ENDS_DRAIN: Final = {
-    Action.FINISH_DRAIN: DropReason.DRAINED,
-    Action.END_DRAIN: DropReason.KILLED,
-}
+ENDS_DRAIN: Final = {Action.FINISH_DRAIN: DropReason.DRAINED, Action.END_DRAIN: DropReason.KILLED}
 """Reason for dropping items that are still open at the end of a drain."""
 _FORCED: Final = (RunStatus.STOPPED, RunStatus.FAILED)
 ACTOR = "fleet reconciler"

@@ -15,13 +15,7 @@ from rolldeck import wire
 from rolldeck.wire import WorkerEnding, WorkerReport
 from rollouts.control import rules as control_rules
 from rollouts.control.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker, WorkerAttempt
-from rollouts.control.rules import (
-    NONE_STEP,
-    Stage,
-    Steps,
-    advances,
-    valid_usage,
-)
+from rollouts.control.rules import NONE_STEP, Stage, Steps, advances, valid_usage
 from rollouts.fleet.process import logs
 from rollouts.fleet.spool.sender import FRAGMENT_REFUSED
 from rollouts.fleet.worker.messages import NEVER_SPAWNED

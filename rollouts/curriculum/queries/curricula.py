@@ -13,12 +13,7 @@ from django.conf import settings
 
 from rollouts.control.rules import Pieces, byte_pieces, character_pieces
 from rollouts.curriculum.models import Lesson
-from rollouts.curriculum.rules import (
-    STRATEGIES,
-    check_curriculum,
-    lessons_of,
-    make_strategy,
-)
+from rollouts.curriculum.rules import STRATEGIES, check_curriculum, lessons_of, make_strategy
 from rollouts.fleet.datasets.rows import column_problem
 from rollouts.fleet.groups import environment_settings
 from rollouts.fleet.groups.errors import LessonFailed
@@ -26,12 +21,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, Prog
 from rollouts.lessons.rules.lessons import Lesson as LessonRules
 from rollouts.lessons.rules.strategy import Strategy, initial_progress
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
-from rollouts.tasks.rules.dataset_config import (
-    OWN,
-    dataset_name,
-    options_of,
-    parse,
-)
+from rollouts.tasks.rules.dataset_config import OWN, dataset_name, options_of, parse
 from rollouts.tasks.rules.task import KIND as TASK
 from rollouts.tasks.rules.task import (
     TASKS,
@@ -257,9 +247,7 @@ def strategy_of(language: LanguageConfig) -> Strategy:
         except (ImportError, AttributeError) as error:
             raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
     return make_strategy(
-        kind,
-        language.strategy_options,
-        evaluation_samples=language.evaluation.examples,
+        kind, language.strategy_options, evaluation_samples=language.evaluation.examples
     )
 
 

@@ -174,10 +174,7 @@ def stop_lesson(
     row.changed_at, row.has_regressed = now, False
     weigh(row, replace(progress_of(row), status=LessonStatus.LOCKED), curriculum)
     change = Change(
-        lesson=row.name,
-        source=source,
-        target=LessonStatus(row.status),
-        reason=row.reason,
+        lesson=row.name, source=source, target=LessonStatus(row.status), reason=row.reason
     )
     store_change(change, run, actor=ACTOR, now=now)
     record_event(

@@ -52,7 +52,7 @@ REPEAT_ERROR_AFTER: Final = timedelta(minutes=1)
 """Interval between two events about a lesson that fails repeatedly."""
 # Excludes the performance in the other mode, which is long, and the counters of tasks.
 _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
-    *("id", "run_id", "name", "position", "examples", "training", "evaluation"),
+    *("id", "run_id", "name", "position", "examples", "training", "evaluation")
 }
 
 
@@ -196,10 +196,7 @@ def _learn(
     if outcome.mode == "eval":
         # Counted by rounds, because steps restart with each epoch.
         seen = evaluation_rules.as_outcome(
-            outcome.rewards,
-            outcome.successes,
-            generations=outcome.generations,
-            step=round_number,
+            outcome.rewards, outcome.successes, generations=outcome.generations, step=round_number
         )
         progress = replace(progress, evaluation=progress.evaluation.add(seen))
         row.evaluation = pack(progress.evaluation)

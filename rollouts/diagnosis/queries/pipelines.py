@@ -22,12 +22,7 @@ from rollouts.diagnosis.rules import flow
 from rollouts.diagnosis.rules.causes import diagnose
 from rollouts.diagnosis.rules.diagnosis import LATE_SECONDS, LONG_SECONDS, Diagnosis
 from rollouts.diagnosis.rules.problems import CRASH_MINUTES, causes
-from rollouts.diagnosis.schemas import (
-    BatchTimes,
-    Cause,
-    Pipeline,
-    PipelineDiagnosis,
-)
+from rollouts.diagnosis.schemas import BatchTimes, Cause, Pipeline, PipelineDiagnosis
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries import refused_environments
 from runs.deployment.queries import jobs_health
@@ -291,9 +286,7 @@ def _down_workers(fleet: Fleet, states: Sequence[tuple[int, str]], *, now: datet
     restarting = [index for index, state in states if state == "respawning"]
     recent = (
         WorkerAttempt.objects.filter(
-            fleet=fleet,
-            worker__in=restarting,
-            ended_at__gt=now - timedelta(seconds=LONG_SECONDS),
+            fleet=fleet, worker__in=restarting, ended_at__gt=now - timedelta(seconds=LONG_SECONDS)
         ).values_list("worker", flat=True)
         if restarting
         else ()

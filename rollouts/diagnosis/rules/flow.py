@@ -10,15 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct
 
 Stage = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
-STAGES: Final[tuple[Stage, ...]] = (
-    "step",
-    "exchange",
-    "infer",
-    "push",
-    "queue",
-    "batch",
-    "train",
-)
+STAGES: Final[tuple[Stage, ...]] = ("step", "exchange", "infer", "push", "queue", "batch", "train")
 PARTS: Final[dict[Stage, tuple[str, ...]]] = {
     "step": ("env_step",),
     "exchange": ("recv", "act"),

@@ -190,10 +190,7 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
         "Exchanging observations and actions with environments",
         "Raise envs_per_process or inference_batch_size, or use envs_in_worker.",
     ),
-    "infer": (
-        "The policy's inference",
-        "Give the workers a GPU, or raise inference_batch_size.",
-    ),
+    "infer": ("The policy's inference", "Give the workers a GPU, or raise inference_batch_size."),
     "push": (
         "Cutting and sending fragments",
         "Use a faster network to the server, or smaller observations (uint8 instead of float32).",
@@ -221,8 +218,7 @@ def slow_producers(facts: Facts) -> Diagnosis:
     # The stage that was named remains unless another is clearly slower.
     visible = [stage.name for stage in stages(facts) if stage.name in _PRODUCING]
     slowest = max(
-        visible,
-        key=lambda stage: _load(stage, facts.shares) + facts.slack("producers_slow", stage),
+        visible, key=lambda stage: _load(stage, facts.shares) + facts.slack("producers_slow", stage)
     )
     share = share_of(slowest, facts.shares) or 0.0
     if share < SELDOM:

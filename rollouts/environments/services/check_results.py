@@ -34,10 +34,7 @@ def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
         raise NotFound(f"{body.spec!r} is not registered for fleets on this server")
     outcome = trials.run_probe(
         ProbeRequest(
-            kind="environment",
-            spec=body.spec,
-            kwargs=body.kwargs,
-            episode_steps=body.steps,
+            kind="environment", spec=body.spec, kwargs=body.kwargs, episode_steps=body.steps
         )
     )
     return ProbedEnvironment(

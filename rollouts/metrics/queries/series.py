@@ -10,14 +10,7 @@ from django.db.models.functions import Coalesce
 from buffer.batches.queries.batches import nearby_batches
 from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.rules import (
-    BLOCK,
-    BLOCK_SAMPLES,
-    X_AT_MOST,
-    Blocks,
-    blocks_of,
-    condensed,
-)
+from rollouts.metrics.rules import BLOCK, BLOCK_SAMPLES, X_AT_MOST, Blocks, blocks_of, condensed
 from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext, MetricLine
 from runs.lifecycle.models import PolicyVersion, Run
 from web import sql
@@ -223,10 +216,7 @@ def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricCo
         version=None
         if version is None
         else ContextVersion(
-            id=version.pk,
-            epoch=version.epoch,
-            step=version.step,
-            published_at=version.published_at,
+            id=version.pk, epoch=version.epoch, step=version.step, published_at=version.published_at
         ),
         handed_out=around.handed_out,
         batches=[

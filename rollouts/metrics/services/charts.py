@@ -111,13 +111,7 @@ def save_layout(
 
 @transaction.atomic
 def change_layout(
-    *,
-    run: Run,
-    layout_id: int,
-    body: SetMetricLayout,
-    actor: str,
-    may_operate: bool,
-    now: datetime,
+    *, run: Run, layout_id: int, body: SetMetricLayout, actor: str, may_operate: bool, now: datetime
 ) -> SavedObject:
     """Replace all fields of a layout.
 
@@ -200,10 +194,7 @@ def save_comparison(*, body: SaveComparison, actor: str, now: datetime) -> Saved
     ):
         raise InvalidSavedObject("view.end", "must be a number not less than `begin`")
     row = SavedObject(
-        name=name,
-        text=body.remarks,
-        body=msgspec.to_builtins(view),
-        access=Access.OPEN,
+        name=name, text=body.remarks, body=msgspec.to_builtins(view), access=Access.OPEN
     )
     return saved.save(COMPARISON, row, actor=actor, reason=body.reason, now=now)
 

@@ -106,11 +106,7 @@ def test_a_new_manager_has_the_heartbeat_of_the_one_before() -> None:
     launched=st.floats(0, 1000),
 )
 def test_a_known_state_has_a_report_within_its_deadline(
-    observed: str,
-    has_manager: bool,
-    reported: float | None,
-    heard_before: float,
-    launched: float,
+    observed: str, has_manager: bool, reported: float | None, heard_before: float, launched: float
 ) -> None:
     last = reported if reported is not None else heard_before
     reports = last_reports(

@@ -57,9 +57,7 @@ def diagnose(of: Facts, *, previous: Collection[str] = ()) -> Diagnosis:
 
 
 def outside(**known: Any) -> Facts:
-    return facts(
-        **{"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}} | known,
-    )
+    return facts(**{"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}} | known)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +106,7 @@ def outside(**known: Any) -> Facts:
         ({"trainer_waits": None}, "queue", "The next batch is filling: 4 of 8 fragments"),
         ({"trainer_waits": None, "batch_size": None}, "train", "The run has no batch size"),
         ({"status": "paused"}, None, "The run is paused"),
-        (
-            {"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0},
-            None,
-            "No activity",
-        ),
+        ({"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0}, None, "No activity"),
     ],
 )
 def test_a_fleet_is_diagnosed_by_both_sides_of_its_queue(
@@ -287,9 +281,7 @@ rate = st.none() | st.floats(0, 1e6)
         }
     )
 )
-def test_every_diagnosis_has_one_sentence_and_valid_shares(
-    known: dict[str, Any],
-) -> None:
+def test_every_diagnosis_has_one_sentence_and_valid_shares(known: dict[str, Any]) -> None:
     of = facts(**known)
     diagnosis: Diagnosis = diagnose(of)
     seen = stages(of)

@@ -26,9 +26,7 @@ def progress(
     evaluation: Performance | None = None,
 ) -> Progress:
     return Progress(
-        status=status,
-        training=training or Performance(),
-        evaluation=evaluation or Performance(),
+        status=status, training=training or Performance(), evaluation=evaluation or Performance()
     )
 
 

@@ -218,12 +218,7 @@ def test_every_transition_has_a_reason() -> None:
 
 def test_a_batch_affects_its_lesson_and_dependents_only() -> None:
     lessons = CHAIN | {"c": Lesson(requires=(Requirement(lesson="b"),)), "d": Lesson()}
-    all_progress = {
-        "a": evaluated(64, 64),
-        "b": LOCKED,
-        "c": LOCKED,
-        "d": evaluated(64, 64),
-    }
+    all_progress = {"a": evaluated(64, 64), "b": LOCKED, "c": LOCKED, "d": evaluated(64, 64)}
 
     moved = changes(DEFAULT, lessons, all_progress, touched=["a"])
 
@@ -305,9 +300,7 @@ def test_without_factors_the_curriculum_draws_to_the_last_bit(weights: dict[str,
     strategy=st.sampled_from([RolldeckStrategy(), MarinStrategy()]),
 )
 def test_a_hold_overrides_every_rule_of_its_lesson_only(
-    all_progress: dict[str, Progress],
-    held: set[str],
-    strategy: RolldeckStrategy | MarinStrategy,
+    all_progress: dict[str, Progress], held: set[str], strategy: RolldeckStrategy | MarinStrategy
 ) -> None:
     for name in GOAL_CHAIN:
         verdicts = decide(strategy, name, GOAL_CHAIN, all_progress, held=held)
