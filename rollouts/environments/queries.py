@@ -4,6 +4,7 @@ The cost of a page is bounded: it reads the newest :data:`RUNS_AT_MOST` runs, an
 newest data of the newest few runs of each environment on it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -120,11 +121,10 @@ _GROUPS: Final = """
         ) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
     ) s GROUP BY r.id, s.env_id, s.lesson"""
 _EPISODES: Final = """
-    SELECT r.id, NULL, NULL, sum(e.count),
+    SELECT r.id, NULL, NULL, count(*),
         sum(e.count) FILTER (WHERE e.at > %(since)s AND e.mode = 'train'), min(e.at),
         sum(e.return_sum::numeric) FILTER (WHERE e.is_counted),
-        sum(e.count) FILTER (WHERE e.is_counted),
-        0, 0, count(*)
+        sum(e.count) FILTER (WHERE e.is_counted), 0, 0
     FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
         SELECT at, mode, count, return_sum,
             mode = 'train' AND abs(return_sum) < 'Infinity' AS is_counted
@@ -289,23 +289,23 @@ def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> li
     with connection.cursor() as cursor:
         cursor.execute(query, asks)
         found = cursor.fetchall()
-    read: dict[int, int] = {}
-    for row in found:
-        read[row[0]] = read.get(row[0], 0) + int(row[10] if len(row) > 10 else row[3])
+    rows_read: Counter[int] = Counter()
+    for run_id, _, _, rows, *_ in found:
+        rows_read[run_id] += rows
     return [
         Sample(
-            run_id=row[0],
-            env_id=row[1],
-            lesson=row[2],
-            recent=int(row[4] or 0),
-            oldest_at=row[5],
-            reward_sum=Fraction(row[6] or 0),
-            rewarded=int(row[7] or 0),
-            groups=int(row[8]),
-            equal=int(row[9]),
-            is_cut=read[row[0]] >= each,
+            run_id=run_id,
+            env_id=env_id,
+            lesson=lesson,
+            recent=int(recent or 0),
+            oldest_at=oldest_at,
+            reward_sum=Fraction(sums[0] or 0),
+            rewarded=int(sums[1] or 0),
+            groups=sums[2],
+            equal=sums[3],
+            is_cut=rows_read[run_id] >= each,
         )
-        for row in found
+        for run_id, env_id, lesson, _, recent, oldest_at, *sums in found
     ]
 
 
