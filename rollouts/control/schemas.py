@@ -237,7 +237,7 @@ class WeightSyncs(Page[WeightSyncRow], frozen=True, kw_only=True):
     """Weight syncs by worker, newest version first."""
 
 
-class WorkerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WorkerAction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of a request to restart or cordon a worker, or for the stacks of its threads."""
 
     incarnation: Incarnation

@@ -17,7 +17,7 @@ from rollouts.control.schemas import (
     Attempts,
     FleetLog,
     FleetState,
-    WorkerRequest,
+    WorkerAction,
     WorkerStacks,
     WorkerUncordon,
 )
@@ -51,7 +51,7 @@ def _asked(
     run: str,
     worker: int,
     *,
-    body_type: type[WorkerRequest | WorkerUncordon] = WorkerRequest,
+    body_type: type[WorkerAction | WorkerUncordon] = WorkerAction,
 ) -> OperatorRequest:
     """Return the operator's request to a worker.
 
@@ -63,7 +63,7 @@ def _asked(
     return OperatorRequest(
         run_id=run_named(run).pk,
         worker=worker,
-        incarnation=body.incarnation if isinstance(body, WorkerRequest) else "",
+        incarnation=body.incarnation if isinstance(body, WorkerAction) else "",
         reason=body.reason,
         actor=identity_of(request),
         now=timezone.now(),
@@ -81,7 +81,7 @@ class WorkerRestartView(ApiView):
 
     @extend_schema(
         operation_id="worker_restart",
-        request=WorkerRequest,
+        request=WorkerAction,
         responses={202: FleetState, **problems(409)},
         tags=["fleet"],
     )
@@ -102,7 +102,7 @@ class WorkerCordonView(ApiView):
 
     @extend_schema(
         operation_id="worker_cordon",
-        request=WorkerRequest,
+        request=WorkerAction,
         responses={202: FleetState, **problems(409)},
         tags=["fleet"],
     )
@@ -157,7 +157,7 @@ class WorkerStacksView(ApiView):
 
     @extend_schema(
         operation_id="worker_stacks_request",
-        request=WorkerRequest,
+        request=WorkerAction,
         responses={202: WorkerStacks, **problems(409)},
         tags=["fleet"],
     )
