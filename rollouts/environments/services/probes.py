@@ -89,13 +89,18 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
-    outcome = _last_outcome(answer_path)
+    return _read(answer_path, code)
+
+
+def _read(answered: Path, code: int) -> Outcome:
+    """Return the answer of a probe that has ended with an exit code."""
+    outcome = _last_outcome(answered)
     if outcome is not None and not outcome.stage:
         return outcome
     how = (
         f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     )
-    return _interrupted(answer_path, f"its process {how}")
+    return _interrupted(answered, f"its process {how}")
 
 
 def _interrupted(answered: Path, trouble: str) -> Outcome:
