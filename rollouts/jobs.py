@@ -111,9 +111,7 @@ def record_cluster() -> None:
 
 def _cluster() -> RayCluster:
     return RayCluster(
-        settings.RAY_ADDRESS,
-        namespace=settings.RAY_NAMESPACE,
-        runtime_env=settings.RAY_RUNTIME_ENV,
+        settings.RAY_ADDRESS, namespace=settings.RAY_NAMESPACE, runtime_env=settings.RAY_RUNTIME_ENV
     )
 
 

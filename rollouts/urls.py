@@ -62,8 +62,7 @@ urlpatterns = [
     path("runs/<slug:run>/episodes/distribution", episodes.EpisodeSpreadView.as_view()),
     path("runs/<slug:run>/episodes/matches", episodes.EpisodeMatchesView.as_view()),
     path(
-        "runs/<slug:run>/episodes/<large:report>/fragments",
-        episodes.EpisodeFragmentsView.as_view(),
+        "runs/<slug:run>/episodes/<large:report>/fragments", episodes.EpisodeFragmentsView.as_view()
     ),
     path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
     path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
@@ -89,7 +88,6 @@ urlpatterns = [
     path("runs/<slug:run>/annotations/<large:annotation>", charts.AnnotationView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),
     path(
-        "runs/<slug:run>/evaluations/<uuid:evaluation>/lease",
-        lessons.EvaluationLeaseView.as_view(),
+        "runs/<slug:run>/evaluations/<uuid:evaluation>/lease", lessons.EvaluationLeaseView.as_view()
     ),
 ]

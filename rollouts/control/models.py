@@ -141,9 +141,7 @@ class FleetWorker(models.Model):
         default=dict, blank=True, help_text="Outcome of the offered weights."
     )
     replicas = models.JSONField(
-        default=list,
-        blank=True,
-        help_text="Replicas of its inference server.",
+        default=list, blank=True, help_text="Replicas of its inference server."
     )
     # Set by operators; reports change neither.
     restart_of = models.CharField(
@@ -259,7 +257,7 @@ class EpisodeWindow(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(count__gte=1), name="episode_window_has_an_episode"),
+            models.CheckConstraint(condition=Q(count__gte=1), name="episode_window_has_an_episode")
         ]
         indexes = [
             models.Index(fields=["run", "id"], name="episode_window_in_order"),
@@ -404,7 +402,7 @@ class WorkerAttempt(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["fleet", "incarnation"], name="worker_attempt_incarnation_is_one"
-            ),
+            )
         ]
         indexes = [
             models.Index(fields=["fleet", "worker", "-id"], name="worker_attempt_newest_first"),
@@ -460,9 +458,7 @@ class MachineSample(models.Model):
     gpu_memory_total_bytes = models.PositiveBigIntegerField(null=True, blank=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["node", "at"], name="machine_sample_is_one"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["node", "at"], name="machine_sample_is_one")]
         indexes = [BrinIndex(fields=["at"], name="machine_sample_at")]
 
     def __str__(self) -> str:

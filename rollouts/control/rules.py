@@ -26,7 +26,7 @@ Invariants:
 import codecs
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -102,27 +102,20 @@ def message_of(drops: InfoDrops) -> str:
 
 
 def info_figures(before: Mapping[str, Any], totals: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics between two measurements by name.
-
-    Args:
-        before: Sums at the previous measurement.
-        totals: Present sums.
-    """
-    return dict(_figures(before, totals))
-
-
-def _figures(before: Mapping[str, Any], totals: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Return the metrics between the sums at a measurement and the present ones, by name."""
+    figures: dict[str, float] = {}
     for name, scopes in totals.get("sums", {}).items():
         earlier = before.get("sums", {}).get(name, {})
         for scope, (count, total) in scopes.items():
             count_before, total_before = earlier.get(scope, (0, 0.0))
             if (new := count - count_before) > 0:
-                mean, number = _SERIES[scope]
-                yield f"info/{name}/{mean}", (total - total_before) / new
-                yield f"info/{name}/{number}", float(new)
+                mean_name, count_name = _SERIES[scope]
+                figures[f"info/{name}/{mean_name}"] = (total - total_before) / new
+                figures[f"info/{name}/{count_name}"] = float(new)
     for problem, count in totals.get("dropped", {}).items():
         if new := count - before.get("dropped", {}).get(problem, 0):
-            yield f"info_dropped/{problem}", float(new)
+            figures[f"info_dropped/{problem}"] = float(new)
+    return figures
 
 
 UNKNOWN_AFTER: Final = timedelta(seconds=5)
@@ -422,22 +415,6 @@ def _is_amount(value: float | None) -> bool:
 
 def _is_share(percent: float | None) -> bool:
     return percent is None or percent <= GPU_PERCENT_AT_MOST
-
-
-# Recent training returns of a run.
-
-RECENT_RETURNS: Final = 20
-"""Number of episodes whose mean return measures the present policy."""
-
-
-def recent_returns_of(earlier: Sequence[float], latest: Iterable[float]) -> list[float]:
-    """Return the last returns, oldest first, at most :data:`RECENT_RETURNS`."""
-    return [*earlier, *latest][-RECENT_RETURNS:]
-
-
-def mean(returns: Sequence[float]) -> float | None:
-    """Return the mean of `returns`; None without any."""
-    return sum(returns) / len(returns) if returns else None
 
 
 # Text of single tokens of the built-in tokenizers.

@@ -21,84 +21,6 @@ from web.rules.pages import Page
 Incarnation = Annotated[str, Meta(min_length=1, max_length=120)]
 
 
-class EpisodeRow(Struct, frozen=True, kw_only=True):
-    """Statistics of the episodes that ended at one worker within one report.
-
-    Returns are undiscounted sums of rewards; lengths are in env steps. The counters at the end are
-    those of the run when the window was stored.
-    """
-
-    id: int
-    at: datetime
-    environment: str
-    worker: int
-    mode: Literal["train", "eval"]
-    seconds: float
-    count: int
-    return_mean: float
-    return_min: float
-    return_max: float
-    return_p10: float
-    return_p50: float
-    return_p90: float
-    discounted_return_mean: float
-    length_mean: float
-    length_max: int
-    terminated: int
-    truncated: int
-    aborted: int
-    policy_step: int
-    env_steps_total: int
-    served_steps: int
-    recent_return_mean: float | None
-    """Mean of the run's last 20 training returns; null before the first."""
-
-
-class EpisodeMeans(Struct, frozen=True, kw_only=True):
-    """Means of episodes that were not aborted."""
-
-    total_return: float
-    discounted_return: float
-    length: float
-    """Env steps."""
-
-
-class TaskEpisodes(Struct, frozen=True, kw_only=True):
-    """The episodes of one environment and mode."""
-
-    environment: str
-    mode: Literal["train", "eval"]
-    count: int
-    terminated: int
-    truncated: int
-    aborted: int
-    means: EpisodeMeans
-    percentiles: dict[str, float]
-    """Percentiles 5, 25, 50, 75 and 95 of the stored returns: the last 100 of each report."""
-    length_percentiles: dict[str, float]
-    """The same percentiles of the lengths, in env steps."""
-
-
-class EpisodeSummary(Struct, frozen=True, kw_only=True):
-    """Episodes of the last seconds by environment, and means over environments.
-
-    *Weighted* counts each episode once, *unweighted* each environment; null without episodes.
-    """
-
-    seconds: int
-    since: datetime | None
-    """Start of the counted interval if there were too many reports for the requested one."""
-    tasks: list[TaskEpisodes]
-    train_weighted: EpisodeMeans | None
-    train_unweighted: EpisodeMeans | None
-    eval_weighted: EpisodeMeans | None
-    eval_unweighted: EpisodeMeans | None
-
-
-class Episodes(Page[EpisodeRow], frozen=True, kw_only=True):
-    """Windows of ended episodes, newest first."""
-
-
 class SlotState(Struct, frozen=True, kw_only=True):
     """Last reported state of one env slot."""
 
@@ -315,16 +237,8 @@ class WeightSyncs(Page[WeightSyncRow], frozen=True, kw_only=True):
     """Weight syncs by worker, newest version first."""
 
 
-class WorkerRestart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/restart``."""
-
-    incarnation: Incarnation
-    """Incarnation to end, from the fleet's state; a different one is rejected."""
-    reason: Reason = ""
-
-
-class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/cordon``."""
+class WorkerAction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of a request to restart or cordon a worker, or for the stacks of its threads."""
 
     incarnation: Incarnation
     """Running incarnation, from the fleet's state; a different one is rejected."""
@@ -334,14 +248,6 @@ class WorkerCordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class WorkerUncordon(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/uncordon``."""
 
-    reason: Reason = ""
-
-
-class RequestStacks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``."""
-
-    incarnation: Incarnation
-    """Incarnation asked; a different one does not answer."""
     reason: Reason = ""
 
 

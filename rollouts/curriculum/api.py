@@ -70,9 +70,7 @@ class LessonsView(ApiView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="lessons_list",
-        responses={200: Lessons, **problems(409)},
-        tags=["lessons"],
+        operation_id="lessons_list", responses={200: Lessons, **problems(409)}, tags=["lessons"]
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """List lessons.
@@ -144,11 +142,7 @@ class LessonSteeringView(ApiView):
         """
         body, run_id = bodies.read(request, LessonSteering), run_id_named(run)
         steer_lesson(
-            run_id=run_id,
-            lesson=lesson,
-            body=body,
-            actor=identity_of(request),
-            now=timezone.now(),
+            run_id=run_id, lesson=lesson, body=body, actor=identity_of(request), now=timezone.now()
         )
         return bodies.answer(lessons(run_id))
 
@@ -220,11 +214,7 @@ class LessonProgressView(ApiView):
         Samples and successes of each lesson by policy version of this epoch, in lesson order.
         """
         buckets = bodies.whole_number(
-            request,
-            "buckets",
-            default=BUCKETS,
-            at_least=1,
-            at_most=BUCKETS_AT_MOST,
+            request, "buckets", default=BUCKETS, at_least=1, at_most=BUCKETS_AT_MOST
         )
         found = lesson_progress(readable_run_id(run), buckets=buckets or BUCKETS)
         return bodies.answer(found)
@@ -284,11 +274,7 @@ class EvaluationView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="evaluations_get",
-        responses={200: EvaluationRow},
-        tags=["lessons"],
-    )
+    @extend_schema(operation_id="evaluations_get", responses={200: EvaluationRow}, tags=["lessons"])
     def get(self, request: Request, run: str, evaluation: UUID) -> HttpResponse:
         """Get an evaluation.
 

@@ -188,7 +188,7 @@ class LessonOutcome(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["run", "key"], name="lesson_outcome_is_unique"),
+            models.UniqueConstraint(fields=["run", "key"], name="lesson_outcome_is_unique")
         ]
         indexes = [
             BrinIndex(fields=["at"], name="lesson_outcome_at"),

@@ -76,7 +76,18 @@ def make_strategy(kind: type[Any], options: Options, *, evaluation_samples: int)
         if name not in choosable:
             listed = ", ".join(choosable) or "none"
             raise InvalidCurriculum(field, f"unknown option; known: {listed}")
-        given[name] = _typed(field, value, known[name].annotation)
+        # Annotations of other types are ignored.
+        expected = known[name].annotation
+        kind_name = expected if isinstance(expected, str) else getattr(expected, "__name__", "")
+        is_bool = isinstance(value, bool)
+        is_right = {
+            "bool": is_bool,
+            "int": isinstance(value, int) and not is_bool,
+            "float": not is_bool,
+        }
+        if not is_right.get(kind_name, True):
+            raise InvalidCurriculum(field, f"must be of type {kind_name}")
+        given[name] = float(value) if kind_name == "float" else value
     if EVALUATION_SAMPLES in known:
         given[EVALUATION_SAMPLES] = evaluation_samples
     made: Strategy = kind(**given)
@@ -97,19 +108,6 @@ def check_curriculum(lessons: Lessons, strategy: Strategy) -> None:
             raise
         # An option by its name, whether the run has set it or not.
         raise InvalidCurriculum(f"strategy_options.{error.field}", error.message) from error
-
-
-def _typed(field: str, value: float | bool | int, expected: Any) -> float | bool | int:
-    """Return `value` in the type that the constructor requires; other annotations are ignored."""
-    name = expected if isinstance(expected, str) else getattr(expected, "__name__", "")
-    is_right = {
-        "bool": isinstance(value, bool),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": not isinstance(value, bool),
-    }
-    if not is_right.get(name, True):
-        raise InvalidCurriculum(field, f"must be of type {name}")
-    return float(value) if name == "float" else value
 
 
 # Binary serialization of a performance, at most 14 KiB per mode and row.

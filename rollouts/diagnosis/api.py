@@ -29,7 +29,7 @@ class DiagnosesView(ApiView):
         parameters=[
             OpenApiParameter(
                 "ids", listed(12), required=True, description="Comma-separated run ids."
-            ),
+            )
         ],
         responses={200: DiagnosisList},
         tags=["fleet"],
@@ -53,11 +53,7 @@ class PipelineView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="pipeline_get",
-        responses={200: Pipeline},
-        tags=["fleet"],
-    )
+    @extend_schema(operation_id="pipeline_get", responses={200: Pipeline}, tags=["fleet"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get the pipeline diagnosis.
 

@@ -7,29 +7,7 @@ from msgspec import Struct
 
 from rolldeck.wire import StageTiming
 from rollouts.diagnosis.rules.diagnosis import Kind
-
-StageName = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
-
-
-class PipelineStage(Struct, frozen=True, kw_only=True):
-    """One stage in the last minute; null if not measured or nothing happened.
-
-    Batches and the trainer are measured over two cycles of a trainer that is slower.
-    """
-
-    name: StageName
-    rate: float | None
-    """Rate in `unit` per second."""
-    unit: str
-    share: float | None
-    """Share of the time in which it is busy; for the queue, the filled share of its tolerance."""
-    waits: float | None
-    """Share of the time in which it is idle, for lack of input or of permission."""
-    waits_for: Literal["", "room", "weights", "data"]
-    held: int | None
-    """Items in the stage now; complete batches for the stage `batch`."""
-    seconds: float | None
-    """Time that an item, or a batch, spends in the stage; for the queue by Little's law."""
+from rollouts.diagnosis.rules.flow import PipelineStage, Stage
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -38,7 +16,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     kind: Kind
     """Kind of the cause; its thresholds have hysteresis."""
     summary: str
-    stage: StageName | None
+    stage: Stage | None
     """Affected stage; null if there is none or it is unknown."""
     evidence: list[str]
     change: str

@@ -17,17 +17,14 @@ logger = logging.getLogger(__name__)
 
 def record_diagnoses(*, now: datetime) -> int:
     """Record the diagnosis of each active run; return their number."""
-    runs = Run.objects.filter(status__in=ACTIVE, archived_at=None)
-    return sum(_is_recorded(run, now=now) for run in runs)
-
-
-def _is_recorded(run: Run, *, now: datetime) -> bool:
-    try:
-        record_diagnosis(run, now=now)
-    except Exception:
-        logger.exception("run %d not diagnosed", run.pk)
-        return False
-    return True
+    recorded = 0
+    for run in Run.objects.filter(status__in=ACTIVE, archived_at=None):
+        try:
+            record_diagnosis(run, now=now)
+            recorded += 1
+        except Exception:
+            logger.exception("run %d not diagnosed", run.pk)
+    return recorded
 
 
 def record_diagnosis(run: Run, *, now: datetime) -> None:

@@ -4,6 +4,7 @@ The cost of a page is bounded: it reads the newest :data:`RUNS_AT_MOST` runs, an
 newest data of the newest few runs of each environment on it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -120,21 +121,16 @@ _GROUPS: Final = """
         ) g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
     ) s GROUP BY r.id, s.env_id, s.lesson"""
 _EPISODES: Final = """
-    SELECT r.id, NULL, NULL, sum(e.count),
+    SELECT r.id, NULL, NULL, count(*),
         sum(e.count) FILTER (WHERE e.at > %(since)s AND e.mode = 'train'), min(e.at),
         sum(e.return_sum::numeric) FILTER (WHERE e.is_counted),
-        sum(e.count) FILTER (WHERE e.is_counted),
-        0, 0, count(*)
+        sum(e.count) FILTER (WHERE e.is_counted), 0, 0
     FROM unnest(%(runs)s::bigint[]) AS r(id) CROSS JOIN LATERAL (
         SELECT at, mode, count, return_sum,
             mode = 'train' AND abs(return_sum) < 'Infinity' AS is_counted
         FROM rollouts_episodewindow
         WHERE run_id = r.id ORDER BY id DESC LIMIT %(each)s
     ) e GROUP BY r.id"""
-
-
-class EnvironmentUnknown(NotFound):
-    """No run uses this environment, and none may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +143,6 @@ class EnvironmentFilter:
     """One of :data:`KINDS`; empty for all."""
     only: str = ""
     """The exact name; empty for all."""
-
-
-class _Known(NamedTuple):
-    kind: str
-    name: str
 
 
 class _Row(NamedTuple):
@@ -167,13 +158,7 @@ class _Row(NamedTuple):
 def known_environments(
     filters: EnvironmentFilter, page: PageRequest[tuple[str, str]], *, now: datetime
 ) -> KnownEnvironments:
-    """Return one page of environments, by name.
-
-    Args:
-        filters: Filter.
-        page: The requested page; a position is a name and a kind.
-        now: End of the interval for rates.
-    """
+    """Return one page of environments, by name and kind, with rates of the interval up to `now`."""
     found, examined = _page(filters, after=page.after, limit=page.limit + 1)
     rows, cursor = page.cut(found, lambda row: (row.name, row.kind))
     figures = _figures(rows, now=now)
@@ -193,17 +178,17 @@ def environment_detail(*, kind: str, name: str, now: datetime) -> KnownEnvironme
     """Return an environment, the newest runs that use it, and its launch configuration.
 
     Raises:
-        EnvironmentUnknown: If no run uses it, and none may.
+        NotFound: If no run uses it, and none may.
     """
     rows, _ = _page(EnvironmentFilter(kind=kind, only=name), after=None, limit=1)
     if not rows:
-        raise EnvironmentUnknown(f"environment {name!r} of kind {kind} does not exist")
+        raise NotFound(f"environment {name!r} of kind {kind} does not exist")
     with connection.cursor() as cursor:
         cursor.execute(
             _RUNS, {"most": RUNS_AT_MOST, "kind": kind, "only": name, "limit": RUNS_SHOWN}
         )
         found = cursor.fetchall()
-    config = _config(found[0][-1]) if found else {}
+    config = _decoded(found[0][-1]) or {} if found else {}
     return KnownEnvironmentDetail(
         environment=_known(rows[0], _figures(rows, now=now)[0], _denials([name])),
         runs=[
@@ -229,11 +214,6 @@ def least_config(kind: str, name: str, config: Mapping[str, Any]) -> dict[str, A
     return {}
 
 
-def _config(raw: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(raw) if isinstance(raw, str) else raw or {}
-    return found
-
-
 def _page(
     filters: EnvironmentFilter, *, after: tuple[str, str] | None, limit: int
 ) -> tuple[list[_Row], int]:
@@ -244,8 +224,8 @@ def _page(
         "most": RUNS_AT_MOST,
         "active": [str(status) for status in ACTIVE],
         "each": RUNS_EACH,
-        "known_kinds": [each.kind for each in known],
-        "known_names": [each.name for each in known],
+        "known_kinds": [known_kind for known_kind, _ in known],
+        "known_names": [known_name for _, known_name in known],
         "part": filters.part,
         "kind": filters.kind,
         "only": filters.only,
@@ -255,29 +235,29 @@ def _page(
     }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, asks)
-        rows = [_Row._make((*row[:-1], _members(row[-1]))) for row in cursor.fetchall()]
+        rows = [_Row._make((*row[:-1], _decoded(row[-1]) or [])) for row in cursor.fetchall()]
         cursor.execute(_COUNT, [RUNS_AT_MOST + 1])
         (runs,) = cursor.fetchone()
     return rows, runs
 
 
-def _members(raw: Any) -> Any:
-    return msgspec.json.decode(raw) if isinstance(raw, str) else raw or []
+def _decoded(raw: Any) -> Any:
+    return msgspec.json.decode(raw) if isinstance(raw, str) else raw
 
 
-def _offered() -> list[_Known]:
-    """Return the environments that runs may name regardless of past use."""
+def _offered() -> list[tuple[str, str]]:
+    """Return kind and name of the environments that runs may name regardless of past use."""
     steps = [f"{kind}:{name}" for kind, names in extensions.KNOWN.items() for name in names]
     return [
-        *(_Known("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
-        *(_Known("tokens", TASK + name) for name in TASKS),
-        *(_Known("tokens", DATASET + name) for name in listed(settings.ROLLDECK_DATASETS)),
+        *(("steps", name) for name in {*steps, *settings.ROLLDECK_ENVIRONMENTS}),
+        *(("tokens", TASK + name) for name in TASKS),
+        *(("tokens", DATASET + name) for name in listed(settings.ROLLDECK_DATASETS)),
     ]
 
 
 def may_be_named(spec: str) -> bool:
     """Return whether runs of an environment are possible on this server, denied or not."""
-    return spec.startswith(DATASET) or any(each.name == spec for each in _offered())
+    return spec.startswith(DATASET) or any(name == spec for _, name in _offered())
 
 
 def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
@@ -285,9 +265,7 @@ def _denials(names: Sequence[str]) -> dict[str, EnvironmentDenial]:
     people = token_names(row.denied_by for row in rows)
     return {
         row.spec: EnvironmentDenial(
-            reason=row.reason,
-            denied_at=row.denied_at,
-            denied_by=shown_name(row.denied_by, people),
+            reason=row.reason, denied_at=row.denied_at, denied_by=shown_name(row.denied_by, people)
         )
         for row in rows
     }
@@ -311,28 +289,28 @@ def _samples(query: str, runs: Iterable[int], *, each: int, now: datetime) -> li
     with connection.cursor() as cursor:
         cursor.execute(query, asks)
         found = cursor.fetchall()
-    read: dict[int, int] = {}
-    for row in found:
-        read[row[0]] = read.get(row[0], 0) + int(row[10] if len(row) > 10 else row[3])
+    rows_read: Counter[int] = Counter()
+    for run_id, _, _, rows, *_ in found:
+        rows_read[run_id] += rows
     return [
         Sample(
-            run_id=row[0],
-            env_id=row[1],
-            lesson=row[2],
-            recent=int(row[4] or 0),
-            oldest_at=row[5],
-            reward_sum=Fraction(row[6] or 0),
-            rewarded=int(row[7] or 0),
-            groups=int(row[8]),
-            equal=int(row[9]),
-            is_cut=read[row[0]] >= each,
+            run_id=run_id,
+            env_id=env_id,
+            lesson=lesson,
+            recent=int(recent or 0),
+            oldest_at=oldest_at,
+            reward_sum=Fraction(sums[0] or 0),
+            rewarded=int(sums[1] or 0),
+            groups=sums[2],
+            equal=sums[3],
+            is_cut=rows_read[run_id] >= each,
         )
-        for row in found
+        for run_id, env_id, lesson, _, recent, oldest_at, *sums in found
     ]
 
 
 def _known(row: _Row, found: Figures, denials: Mapping[str, EnvironmentDenial]) -> KnownEnvironment:
-    offered = {each.name for each in _offered()}
+    offered = {name for _, name in _offered()}
     return KnownEnvironment(
         name=row.name,
         kind=row.kind,

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import ClassVar, Final, Literal
 
 from rollouts.fleet.manager.placement import NodeRoom, group_obstacle, obstacle
-from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig
 
 Level = Literal["ok", "info", "warning", "error"]
@@ -84,33 +83,17 @@ def partners(config: RunConfig) -> list[Finding]:
 
 
 def batches(config: RunConfig) -> list[Finding]:
-    """Check the size of a train step, and whether batches can be filled exactly."""
+    """State the size of a train step."""
     size = config.buffer.batch_size
     if config.language is not None:
-        return [_whole_groups(config, config.language)]
-    fleet = config.fleet
-    slots = fleet.slots
-    steps = size * fleet.fragment_length
-    share = f"{size / slots:.3g} fragments of each of {slots:,} slots"
-    return [
-        Finding(
-            level="ok",
-            subject="Batch",
-            field="buffer.batch_size",
-            message=f"A train step takes {size:,} fragments, {steps:,} env steps: {share}.",
-        )
-    ]
-
-
-def _whole_groups(config: RunConfig, language: LanguageConfig) -> Finding:
-    size = config.buffer.batch_size
-    counts = " or ".join(f"{size // one:,} groups of {one}" for one in language.group_sizes)
-    return Finding(
-        level="ok",
-        subject="Batch",
-        field="buffer.batch_size",
-        message=f"A train step takes {size:,} sequences: {counts}.",
-    )
+        sizes = config.language.group_sizes
+        counts = " or ".join(f"{size // one:,} groups of {one}" for one in sizes)
+        message = f"A train step takes {size:,} sequences: {counts}."
+    else:
+        steps, slots = size * config.fleet.fragment_length, config.fleet.slots
+        share = f"{size / slots:.3g} fragments of each of {slots:,} slots"
+        message = f"A train step takes {size:,} fragments, {steps:,} env steps: {share}."
+    return [Finding(level="ok", subject="Batch", field="buffer.batch_size", message=message)]
 
 
 def tokens(config: RunConfig) -> list[Finding]:
@@ -119,8 +102,19 @@ def tokens(config: RunConfig) -> list[Finding]:
     if language is None:
         return []
     context = language.model.max_position_embeddings
-    tight = [_tight(name, language, context) for name in language.lessons]
-    found = [finding for finding in tight if finding is not None]
+    found = []
+    for name, lesson in language.lessons.items():
+        longest = lesson.sampling.max_tokens
+        if longest >= context:
+            tight = Finding(
+                level="error",
+                subject="Tokens",
+                field=f"language.lessons.{name}.sampling.max_tokens",
+                message=f"Answers of {longest:,} tokens leave no room for the prompt in a context "
+                f"of {context:,} tokens.",
+                remedy="Use shorter answers, or a longer context.",
+            )
+            found.append(tight)
     most = config.buffer.batch_size * context
     return [
         *found,
@@ -134,28 +128,8 @@ def tokens(config: RunConfig) -> list[Finding]:
     ]
 
 
-def _tight(name: str, language: LanguageConfig, context: int) -> Finding | None:
-    longest = language.lessons[name].sampling.max_tokens
-    if longest < context:
-        return None
-    return Finding(
-        level="error",
-        subject="Tokens",
-        field=f"language.lessons.{name}.sampling.max_tokens",
-        message=f"Answers of {longest:,} tokens leave no room for the prompt in a context of "
-        f"{context:,} tokens.",
-        remedy="Use shorter answers, or a longer context.",
-    )
-
-
 def fragment(config: RunConfig, *, push_bytes: int, most_bytes: int) -> Finding:
-    """Check that the server accepts a fragment of the run's length.
-
-    Args:
-        config: Configuration of the run.
-        push_bytes: Size of a push of one fragment.
-        most_bytes: Largest body that the server accepts.
-    """
+    """Check that the server accepts a fragment of the run's length, a push of `push_bytes`."""
     length = config.fleet.fragment_length
     message = f"A fragment of {length:,} steps takes {_bytes(push_bytes)}; the server accepts "
     message += f"{_bytes(most_bytes)} (max_body_bytes)."
@@ -178,13 +152,13 @@ def fragment(config: RunConfig, *, push_bytes: int, most_bytes: int) -> Finding:
 def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> list[Finding]:
     """Check that the disk has room for the run's payloads.
 
-    Args:
-        config: Configuration of the run.
-        room: Free bytes and limits.
-        bytes_per_step: Bytes of observation and action; None if no environment reported them.
+    `bytes_per_step` is the size of observation and action; None if no environment reported it.
     """
-    item = _item_bytes(config, bytes_per_step)
-    if item is None:
+    if config.language is not None:
+        item = config.language.model.max_position_embeddings * BYTES_PER_TOKEN
+    elif bytes_per_step is not None:
+        item = config.fleet.fragment_length * (bytes_per_step + BYTES_PER_STEP)
+    else:
         return []
     total = item * config.buffer.batch_size * config.num_steps
     kept = min(total, room.retention_bytes) if room.retention_bytes else total
@@ -200,14 +174,6 @@ def disk(config: RunConfig, room: DiskRoom, *, bytes_per_step: int | None) -> li
     return [
         Finding(level="warning", subject="Disk", field="num_steps", message=message, remedy=remedy)
     ]
-
-
-def _item_bytes(config: RunConfig, bytes_per_step: int | None) -> int | None:
-    if config.language is not None:
-        return config.language.model.max_position_embeddings * BYTES_PER_TOKEN
-    if bytes_per_step is None:
-        return None
-    return config.fleet.fragment_length * (bytes_per_step + BYTES_PER_STEP)
 
 
 def _bytes(count: float) -> str:
@@ -232,9 +198,10 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
             )
         ]
     required, workers = fleet.worker_resources, fleet.num_workers
-    never = group_obstacle(required, _emptied(cluster.nodes), workers=workers)
+    emptied = [NodeRoom(total=node.total, free=node.total) for node in cluster.nodes]
+    never = group_obstacle(required, emptied, workers=workers)
     if never:
-        some_run = fleet.placement == "auto" and _one_fits(config, cluster)
+        some_run = fleet.placement == "auto" and not obstacle(required, emptied)
         return [_placement_finding("warning" if some_run else "error", never, config)]
     busy = group_obstacle(required, cluster.nodes, workers=workers)
     if busy:
@@ -248,15 +215,6 @@ def room(config: RunConfig, cluster: Cluster) -> list[Finding]:
             message=f"{workers:,} of {workers:,} workers fit on {has} now.",
         )
     ]
-
-
-def _emptied(nodes: Sequence[NodeRoom]) -> list[NodeRoom]:
-    """Return the nodes with all their resources free."""
-    return [NodeRoom(total=node.total, free=node.total) for node in nodes]
-
-
-def _one_fits(config: RunConfig, cluster: Cluster) -> bool:
-    return not obstacle(config.fleet.worker_resources, _emptied(cluster.nodes))
 
 
 def _placement_finding(level: Level, why: str, config: RunConfig) -> Finding:
@@ -311,29 +269,29 @@ def figures_of(samples: Iterable[Sample], *, members: Sequence[Member], now: dat
     are summed.
     """
     all_samples = list(samples)
-    began = _beginnings(all_samples)
+    # Beginning of the observed data of each run.
+    began: dict[int, datetime] = {}
+    for sample in all_samples:
+        before = began.get(sample.run_id, sample.oldest_at)
+        began[sample.run_id] = min(before, sample.oldest_at)
     mine = [sample for sample in all_samples if any(_is_of(sample, member) for member in members)]
+    per_hour = 0.0
+    for sample in mine:
+        # A rate over the window, or over the observed time if that is shorter.
+        seen = Figures.WINDOW
+        if sample.is_cut:
+            seen = max(min(now - began[sample.run_id], seen), SHORTEST)
+        per_hour += sample.recent * (timedelta(hours=1) / seen)
     rewarded = sum(sample.rewarded for sample in mine)
     groups = sum(sample.groups for sample in mine)
     return Figures(
-        per_hour=sum(_per_hour(sample, began[sample.run_id], now=now) for sample in mine)
-        if mine
-        else None,
+        per_hour=per_hour if mine else None,
         reward_mean=float(sum(sample.reward_sum for sample in mine) / rewarded)
         if rewarded
         else None,
         zero_variance_share=sum(sample.equal for sample in mine) / groups if groups else None,
         examined=rewarded,
     )
-
-
-def _beginnings(samples: Sequence[Sample]) -> dict[int, datetime]:
-    """Return the beginning of the observed data of each run."""
-    began: dict[int, datetime] = {}
-    for sample in samples:
-        before = began.get(sample.run_id, sample.oldest_at)
-        began[sample.run_id] = min(before, sample.oldest_at)
-    return began
 
 
 def _is_of(sample: Sample, member: Member) -> bool:
@@ -348,9 +306,3 @@ def _is_of(sample: Sample, member: Member) -> bool:
 
 def _covers(names: Sequence[int | None] | Sequence[str | None], name: int | str | None) -> bool:
     return all(each is None for each in names) or name in names
-
-
-def _per_hour(sample: Sample, began: datetime, *, now: datetime) -> float:
-    """Return a rate over the window, or over the observed time if that is shorter."""
-    seen = max(min(now - began, Figures.WINDOW), SHORTEST) if sample.is_cut else Figures.WINDOW
-    return sample.recent * (timedelta(hours=1) / seen)

@@ -9,7 +9,6 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from rollouts.control.api.queries import SERIES_PARAMETERS, series_page
-from rollouts.control.schemas import Episodes, EpisodeSummary
 from rollouts.episodes.queries import (
     Measure,
     episode_detail,
@@ -23,7 +22,9 @@ from rollouts.episodes.schemas import (
     EpisodeDetail,
     EpisodeFragments,
     EpisodeMatches,
+    Episodes,
     EpisodeSpread,
+    EpisodeSummary,
 )
 from runs.access.api.permissions import Readers
 from runs.lifecycle.queries import readable_run

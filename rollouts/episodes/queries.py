@@ -1,6 +1,5 @@
 """Queries for reported episodes, for their distribution, and for the fragments that hold them."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -12,13 +11,6 @@ from buffer.inspect.queries.group_statistics import id_ranges, sampled_groups
 from buffer.inspect.rules.fragment_views import StoredPart
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
-from rollouts.control.schemas import (
-    EpisodeMeans,
-    EpisodeRow,
-    Episodes,
-    EpisodeSummary,
-    TaskEpisodes,
-)
 from rollouts.episodes import rules
 from rollouts.episodes.rules import Sample, episodes_with
 from rollouts.episodes.schemas import (
@@ -26,7 +18,10 @@ from rollouts.episodes.schemas import (
     EpisodeFind,
     EpisodeFragments,
     EpisodeLocation,
+    EpisodeRow,
+    Episodes,
     EpisodeSpread,
+    EpisodeSummary,
     PartOfEpisode,
 )
 from runs.lifecycle.models import Run
@@ -108,32 +103,16 @@ def episode_summary(
     return EpisodeSummary(
         seconds=seconds,
         since=rows[-1][0] if len(rows) == at_most else None,
-        tasks=[_task_episodes(task) for task in tasks],
-        train_weighted=_means(rules.weighted(train)),
-        train_unweighted=_means(rules.unweighted(train)),
-        eval_weighted=_means(rules.weighted(evaluated)),
-        eval_unweighted=_means(rules.unweighted(evaluated)),
+        tasks=tasks,
+        train_weighted=rules.weighted(train),
+        train_unweighted=rules.unweighted(train),
+        eval_weighted=rules.weighted(evaluated),
+        eval_unweighted=rules.unweighted(evaluated),
     )
-
-
-def _task_episodes(task: rules.Task) -> TaskEpisodes:
-    fields: dict[str, Any] = {name: getattr(task, name) for name in task.__match_args__}
-    fields["means"] = EpisodeMeans(**task.means._asdict())
-    for name in ("percentiles", "length_percentiles"):
-        fields[name] = {str(cut): value for cut, value in fields[name].items()}
-    return TaskEpisodes(**fields)
-
-
-def _means(means: rules.Means | None) -> EpisodeMeans | None:
-    return None if means is None else EpisodeMeans(**means._asdict())
 
 
 def _row(window: EpisodeWindow) -> EpisodeRow:
     return EpisodeRow(**{name: getattr(window, name) for name in EpisodeRow.__struct_fields__})
-
-
-class EpisodeNotStored(NotFound):
-    """No stored fragment of the run holds the episode."""
 
 
 def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
@@ -141,13 +120,13 @@ def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
 
     Raises:
         InvalidEpisodeId: If `episode` is not the id of an episode.
-        EpisodeNotStored: If no stored fragment holds it.
+        NotFound: If no stored fragment holds it.
         SearchTooSlow: If the database takes too long.
     """
     search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
     found = search.fragments_of(episode)
     if not found:
-        raise EpisodeNotStored(
+        raise NotFound(
             f"no stored fragment holds the episode {episode}: evaluations are not stored, and"
             " retention removes old fragments"
         )
@@ -184,27 +163,30 @@ def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
     )
 
 
-class ReportNotFound(NotFound):
-    """The run has no such episode report."""
-
-
 def fragments_of_episode(
     run_id: int, report: int, *, of: Literal["return", "length"], value: float
 ) -> EpisodeFragments:
     """Return the fragments of a report's episode with this return or length; none of evaluations.
 
     Raises:
-        ReportNotFound: If the run has no such report.
+        NotFound: If the run has no such report.
         SearchTooSlow: If the database takes too long.
     """
     window = EpisodeWindow.objects.filter(run_id=run_id, pk=report).first()
     if window is None:
-        raise ReportNotFound(f"the run has no episode report {report}")
+        raise NotFound(f"the run has no episode report {report}")
     if window.mode == "eval":
         return _answer([], candidates=0)
     if window.slots:
-        return _identified(run_id, episodes_with(window, of=of, value=value))
-    conditions = _condition(window, of, value)
+        ids = episodes_with(window, of=of, value=value)
+        search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+        return _answer(search.parts_of(ids[0]) if ids else [], candidates=len(ids))
+    # A report lists its last 100 episodes; of earlier ones only the value is known.
+    conditions: list[tuple[float | None, int | None]] = [
+        (total, length)
+        for total, length in zip(window.returns, window.lengths, strict=False)
+        if (total if of == "return" else length) == value
+    ] or [(value, None) if of == "return" else (None, int(value))]
     found = [
         episode
         for episode in EpisodeSearch(run_id).episodes(
@@ -217,13 +199,6 @@ def fragments_of_episode(
     return _answer(found[0].parts if found else [], candidates=len(found))
 
 
-def _identified(run_id: int, episodes: list[str]) -> EpisodeFragments:
-    """Return the fragments of the first of these episodes."""
-    search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
-    parts = search.parts_of(episodes[0]) if episodes else []
-    return _answer(parts, candidates=len(episodes))
-
-
 def _answer(parts: list[StoredPart], *, candidates: int) -> EpisodeFragments:
     return EpisodeFragments(
         results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in parts],
@@ -232,28 +207,25 @@ def _answer(parts: list[StoredPart], *, candidates: int) -> EpisodeFragments:
     )
 
 
-def _condition(
-    window: EpisodeWindow, of: Literal["return", "length"], value: float
-) -> list[tuple[float | None, int | None]]:
-    """Return the return and length of each episode of the report with this value.
-
-    A report lists its last 100 episodes; of earlier ones only the value is known.
-    """
-    listed: list[tuple[float | None, int | None]] = [
-        (total, length)
-        for total, length in zip(window.returns, window.lengths, strict=False)
-        if (total if of == "return" else length) == value
-    ]
-    return listed or [(value, None) if of == "return" else (None, int(value))]
-
-
 def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> EpisodeSpread:
     """Return the distribution of returns or lengths over the life of a run, from a bounded sample.
 
     For runs of groups: the mean scores of groups, or the tokens of their longest sequence, which
     are also the filters of group lists.
     """
-    samples, is_whole = _groups(run, of) if run.takes_groups else _windows(run.pk, of)
+    samples: list[Sample] = []
+    is_whole = True
+    ids = EpisodeWindow.objects.filter(run_id=run.pk).order_by("id").values_list("id", flat=True)
+    if run.takes_groups:
+        groups, is_whole = sampled_groups(run.pk)
+        for group in groups:
+            value = group.score_mean if of == "return" else group.longest_tokens
+            samples.append(Sample(group.task, "train", [float(value)]))
+    elif (first := ids.first()) is not None and (last := ids.last()) is not None:
+        bounds, is_whole = id_ranges(first, last, each=WINDOWS_EACH)
+        with connection.cursor() as cursor:
+            cursor.execute(_WINDOWS.format(kept=_KEPT[of]), bounds | {"run": run.pk})
+            samples = [Sample(*row) for row in cursor.fetchall()]
     found = rules.spread_of(samples, task=task, mode=mode)
     return EpisodeSpread(
         unit="groups" if run.takes_groups else "episodes",
@@ -265,30 +237,6 @@ def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> 
         counted=found.counted,
         is_sampled=not is_whole,
     )
-
-
-def _groups(run: Run, of: Measure) -> tuple[list[Sample], bool]:
-    groups, is_whole = sampled_groups(run.pk)
-    return [
-        Sample(
-            group.task,
-            "train",
-            [float(group.score_mean if of == "return" else group.longest_tokens)],
-        )
-        for group in groups
-    ], is_whole
-
-
-def _windows(run_id: int, of: Measure) -> tuple[list[Sample], bool]:
-    mine = EpisodeWindow.objects.filter(run_id=run_id)
-    first = mine.order_by("id").values_list("id", flat=True).first()
-    last = mine.order_by("-id").values_list("id", flat=True).first()
-    if first is None or last is None:
-        return [], True
-    bounds, is_whole = id_ranges(first, last, each=WINDOWS_EACH)
-    with connection.cursor() as cursor:
-        cursor.execute(_WINDOWS.format(kept=_KEPT[of]), bounds | {"run": run_id})
-        return [Sample(*row) for row in cursor.fetchall()], is_whole
 
 
 def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> list[EpisodeFind]:
@@ -303,11 +251,8 @@ def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> 
     with connection.cursor() as cursor:
         query = _MATCHES.format(kept=_KEPT[of], find=_FIND, may_match=_MAY_MATCH[of])
         cursor.execute(query, parameters)
-        return _finds(cursor.fetchall(), of=of)
-
-
-def _finds(rows: Sequence[Sequence[Any]], *, of: Measure) -> list[EpisodeFind]:
-    """Return the found episodes; rows are a value and the columns of :data:`_FIND`."""
+        # A value, and the columns of `_FIND`.
+        rows = cursor.fetchall()
     windows = EpisodeWindow.objects.in_bulk({report for _, report, *_ in rows})
     found = []
     for value, report, at, worker, environment, mode, policy_step in rows:

@@ -5,12 +5,13 @@ an episode drawn at random; the *unweighted* mean is that of an environment draw
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from rolldeck.fleet_wire import episode_id, slot_name
@@ -103,7 +104,25 @@ def spread_of(samples: Sequence[Sample], *, task: str = "", mode: str = "") -> S
             task always cover all of them.
         mode: Mode of the counts, `train` or `eval`; empty for both.
     """
-    spreads = _task_spreads(samples)
+    of_task: dict[tuple[str, Mode], list[Sample]] = defaultdict(list)
+    for one in samples:
+        of_task[one.task, one.mode].append(one)
+    spreads = []
+    for (name, name_mode), mine in sorted(of_task.items()):
+        values = _flat(mine)
+        if not values.size:
+            continue
+        p10, p50, p90 = np.percentile(values, _CUTS).tolist()
+        spread = TaskSpread(
+            task=name,
+            mode=name_mode,
+            counted=int(values.size),
+            mean=float(values.mean()),
+            p10=p10,
+            p50=p50,
+            p90=p90,
+        )
+        spreads.append(spread)
     selected = [one for one in samples if task in ("", one.task) and mode in ("", one.mode)]
     values = _flat(selected)
     if not values.size:
@@ -121,36 +140,12 @@ def _flat(samples: Sequence[Sample]) -> NDArray[np.float64]:
     return values[np.isfinite(values)]
 
 
-def _task_spreads(samples: Sequence[Sample]) -> list[TaskSpread]:
-    of_task: dict[tuple[str, Mode], list[Sample]] = defaultdict(list)
-    for one in samples:
-        of_task[one.task, one.mode].append(one)
-    found = []
-    for (task, mode), mine in sorted(of_task.items()):
-        values = _flat(mine)
-        if not values.size:
-            continue
-        p10, p50, p90 = np.percentile(values, _CUTS).tolist()
-        found.append(
-            TaskSpread(
-                task=task,
-                mode=mode,
-                counted=int(values.size),
-                mean=float(values.mean()),
-                p10=p10,
-                p50=p50,
-                p90=p90,
-            )
-        )
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """One stored window of one environment and mode."""
 
     environment: str
-    mode: str
+    mode: Mode
     count: int
     """Number of episodes, including `aborted` ones."""
     return_mean: float
@@ -170,29 +165,29 @@ class Window:
         return self.count - self.aborted or self.count
 
 
-class Means(NamedTuple):
-    """Means over episodes or over environments."""
+class EpisodeMeans(Struct, frozen=True):
+    """Means of episodes that were not aborted."""
 
     total_return: float
     discounted_return: float
     length: float
+    """Env steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """All windows of one environment and mode together."""
+class TaskEpisodes(Struct, frozen=True, kw_only=True):
+    """The episodes of one environment and mode."""
 
     environment: str
-    mode: str
+    mode: Mode
     count: int
-    means: Means
-    percentiles: Mapping[int, float]
-    """Percentiles of the returns kept in windows; empty if every episode was aborted."""
-    length_percentiles: Mapping[int, float]
-    """Percentiles of the lengths of the same episodes, in env steps."""
     terminated: int
     truncated: int
     aborted: int
+    means: EpisodeMeans
+    percentiles: dict[str, float]
+    """Percentiles 5, 25, 50, 75 and 95 of the stored returns: the last 100 of each report."""
+    length_percentiles: dict[str, float]
+    """The same percentiles of the lengths, in env steps."""
 
     @property
     def described(self) -> int:
@@ -200,52 +195,55 @@ class Task:
         return self.count - self.aborted or self.count
 
 
-def tasks(windows: Iterable[Window]) -> list[Task]:
+def tasks(windows: Iterable[Window]) -> list[TaskEpisodes]:
     """Return each environment and mode once, in the order of their names."""
-    found: dict[tuple[str, str], list[Window]] = {}
+    by_task: dict[tuple[str, Mode], list[Window]] = defaultdict(list)
     for window in windows:
-        found.setdefault((window.environment, window.mode), []).append(window)
-    return [_task(found[key]) for key in sorted(found)]
+        by_task[window.environment, window.mode].append(window)
+    found = []
+    for (environment, mode), mine in sorted(by_task.items(), key=lambda one: one[0]):
+        # A window with only aborted episodes is ignored if there are others.
+        whole = [w.count - w.aborted for w in mine]
+        means = _mean(
+            [EpisodeMeans(w.return_mean, w.discounted_return_mean, w.length_mean) for w in mine],
+            weights=whole if any(whole) else [w.described for w in mine],
+        )
+        assert means is not None  # noqa: S101 a window has an episode
+        task = TaskEpisodes(
+            environment=environment,
+            mode=mode,
+            count=sum(w.count for w in mine),
+            terminated=sum(w.terminated for w in mine),
+            truncated=sum(w.truncated for w in mine),
+            aborted=sum(w.aborted for w in mine),
+            means=means,
+            percentiles=_percentiles(value for w in mine for value in w.returns),
+            length_percentiles=_percentiles(value for w in mine for value in w.lengths),
+        )
+        found.append(task)
+    return found
 
 
-def weighted(of: Sequence[Task]) -> Means | None:
+def weighted(of: Sequence[TaskEpisodes]) -> EpisodeMeans | None:
     """Return the means over episodes; None without any."""
-    return _mean([task.means for task in of], [task.described for task in of])
+    return _mean([task.means for task in of], weights=[task.described for task in of])
 
 
-def unweighted(of: Sequence[Task]) -> Means | None:
+def unweighted(of: Sequence[TaskEpisodes]) -> EpisodeMeans | None:
     """Return the means over environments, each counted once; None without any."""
-    return _mean([task.means for task in of], [1] * len(of))
+    return _mean([task.means for task in of], weights=[1] * len(of))
 
 
-def _task(windows: Sequence[Window]) -> Task:
-    means = [Means(w.return_mean, w.discounted_return_mean, w.length_mean) for w in windows]
-    # A window with only aborted episodes is ignored if there are others.
-    whole = [w.count - w.aborted for w in windows]
-    weights = whole if any(whole) else [w.described for w in windows]
-    mean = _mean(means, weights)
-    assert mean is not None  # noqa: S101 a window has an episode
-    return Task(
-        environment=windows[0].environment,
-        mode=windows[0].mode,
-        count=sum(w.count for w in windows),
-        means=mean,
-        percentiles=_percentiles(one for window in windows for one in window.returns),
-        length_percentiles=_percentiles(one for window in windows for one in window.lengths),
-        terminated=sum(w.terminated for w in windows),
-        truncated=sum(w.truncated for w in windows),
-        aborted=sum(w.aborted for w in windows),
-    )
-
-
-def _percentiles(values: Iterable[float]) -> dict[int, float]:
+def _percentiles(values: Iterable[float]) -> dict[str, float]:
     found = list(values)
     if not found:
         return {}
-    return dict(zip(PERCENTILES, np.percentile(found, PERCENTILES).tolist(), strict=True))
+    cuts = np.percentile(found, PERCENTILES).tolist()
+    return dict(zip(map(str, PERCENTILES), cuts, strict=True))
 
 
-def _mean(rows: Sequence[Means], weights: Sequence[int]) -> Means | None:
+def _mean(rows: Sequence[EpisodeMeans], *, weights: Sequence[int]) -> EpisodeMeans | None:
     if not rows:
         return None
-    return Means(*np.average(np.asarray(rows), axis=0, weights=weights).tolist())
+    values = np.asarray([astuple(row) for row in rows])
+    return EpisodeMeans(*np.average(values, axis=0, weights=weights).tolist())

@@ -5,8 +5,61 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rollouts.episodes.rules import Mode, TaskSpread
+from rollouts.episodes.rules import EpisodeMeans, Mode, TaskEpisodes, TaskSpread
 from web.rules.pages import Page
+
+
+class EpisodeRow(Struct, frozen=True, kw_only=True):
+    """Statistics of the episodes that ended at one worker within one report.
+
+    Returns are undiscounted sums of rewards; lengths are in env steps. The counters at the end are
+    those of the run when the window was stored.
+    """
+
+    id: int
+    at: datetime
+    environment: str
+    worker: int
+    mode: Literal["train", "eval"]
+    seconds: float
+    count: int
+    return_mean: float
+    return_min: float
+    return_max: float
+    return_p10: float
+    return_p50: float
+    return_p90: float
+    discounted_return_mean: float
+    length_mean: float
+    length_max: int
+    terminated: int
+    truncated: int
+    aborted: int
+    policy_step: int
+    env_steps_total: int
+    served_steps: int
+    recent_return_mean: float | None
+    """Mean of the run's last 20 training returns; null before the first."""
+
+
+class EpisodeSummary(Struct, frozen=True, kw_only=True):
+    """Episodes of the last seconds by environment, and means over environments.
+
+    *Weighted* counts each episode once, *unweighted* each environment; null without episodes.
+    """
+
+    seconds: int
+    since: datetime | None
+    """Start of the counted interval if there were too many reports for the requested one."""
+    tasks: list[TaskEpisodes]
+    train_weighted: EpisodeMeans | None
+    train_unweighted: EpisodeMeans | None
+    eval_weighted: EpisodeMeans | None
+    eval_unweighted: EpisodeMeans | None
+
+
+class Episodes(Page[EpisodeRow], frozen=True, kw_only=True):
+    """Windows of ended episodes, newest first."""
 
 
 class EpisodeSpread(Struct, frozen=True, kw_only=True):

@@ -11,9 +11,7 @@ from rollouts.metrics.models import (
 from web.admin.read_only import RUN_FILTER, chosen_by_name, register_read_only
 
 register_read_only(
-    Annotation,
-    columns="at text run_link step created_by deleted_at deleted_by",
-    may_grow=True,
+    Annotation, columns="at text run_link step created_by deleted_at deleted_by", may_grow=True
 )
 register_read_only(
     MetricSample,

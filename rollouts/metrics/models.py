@@ -21,9 +21,7 @@ class MetricSeries(models.Model):
 
     class Meta:
         verbose_name_plural = "metric series"
-        constraints = [
-            models.UniqueConstraint(fields=["run", "name"], name="metric_series_is_one"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="metric_series_is_one")]
 
     def __str__(self) -> str:
         return self.name

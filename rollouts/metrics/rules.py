@@ -134,10 +134,8 @@ def resource_values(
 ) -> dict[str, float | None]:
     """Return the values by name, without the platform's prefix; None where not measured.
 
-    Args:
-        workers: Number of measured workers.
-        sums: Aggregates over the workers, as ``cpu_percent_sum``.
-        single: Fields of single workers by index.
+    `sums` are aggregates over the workers, as ``cpu_percent_sum``; `single` has the fields of
+    single workers by index.
     """
     values: dict[str, float | None] = {WORKERS: workers}
     for name, column in _AGGREGATES.items():
@@ -238,17 +236,14 @@ def condensed(blocks: Blocks, *, at_most: int) -> Line:
     ordered = in_order(blocks)
     begins = ordered["x_first"]
     shift = 0
-    if _changes(begins) > at_most:
+    positions = 1 + int(np.count_nonzero(begins[1:] != begins[:-1]))
+    if positions > at_most:
         first, last = int(begins[0]), int(begins[-1])
         while (last >> shift) - (first >> shift) + 1 > at_most:
             shift += 1
     buckets = begins >> shift
     starts = np.flatnonzero(np.diff(buckets, prepend=buckets[0] - 1))
     return Line(_folded(ordered, starts), 1 << shift)
-
-
-def _changes(ordered: NDArray[np.int64]) -> int:
-    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _folded(ordered: Blocks, starts: NDArray[np.intp]) -> Blocks:

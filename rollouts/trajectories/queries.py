@@ -143,19 +143,14 @@ class Found(NamedTuple):
     row: TrajectoryRow
 
 
-class _End(NamedTuple):
-    """Cut of a search that has read as many rows as it may."""
-
-    next: Position | None
-    """Where the next page begins; None if no page continues the list."""
-
-
 class TrajectoryPage(NamedTuple):
     """A page of trajectories, and its end."""
 
     rows: list[TrajectoryRow]
     next: Position | None
+    """Where the next page begins; None if no page continues the list."""
     is_partial: bool
+    """Whether the search has read as many rows as it may."""
 
 
 def searched_runs(
@@ -234,14 +229,14 @@ def found_trajectories(
     }
     if after is not None:
         params |= {"after": after.value, "after_id": after.row, "after_place": after.place}
-    found, end = read(runs, search, params, after=after)
+    found, end, is_cut = read(runs, search, params, after=after)
     rows = [row for _, row in found[:limit]]
     if len(found) > limit:
         position = found[limit - 1].position
         if search.sort is TrajectorySort.NEWEST:
             position = position._replace(value=None)
         return TrajectoryPage(rows, position, is_partial=False)
-    return TrajectoryPage(rows, None if end is None else end.next, is_partial=end is not None)
+    return TrajectoryPage(rows, end, is_partial=is_cut)
 
 
 def _groups(
@@ -250,8 +245,8 @@ def _groups(
     params: dict[str, Any],
     *,
     after: Position | None,
-) -> tuple[list[Found], _End | None]:
-    """Return up to a page and one group; and where the search was cut off."""
+) -> tuple[list[Found], Position | None, bool]:
+    """Return up to a page and one group; where a cut search continues; whether it was cut."""
     columns, is_descending = _SORTED[search.sort]
     source = _group_source(search, after=after)
     where = _applying(
@@ -283,8 +278,8 @@ def _groups(
             row |= {name: finite_or_none(row[name]) for name in ("score", "score_min", "score_max")}
             found.append(Found(position, _row(runs[run_id], kind="group", id=str(group), **row)))
     if end is None:
-        return found, None
-    return found, _End(Position(*((None, *end) if len(end) == 1 else end)))
+        return found, None, False
+    return found, Position(*((None, *end) if len(end) == 1 else end)), True
 
 
 def _episodes(
@@ -293,18 +288,33 @@ def _episodes(
     params: dict[str, Any],
     *,
     after: Position | None,
-) -> tuple[list[Found], _End | None]:
-    """Return up to a page and one episode; and where the search was cut off."""
-    is_newest_first = search.sort is TrajectorySort.NEWEST
-    beyond = "AND id <= %(after_id)s" if after is not None and is_newest_first else ""
+) -> tuple[list[Found], Position | None, bool]:
+    """Return up to a page and one episode; where a cut search continues; whether it was cut."""
+    is_newest_first, is_after = search.sort is TrajectorySort.NEWEST, after is not None
+    beyond = "AND id <= %(after_id)s" if is_after and is_newest_first else ""
     newest = _NEWEST_REPORTS.format(beyond=beyond)
     where = _applying(
         {
-            _AFTER[search.sort]: after is not None,
+            _AFTER[search.sort]: is_after,
             "total >= %(least)s": search.least is not None,
             "total <= %(most)s": search.most is not None,
         }
     )
+    # Conditions on a report: it may contain a matching episode.
+    report_tests = [
+        "w.mode = 'train' AND cardinality(w.slots) > cardinality(w.returns)",
+        *_applying(
+            {
+                "w.environment = %(environment)s": bool(search.environment),
+                "w.at >= %(since)s": search.since is not None,
+                "w.at <= %(until)s": search.until is not None,
+                "w.return_max >= %(least)s": search.least is not None,
+                "w.return_min <= %(most)s": search.most is not None,
+                "w.return_max >= %(after)s": is_after and search.sort is TrajectorySort.LOWEST,
+                "w.return_min <= %(after)s": is_after and search.sort is TrajectorySort.HIGHEST,
+            }
+        ),
+    ]
     with bounded_cursor() as cursor:
         end = _horizon(cursor, newest, params, columns="id", is_descending=True)
         if end is not None and is_newest_first:
@@ -312,7 +322,7 @@ def _episodes(
             where.append("id >= %(end)s")
         reports = _REPORTS.format(
             newest=newest,
-            tests=" AND ".join(_report_tests(search, after=after)),
+            tests=" AND ".join(report_tests),
             most_extreme=_most_extreme(search, after=after),
         )
         query = _EPISODES.format(
@@ -329,10 +339,9 @@ def _episodes(
             name = slot_name(worker=worker, slot=slot, incarnation=incarnation)
             row |= _OF_GROUPS_ONLY | {"id": episode_id(name, number), "worker": f"w{worker}"}
             found.append(Found(position, _row(runs[run_id], kind="episode", **row)))
-    if end is None:
-        return found, None
     # The first place of the last report: the next page begins after it.
-    return found, _End(Position(None, end[0], 1) if is_newest_first else None)
+    following = Position(None, end[0], 1) if end is not None and is_newest_first else None
+    return found, following, end is not None
 
 
 def _row(run: SearchedRun, **fields: Any) -> TrajectoryRow:
@@ -377,20 +386,6 @@ def _is_bounded(search: TrajectoryFilter) -> bool:
 
 def _of(table: str, columns: str) -> str:
     return ", ".join(f"{table}.{column}" for column in columns.split(", "))
-
-
-def _report_tests(search: TrajectoryFilter, *, after: Position | None) -> list[str]:
-    """Return the conditions on a report ``w``: it may contain a matching episode."""
-    tests = {
-        "w.environment = %(environment)s": bool(search.environment),
-        "w.at >= %(since)s": search.since is not None,
-        "w.at <= %(until)s": search.until is not None,
-        "w.return_max >= %(least)s": search.least is not None,
-        "w.return_min <= %(most)s": search.most is not None,
-        "w.return_max >= %(after)s": after is not None and search.sort is TrajectorySort.LOWEST,
-        "w.return_min <= %(after)s": after is not None and search.sort is TrajectorySort.HIGHEST,
-    }
-    return ["w.mode = 'train' AND cardinality(w.slots) > cardinality(w.returns)", *_applying(tests)]
 
 
 def _most_extreme(search: TrajectoryFilter, *, after: Position | None) -> str:

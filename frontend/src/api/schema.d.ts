@@ -7694,15 +7694,6 @@ export interface components {
             error: string;
         };
         /**
-         * RequestStacks
-         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/stacks``.
-         */
-        RequestStacksRequest: {
-            incarnation: string;
-            /** @default  */
-            reason: string;
-        };
-        /**
          * ResetRun
          * @description Reason for archiving an outside run and replacing it by a new one.
          */
@@ -8996,10 +8987,10 @@ export interface components {
             order: number;
         };
         /**
-         * WorkerCordon
-         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/cordon``.
+         * WorkerAction
+         * @description Body of a request to restart or cordon a worker, or for the stacks of its threads.
          */
-        WorkerCordonRequest: {
+        WorkerActionRequest: {
             incarnation: string;
             /** @default  */
             reason: string;
@@ -9107,15 +9098,6 @@ export interface components {
             transfers: components["schemas"]["WeightsTransfers"];
             /** @default [] */
             replicas: components["schemas"]["ReplicaReport"][];
-        };
-        /**
-         * WorkerRestart
-         * @description Body of ``POST /api/v1/runs/{run}/fleet/workers/{worker}/restart``.
-         */
-        WorkerRestartRequest: {
-            incarnation: string;
-            /** @default  */
-            reason: string;
         };
         /**
          * WorkerRow
@@ -16915,7 +16897,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WorkerCordonRequest"];
+                "application/json": components["schemas"]["WorkerActionRequest"];
             };
         };
         responses: {
@@ -17023,7 +17005,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WorkerRestartRequest"];
+                "application/json": components["schemas"]["WorkerActionRequest"];
             };
         };
         responses: {
@@ -17199,7 +17181,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RequestStacksRequest"];
+                "application/json": components["schemas"]["WorkerActionRequest"];
             };
         };
         responses: {

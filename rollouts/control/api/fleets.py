@@ -88,9 +88,7 @@ class FleetControlView(WaitingView):
         return self.wait(
             # Pushes change the free space of the buffer; their receipts report it.
             WaitQueue(
-                run_id=run_id,
-                key=("control", after),
-                parts=frozenset({"run", "operator_requests"}),
+                run_id=run_id, key=("control", after), parts=frozenset({"run", "operator_requests"})
             ),
             seconds=seconds,
             poll=read_once,
@@ -150,12 +148,7 @@ class WeightSyncsView(ApiView):
         versions = bodies.whole_number(
             request, "versions", default=VERSIONS, at_least=1, at_most=200
         )
-        page = page_of(
-            request,
-            tuple[int, int, int],
-            default=SYNCS_AT_MOST,
-            most=SYNCS_AT_MOST,
-        )
+        page = page_of(request, tuple[int, int, int], default=SYNCS_AT_MOST, most=SYNCS_AT_MOST)
         found = deliveries(
             readable_run_id(run),
             versions=versions or VERSIONS,

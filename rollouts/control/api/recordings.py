@@ -61,10 +61,7 @@ class RecordingsView(ApiView):
         """
         body = bodies.read(request, RecordingRequest)
         rows = request_recordings(
-            run_id=run_named(run).pk,
-            body=body,
-            actor=identity_of(request),
-            now=timezone.now(),
+            run_id=run_named(run).pk, body=body, actor=identity_of(request), now=timezone.now()
         )
         shown = [recording_row(row) for row in rows]
         return bodies.answer(Recordings(results=shown, next=None), status=201)

@@ -1,6 +1,5 @@
 """API of the workers of a fleet: operations, incarnations and logs."""
 
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -18,13 +17,12 @@ from rollouts.control.schemas import (
     Attempts,
     FleetLog,
     FleetState,
-    RequestStacks,
-    WorkerCordon,
-    WorkerRestart,
+    WorkerAction,
     WorkerStacks,
     WorkerUncordon,
 )
 from rollouts.control.services.worker_requests import (
+    OperatorRequest,
     answer_log,
     cordon_worker,
     request_log,
@@ -48,6 +46,34 @@ ROWS_AT_MOST: Final = 1000
 LONGEST_WAIT_SECONDS: Final = 10
 
 
+def _asked(
+    request: Request,
+    run: str,
+    worker: int,
+    *,
+    body_type: type[WorkerAction | WorkerUncordon] = WorkerAction,
+) -> OperatorRequest:
+    """Return the operator's request to a worker.
+
+    Raises:
+        InvalidBody: If the body is invalid.
+        RunNotFound: If there is no such run.
+    """
+    body = bodies.read(request, body_type)
+    return OperatorRequest(
+        run_id=run_named(run).pk,
+        worker=worker,
+        incarnation=body.incarnation if isinstance(body, WorkerAction) else "",
+        reason=body.reason,
+        actor=identity_of(request),
+        now=timezone.now(),
+    )
+
+
+def _fleet_after(asked: OperatorRequest) -> HttpResponse:
+    return bodies.answer(fleet_state(asked.run_id, now=asked.now), status=202)
+
+
 class WorkerRestartView(ApiView):
     """Replacement of a worker."""
 
@@ -55,7 +81,7 @@ class WorkerRestartView(ApiView):
 
     @extend_schema(
         operation_id="worker_restart",
-        request=WorkerRestart,
+        request=WorkerAction,
         responses={202: FleetState, **problems(409)},
         tags=["fleet"],
     )
@@ -64,10 +90,9 @@ class WorkerRestartView(ApiView):
 
         The worker sends its finished work first.
         """
-        body = bodies.read(request, WorkerRestart)
-        run_id, now = run_named(run).pk, timezone.now()
-        restart_worker(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
-        return bodies.answer(fleet_state(run_id, now=now), status=202)
+        asked = _asked(request, run, worker)
+        restart_worker(asked)
+        return _fleet_after(asked)
 
 
 class WorkerCordonView(ApiView):
@@ -77,7 +102,7 @@ class WorkerCordonView(ApiView):
 
     @extend_schema(
         operation_id="worker_cordon",
-        request=WorkerCordon,
+        request=WorkerAction,
         responses={202: FleetState, **problems(409)},
         tags=["fleet"],
     )
@@ -87,10 +112,9 @@ class WorkerCordonView(ApiView):
         The worker finishes and sends its work, then exits; no replacement starts until it
         is uncordoned.
         """
-        body = bodies.read(request, WorkerCordon)
-        run_id, now = run_named(run).pk, timezone.now()
-        cordon_worker(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
-        return bodies.answer(fleet_state(run_id, now=now), status=202)
+        asked = _asked(request, run, worker)
+        cordon_worker(asked)
+        return _fleet_after(asked)
 
 
 class WorkerUncordonView(ApiView):
@@ -109,10 +133,9 @@ class WorkerUncordonView(ApiView):
 
         A replacement starts after the old worker has exited.
         """
-        body = bodies.read(request, WorkerUncordon)
-        run_id, now = run_named(run).pk, timezone.now()
-        uncordon_worker(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
-        return bodies.answer(fleet_state(run_id, now=now), status=202)
+        asked = _asked(request, run, worker, body_type=WorkerUncordon)
+        uncordon_worker(asked)
+        return _fleet_after(asked)
 
 
 class WorkerStacksView(ApiView):
@@ -122,11 +145,7 @@ class WorkerStacksView(ApiView):
         """Return the permissions to read and to request stacks."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
-    @extend_schema(
-        operation_id="worker_stacks_get",
-        responses={200: WorkerStacks},
-        tags=["fleet"],
-    )
+    @extend_schema(operation_id="worker_stacks_get", responses={200: WorkerStacks}, tags=["fleet"])
     def get(self, request: Request, run: str, worker: int) -> HttpResponse:
         """Get a worker's stack traces.
 
@@ -138,7 +157,7 @@ class WorkerStacksView(ApiView):
 
     @extend_schema(
         operation_id="worker_stacks_request",
-        request=RequestStacks,
+        request=WorkerAction,
         responses={202: WorkerStacks, **problems(409)},
         tags=["fleet"],
     )
@@ -147,10 +166,9 @@ class WorkerStacksView(ApiView):
 
         Read the answer with GET.
         """
-        body = bodies.read(request, RequestStacks)
-        run_id, now = run_named(run).pk, timezone.now()
-        request_stacks(run_id=run_id, index=worker, body=body, actor=identity_of(request), now=now)
-        return bodies.answer(worker_stacks(run_id, worker, now=now), status=202)
+        asked = _asked(request, run, worker)
+        request_stacks(asked)
+        return bodies.answer(worker_stacks(asked.run_id, worker, now=asked.now), status=202)
 
 
 class AttemptsView(ApiView):
@@ -233,29 +251,21 @@ class FleetLogsView(WaitingView):
         seconds = wait_of(request, default=5.0, at_most=LONGEST_WAIT_SECONDS)
         if slot is not None and worker is None:
             raise bodies.InvalidBody("worker", "required if `slot` is set")
-        run_id, began = readable_run(run).pk, timezone.now()
-        log_request = request_log(
-            run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=began
+        run_id = readable_run(run).pk
+        row = request_log(
+            run_id=run_id, worker=worker, slot=slot, lines=lines or 1, now=timezone.now()
         )
-        return self._when_answered(
-            run_id, log_request.pk, since=log_request.asked_at, seconds=seconds
-        )
+        row_id, since = row.pk, row.asked_at
 
-    def _when_answered(
-        self, run_id: int, row_id: int, *, since: datetime, seconds: float
-    ) -> HttpResponseBase:
         def read_once() -> HttpResponse | None:
             log = fleet_log(row_id, since=since, now=timezone.now())
             return None if log.state == "waiting" else bodies.answer(log)
-
-        def last() -> HttpResponse:
-            return bodies.answer(fleet_log(row_id, since=since, now=timezone.now()))
 
         return self.wait(
             WaitQueue(run_id=run_id, key=("log", row_id, since), parts=frozenset({"logs"})),
             seconds=seconds,
             poll=read_once,
-            last=last,
+            last=lambda: bodies.answer(fleet_log(row_id, since=since, now=timezone.now())),
         )
 
 
@@ -266,10 +276,7 @@ class FleetLogAnswerView(ApiView):
     serves_machines = True
 
     @extend_schema(
-        operation_id="fleet_log_answer",
-        request=LogLines,
-        responses={204: None},
-        tags=["fleet"],
+        operation_id="fleet_log_answer", request=LogLines, responses={204: None}, tags=["fleet"]
     )
     def post(self, request: Request, run: str, log_request: UUID) -> HttpResponse:
         """Upload the end of a log.

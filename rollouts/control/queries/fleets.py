@@ -43,6 +43,8 @@ from runs.weights.queries import acting_step, newest_command
 HEARTBEATS_AT_MOST: Final = 200
 """Newest active runs with a fleet whose heartbeats are listed, as many as in the live list."""
 _REPORTS: Final = ("run", "observed", "incarnation", "observed_at", "heard_at", "launched_at")
+_SETTLED: Final = ("stopped", "failed")
+"""States of workers that a missing heartbeat does not put into doubt."""
 LOG_REQUEST_LIFETIME: Final = timedelta(seconds=15)
 """Age at which a request for a log or stacks is abandoned."""
 LOGS_AT_ONCE: Final = 64
@@ -58,15 +60,9 @@ def control_of(run_id: int) -> FleetControl:
     Raises:
         RunNotFound: If the run was deleted.
     """
-    logs, recordings = (
-        pending_logs(run_id),
-        pending_recordings(run_id),
-    )
-    restarts, cordons = (
-        pending_restarts(run_id),
-        pending_cordons(run_id),
-    )
-    stacks, closed = pending_stacks(run_id), machines.pending_machine_cordons()
+    logs, stacks = pending_logs(run_id), pending_stacks(run_id)
+    recordings, restarts = pending_recordings(run_id), pending_restarts(run_id)
+    cordons, closed = pending_cordons(run_id), machines.pending_machine_cordons()
     fields = ("status", "archived_at", "epoch", "policy_step", "num_workers")
     run = Run.objects.only(*fields).filter(pk=run_id).first()
     if run is None:
@@ -106,7 +102,17 @@ def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
     row = LogRequest.objects.get(pk=row_id)
     fleet = Fleet.objects.filter(run_id=row.run_id).first()
     is_read = row.answered_at is not None and row.answered_at >= since
-    state, note = ("read", row.note) if is_read else _why_unread(fleet, now=now)
+    if is_read:
+        state, note = "read", row.note
+    elif fleet is None or not fleet.incarnation:
+        state = "silent"
+        note = "No manager is running; the logs remain on the nodes where the fleet ran."
+    elif fleet.observed_at is None:
+        state, note = "waiting", "The fleet's manager has not reported yet."
+    else:
+        seconds = (now - fleet.observed_at).total_seconds()
+        state = "waiting"
+        note = f"The fleet has not answered yet; its last report came {seconds:.0f} s ago."
     return FleetLog(
         state=state,  # type: ignore[arg-type]
         note=note,
@@ -116,18 +122,6 @@ def fleet_log(row_id: int, *, since: datetime, now: datetime) -> FleetLog:
         read_at=row.answered_at,
         node=row.node,
         path=row.path,
-    )
-
-
-def _why_unread(fleet: Fleet | None, *, now: datetime) -> tuple[str, str]:
-    if fleet is None or not fleet.incarnation:
-        return "silent", "No manager is running; the logs remain on the nodes where the fleet ran."
-    if fleet.observed_at is None:
-        return "waiting", "The fleet's manager has not reported yet."
-    silent_seconds = (now - fleet.observed_at).total_seconds()
-    return (
-        "waiting",
-        f"The fleet has not answered yet; its last report came {silent_seconds:.0f} s ago.",
     )
 
 
@@ -184,9 +178,25 @@ def fleet_state(run_id: int, *, now: datetime) -> FleetState:
     fleet = Fleet.objects.filter(run_id=run_id).first()
     if fleet is None:
         return FleetState(desired=desired_of(_status_of(run)), observed="none")
-    slots = _slots_of(fleet)
-    found = FleetWorker.objects.filter(fleet=fleet).order_by("index")
-    workers = [_worker_state(worker, slots.get(worker.pk, []), now=now) for worker in found]
+    # Slots by the id of their worker; there may be tens of thousands.
+    slot_fields = SlotState.__struct_fields__
+    slot_rows = EnvSlot.objects.filter(worker__fleet=fleet).order_by("slot")
+    slots: dict[int, list[SlotState]] = {}
+    for worker_id, *values in slot_rows.values_list("worker_id", *slot_fields):
+        slot = SlotState(**dict(zip(slot_fields, values, strict=True)))
+        slots.setdefault(worker_id, []).append(slot)
+    worker_fields = set(WorkerState.__struct_fields__) - {"slots", "state", "age_seconds"}
+    workers = [
+        WorkerState(
+            state="unknown"  # type: ignore[arg-type]
+            if now - worker.heartbeat_at > UNKNOWN_AFTER and worker.state not in _SETTLED
+            else worker.state,
+            age_seconds=_age(worker.heartbeat_at, now=now) or 0.0,
+            slots=slots.get(worker.pk, []),
+            **{field: getattr(worker, field) for field in worker_fields},
+        )
+        for worker in FleetWorker.objects.filter(fleet=fleet).order_by("index")
+    ]
     reports = last_reports(fleet)
     return FleetState(
         desired=desired_of(_status_of(run)),
@@ -240,36 +250,6 @@ def _status_of(run: Run) -> RunStatus:
 
 def _age(at: datetime | None, *, now: datetime) -> float | None:
     return None if at is None else round(max(0.0, (now - at).total_seconds()), 1)
-
-
-def _shown(state: str, at: datetime | None, *, now: datetime) -> Any:
-    settled = state in {"none", "stopped", "failed"}
-    stale = at is not None and now - at > UNKNOWN_AFTER
-    return "unknown" if stale and not settled else state
-
-
-def _slots_of(fleet: Fleet) -> dict[int, list[SlotState]]:
-    """Return all slots by worker id, in order; there may be tens of thousands."""
-    fields = SlotState.__struct_fields__
-    rows = EnvSlot.objects.filter(worker__fleet=fleet).order_by("slot")
-    slots: dict[int, list[SlotState]] = {}
-    for worker_id, *values in rows.values_list("worker_id", *fields):
-        slots.setdefault(worker_id, []).append(SlotState(**dict(zip(fields, values, strict=True))))
-    return slots
-
-
-def _worker_state(worker: FleetWorker, slots: list[SlotState], *, now: datetime) -> WorkerState:
-    fields = {
-        field: getattr(worker, field)
-        for field in WorkerState.__struct_fields__
-        if field not in {"slots", "state", "age_seconds"}
-    }
-    return WorkerState(
-        state=_shown(worker.state, worker.heartbeat_at, now=now),
-        age_seconds=_age(worker.heartbeat_at, now=now) or 0.0,
-        slots=slots,
-        **fields,
-    )
 
 
 def pending_logs(run_id: int) -> list[operator_requests.LogRequest]:
@@ -331,14 +311,7 @@ def pending_recordings(run_id: int) -> list[operator_requests.RecordingCommand]:
 def attempts(
     run_id: int, *, worker: int | None, before: int | None, limit: int
 ) -> list[AttemptRow]:
-    """Return incarnations of a run's workers, newest first.
-
-    Args:
-        run_id: Id of the run.
-        worker: Index of a single worker; None for all.
-        before: Only incarnations with a smaller id.
-        limit: Maximum number of rows.
-    """
+    """Return incarnations of the workers of a run, newest first, with ids below `before`."""
     found = WorkerAttempt.objects.filter(fleet__run_id=run_id)
     if worker is not None:
         found = found.filter(worker=worker)
@@ -405,11 +378,7 @@ def deliveries(
 ) -> list[WeightSyncRow]:
     """Return the syncs of the newest `versions` to a run's workers, newest first.
 
-    Args:
-        run_id: Id of the run.
-        versions: Number of newest versions.
-        after: Epoch, step and worker of the last row of the previous page.
-        limit: Maximum number of rows.
+    `after` is epoch, step and worker of the last row of the previous page.
     """
     of_run = WeightsDelivery.objects.filter(fleet__run_id=run_id)
     newest = list(
@@ -428,4 +397,4 @@ def deliveries(
         )
     names = WeightSyncRow.__struct_fields__
     ordered = rows.order_by("-epoch", "-step", "worker")[:limit]
-    return [WeightSyncRow(**{name: getattr(row, name) for name in names}) for row in ordered]
+    return [WeightSyncRow(**row) for row in ordered.values(*names)]

@@ -101,24 +101,15 @@ def workers_by_node() -> list[tuple[str, str, str, int]]:
     return list(rows.order_by("node", "fleet__run__name", "node_id"))
 
 
-class MachineNotSeen(NotFound):
-    """The cluster has no such node, and none of its samples are kept."""
-
-
 def machine_history(node: str, *, hours: int, now: datetime) -> MachineHistory:
-    """Return the usage of a machine in the last hours.
-
-    Args:
-        node: Ray's id of the node.
-        hours: 1 to 168.
-        now: Present time.
+    """Return the usage of a machine in the last 1 to 168 hours.
 
     Raises:
-        MachineNotSeen: If the cluster does not list the node and it has no samples.
+        NotFound: If the cluster does not list the node and it has no samples.
     """
     newest = MachineSample.objects.filter(node=node).order_by("-at").first()
     if newest is None and node not in {one["node"] for one in nodes_seen()}:
-        raise MachineNotSeen(f"the cluster has no node {node!r}, and no samples of it are kept")
+        raise NotFound(f"the cluster has no node {node!r}, and no samples of it are kept")
     step = timedelta(seconds=step_seconds(hours))
     # Intervals begin at multiples of their length, so a growing chart keeps its points.
     last = now - timedelta(seconds=now.timestamp() % step.total_seconds())

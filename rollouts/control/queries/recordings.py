@@ -24,10 +24,7 @@ def recordings(
 ) -> list[RecordingRow]:
     """Return the recordings of a run, newest first.
 
-    Args:
-        run_id: Id of the run.
-        after: Request time and id of the last recording of the previous page.
-        limit: Maximum number of recordings.
+    `after` is request time and id of the last recording of the previous page.
     """
     found = Recording.objects.filter(run_id=run_id)
     if after is not None:

@@ -16,24 +16,14 @@ from runs.deployment.models import ProcessHeartbeat
 from runs.deployment.services import record_failed_check, record_heartbeat
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.live.announcements import NO_RUN, announce
-from web.rules.errors import InvalidField, NotFound
+from web.rules.errors import FieldError, InvalidField, NotFound
 
 KEPT_FOR: Final = timedelta(days=7)
 KIND = "ray"
 
 
-class MachineUnknown(NotFound):
+class MachineUnknown(FieldError, NotFound):
     """The cluster has no such node; `field` names the field of its id."""
-
-    field = "node"
-
-    def __init__(self, node: str) -> None:
-        self.message = f"node {node} is not among the cluster's living nodes"
-        super().__init__(f"{self.field}: {self.message}")
-
-
-class InvalidMachineCordon(InvalidField):
-    """A cordon is invalid; `field` names the field."""
 
 
 @transaction.atomic
@@ -44,16 +34,16 @@ def cordon_machine(*, node: str, reason: str, actor: str, now: datetime) -> None
     stays.
 
     Raises:
-        InvalidMachineCordon: If no reason is given.
+        InvalidField: If no reason is given.
         MachineUnknown: If the node was not alive when the cluster was last read.
     """
     if not reason.strip():
-        raise InvalidMachineCordon("reason", "must not be empty: it is shown to all users")
+        raise InvalidField("reason", "must not be empty: it is shown to all users")
     if MachineCordon.objects.filter(node=node).exists():
         return
     hosts = {one["node"]: str(one["host"]) for one in nodes_seen() if one["alive"]}
     if node not in hosts:
-        raise MachineUnknown(node)
+        raise MachineUnknown("node", f"node {node} is not among the cluster's living nodes")
     values = {
         "host": hosts[node][:200],
         "siblings": [one for one, host in hosts.items() if host == hosts[node] and one != node],

@@ -147,86 +147,183 @@ class RayCluster:
             raise ClusterUnreachable(f"no Ray cluster at {where}: {error}") from error
 
     def launch(self, order: LaunchRequest) -> None:
-        self._run_connected(lambda: self._launch(order), runtime_env=self._runtime_env)
+        def launch_and_wait() -> None:
+            import ray
+
+            try:
+                from rollouts.fleet.manager.actors import launch
+                from rollouts.fleet.process.settings import FleetSettings
+
+                settings = FleetSettings(
+                    platform_url=order.platform_url,
+                    token=order.token,
+                    run=order.run,
+                    run_config=order.config,
+                    incarnation=order.incarnation,
+                    run_key=order.run_key,
+                    weights_directory=order.weights_directory,
+                    closed_nodes=list(order.closed_nodes),
+                )
+                launch(
+                    address=self.address,
+                    namespace=self._namespace,
+                    name=order.actor_name,
+                    settings=settings,
+                )
+            except Exception as error:
+                raise LaunchRefused(f"the cluster refused the manager: {error}") from error
+            # Wait briefly: a manager that fails at once reports its error now.
+            try:
+                actor = ray.get_actor(order.actor_name, namespace=self._namespace)
+                ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
+            except ray.exceptions.GetTimeoutError:
+                logger.info("manager %s is still starting", order.actor_name)
+            except (ray.exceptions.RayError, ValueError) as error:
+                lines = str(error).strip().splitlines()
+                cause = lines[-1] if lines else ""
+                raise LaunchRefused(f"the manager could not start: {cause}") from error
+
+        self._run_connected(launch_and_wait, runtime_env=self._runtime_env)
 
     def actor_state(self, name: str) -> ActorState:
-        return ActorState(self._run_connected(lambda: _actor_state(name, self._namespace)))
+        def ping() -> ActorState:
+            import ray
+
+            try:
+                actor = ray.get_actor(name, namespace=self._namespace)
+                ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
+            except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
+                return ActorState.SILENT
+            except (ray.exceptions.RayActorError, ValueError):
+                return ActorState.MISSING
+            return ActorState.ALIVE
+
+        return ActorState(self._run_connected(ping))
 
     def kill(self, name: str) -> None:
-        self._run_connected(lambda: _kill(name, self._namespace))
+        def end() -> None:
+            import ray
+
+            try:
+                ray.kill(ray.get_actor(name, namespace=self._namespace), no_restart=True)
+            except ValueError:
+                logger.info("manager %s has already ended", name)
+
+        self._run_connected(end)
 
     def managers(self, *, platform_url: str) -> list[str]:
         """Return the managers that answer and report to the platform at `platform_url`.
 
         Other platforms may have managers in the same namespace.
         """
-        found = self._run_connected(lambda: _managers(self._namespace))
-        return [name for name, reports_to in found.items() if reports_to == platform_url]
 
-    def nodes(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._run_connected(_nodes)
+        def ask_all() -> list[str]:
+            import ray
+            from ray.util import list_named_actors
+
+            pending: dict[str, Any] = {}
+            for entry in list_named_actors(all_namespaces=True):
+                if entry["namespace"] == self._namespace and entry["name"].startswith(
+                    MANAGER_PREFIX
+                ):
+                    with suppress(ValueError):  # it has just ended
+                        actor = ray.get_actor(entry["name"], namespace=self._namespace)
+                        pending[entry["name"]] = actor.reports_to.remote()
+            if pending:
+                ray.wait(list(pending.values()), num_returns=len(pending), timeout=ANSWER_SECONDS)
+            ours = []
+            for name, answer in pending.items():
+                # Managers that do not answer are checked at the next call.
+                with suppress(ray.exceptions.RayError):
+                    if ray.get(answer, timeout=0.1) == platform_url:
+                        ours.append(name)
+            return ours
+
+        found: list[str] = self._run_connected(ask_all)
         return found
 
-    def _launch(self, order: LaunchRequest) -> None:
-        try:
-            from rollouts.fleet.manager.actors import launch
-            from rollouts.fleet.process.settings import FleetSettings
+    def nodes(self) -> list[dict[str, Any]]:
+        def read() -> list[dict[str, Any]]:
+            import ray
+            from ray._private import state as ray_state  # no public API for free resources by node
 
-            settings = FleetSettings(
-                platform_url=order.platform_url,
-                token=order.token,
-                run=order.run,
-                run_config=order.config,
-                incarnation=order.incarnation,
-                run_key=order.run_key,
-                weights_directory=order.weights_directory,
-                closed_nodes=list(order.closed_nodes),
-            )
-            launch(
-                address=self.address,
-                namespace=self._namespace,
-                name=order.actor_name,
-                settings=settings,
-            )
-        except Exception as error:
-            raise LaunchRefused(f"the cluster refused the manager: {error}") from error
-        _await_first_answer(order.actor_name, self._namespace)
+            free = ray_state.available_resources_per_node()
+            rows = []
+            for node in ray.nodes():
+                total, left = node["Resources"], free.get(node["NodeID"], {})
+                row: dict[str, Any] = {
+                    "node": node["NodeID"],
+                    "host": node.get("NodeManagerHostname") or node.get("NodeManagerAddress", ""),
+                    "is_head": "node:__internal_head__" in total,
+                    "alive": bool(node["Alive"]),
+                }
+                for (name, used), resource in _SHOWN.items():
+                    row[name] = float(total.get(resource, 0.0))
+                    reserved = row[name] - float(left.get(resource, 0.0))
+                    row[used] = max(0.0, reserved) if row["alive"] else 0.0
+                rows.append(row)
+            return rows
+
+        found: list[dict[str, Any]] = self._run_connected(read)
+        return found
 
     def _run_connected(
         self, operation: Callable[[], Any], *, runtime_env: Mapping[str, Any] = _NONE
     ) -> Any:
-        def connected() -> Any:
-            with _connection(self.address, self._namespace, runtime_env):
-                return operation()
+        """Run a callable as a driver of the cluster, in a thread that is abandoned after 25 s.
+
+        A hanging call keeps the lock, so that no second one meets a half-connected Ray; Celery's
+        time limit or the end of the call frees the process.
+
+        Args:
+            operation: Called while connected.
+            runtime_env: Environment of all actors that the operation creates. Its local folders
+                are packed and stored in the cluster once, as long as an actor needs them, also for
+                restarts of the manager on another node.
+        """
+        outcome: list[Any] = []
+        failure: list[BaseException] = []
+
+        def visit() -> None:
+            try:
+                try:
+                    import ray
+
+                    ray.init(
+                        address=self.address,
+                        namespace=self._namespace,
+                        runtime_env=dict(runtime_env),
+                        log_to_driver=False,
+                        ignore_reinit_error=True,
+                        configure_logging=False,
+                    )
+                except Exception as error:
+                    raise ClusterUnreachable(
+                        f"no Ray cluster at {self.address}: {error}"
+                    ) from error
+                try:
+                    result = operation()
+                finally:
+                    disconnect_from_ray()
+                outcome.append(result)
+            except BaseException as error:  # noqa: BLE001 re-raised in the caller's thread
+                failure.append(error)
+            finally:
+                _visiting.release()
 
         self.reach()
-        return _within(CONNECTED_SECONDS, connected, self.address)
-
-
-@contextmanager
-def _connection(address: str, namespace: str, runtime_env: Mapping[str, Any]) -> Iterator[None]:
-    """Connect as a driver of the cluster; all actors it creates inherit `runtime_env`.
-
-    Its local folders are packed and stored in the cluster once, as long as an actor needs them,
-    also for restarts of the manager on another node.
-    """
-    try:
-        import ray
-
-        ray.init(
-            address=address,
-            namespace=namespace,
-            runtime_env=dict(runtime_env),
-            log_to_driver=False,
-            ignore_reinit_error=True,
-            configure_logging=False,
-        )
-    except Exception as error:
-        raise ClusterUnreachable(f"no Ray cluster at {address}: {error}") from error
-    try:
-        yield
-    finally:
-        disconnect_from_ray()
+        if not _visiting.acquire(timeout=CONNECTED_SECONDS):
+            raise ClusterUnreachable(f"an earlier call to {self.address} has not returned")
+        visitor = threading.Thread(target=visit, name="ray-visit", daemon=True)
+        visitor.start()
+        visitor.join(CONNECTED_SECONDS)
+        if failure:
+            raise failure[0]
+        if not outcome:
+            raise ClusterUnreachable(
+                f"Ray at {self.address} did not answer within {CONNECTED_SECONDS:.0f} s"
+            )
+        return outcome[0]
 
 
 def disconnect_from_ray() -> None:
@@ -240,112 +337,3 @@ def disconnect_from_ray() -> None:
 
     with no_collection():
         ray.shutdown()
-
-
-def _within(seconds: float, operation: Callable[[], Any], address: str) -> Any:
-    """Run a callable in a thread and abandon it after `seconds`.
-
-    A hanging call keeps the lock, so that no second one meets a half-connected Ray; Celery's time
-    limit or the end of the call frees the process.
-    """
-    outcome: list[Any] = []
-    failure: list[BaseException] = []
-
-    def go() -> None:
-        try:
-            outcome.append(operation())
-        except BaseException as error:  # noqa: BLE001 re-raised in the caller's thread
-            failure.append(error)
-        finally:
-            _visiting.release()
-
-    if not _visiting.acquire(timeout=seconds):
-        raise ClusterUnreachable(f"an earlier call to {address} has not returned")
-    visitor = threading.Thread(target=go, name="ray-visit", daemon=True)
-    visitor.start()
-    visitor.join(seconds)
-    if failure:
-        raise failure[0]
-    if not outcome:
-        raise ClusterUnreachable(f"Ray at {address} did not answer within {seconds:.0f} s")
-    return outcome[0]
-
-
-def _await_first_answer(name: str, namespace: str) -> None:
-    """Wait briefly for the first answer: a manager that fails at once reports its error now."""
-    import ray
-
-    try:
-        ray.get(ray.get_actor(name, namespace=namespace).ping.remote(), timeout=ANSWER_SECONDS)
-    except ray.exceptions.GetTimeoutError:
-        logger.info("manager %s is still starting", name)
-    except (ray.exceptions.RayError, ValueError) as error:
-        cause = str(error).strip().splitlines()
-        raise LaunchRefused(f"the manager could not start: {cause[-1] if cause else ''}") from error
-
-
-def _actor_state(name: str, namespace: str) -> ActorState:
-    import ray
-
-    try:
-        actor = ray.get_actor(name, namespace=namespace)
-        ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
-    except ValueError:
-        return ActorState.MISSING
-    except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
-        return ActorState.SILENT
-    except ray.exceptions.RayActorError:
-        return ActorState.MISSING
-    return ActorState.ALIVE
-
-
-def _managers(namespace: str) -> dict[str, str]:
-    """Return the platform URL of each manager that answers, by name."""
-    import ray
-    from ray.util import list_named_actors
-
-    pending: dict[str, Any] = {}
-    for entry in list_named_actors(all_namespaces=True):
-        if entry["namespace"] == namespace and entry["name"].startswith(MANAGER_PREFIX):
-            with suppress(ValueError):  # it has just ended
-                actor = ray.get_actor(entry["name"], namespace=namespace)
-                pending[entry["name"]] = actor.reports_to.remote()
-    if pending:
-        ray.wait(list(pending.values()), num_returns=len(pending), timeout=ANSWER_SECONDS)
-    answers: dict[str, str] = {}
-    for name, answer in pending.items():
-        # Managers that do not answer are checked at the next call.
-        with suppress(ray.exceptions.RayError):
-            answers[name] = ray.get(answer, timeout=0.1)
-    return answers
-
-
-def _nodes() -> list[dict[str, Any]]:
-    import ray
-    from ray._private import state as ray_state  # no public API for free resources by node
-
-    free = ray_state.available_resources_per_node()
-    found = []
-    for node in ray.nodes():
-        total, left = node["Resources"], free.get(node["NodeID"], {})
-        row: dict[str, Any] = {
-            "node": node["NodeID"],
-            "host": node.get("NodeManagerHostname") or node.get("NodeManagerAddress", ""),
-            "is_head": "node:__internal_head__" in total,
-            "alive": bool(node["Alive"]),
-        }
-        for (name, used), resource in _SHOWN.items():
-            row[name] = float(total.get(resource, 0.0))
-            reserved = row[name] - float(left.get(resource, 0.0))
-            row[used] = max(0.0, reserved) if row["alive"] else 0.0
-        found.append(row)
-    return found
-
-
-def _kill(name: str, namespace: str) -> None:
-    import ray
-
-    try:
-        ray.kill(ray.get_actor(name, namespace=namespace), no_restart=True)
-    except ValueError:
-        logger.info("manager %s has already ended", name)

@@ -42,10 +42,7 @@ from web.live.announcements import announce
 
 logger = logging.getLogger(__name__)
 
-ENDS_DRAIN: Final = {
-    Action.FINISH_DRAIN: DropReason.DRAINED,
-    Action.END_DRAIN: DropReason.KILLED,
-}
+ENDS_DRAIN: Final = {Action.FINISH_DRAIN: DropReason.DRAINED, Action.END_DRAIN: DropReason.KILLED}
 """Reason for dropping items that are still open at the end of a drain."""
 _FORCED: Final = (RunStatus.STOPPED, RunStatus.FAILED)
 ACTOR = "fleet reconciler"
@@ -103,81 +100,41 @@ def _act(
     run_id: int, decision: Decision, *, cluster: Cluster, platform_url: str, now: datetime
 ) -> None:
     action, reason = decision.action, decision.reason
+    if action is Action.WAIT:
+        return
     if action is Action.LAUNCH:
-        _launch(run_id, reason, cluster=cluster, platform_url=platform_url, now=now)
-    elif action is Action.ABANDON:
-        _end_manager(run_id, reason, cluster=cluster, now=now)
-    elif action is Action.END:
-        _drop_leftovers(run_id, now=now)
-        _end_manager(run_id, reason, cluster=cluster, now=now)
-    elif action is Action.FAIL:
-        move(
-            run_id=run_id,
-            target=RunStatus.FAILED,
-            actor=ACTOR,
-            reason=reason,
-            now=now,
-        )
-        _drop_leftovers(run_id, now=now)
-        _end_manager(run_id, reason, cluster=cluster, now=now)
-    elif action in ENDS_DRAIN:
-        _end_drain(run_id, decision, now=now)
-        _end_manager(run_id, reason, cluster=cluster, now=now)
-
-
-def _launch(
-    run_id: int, reason: str, *, cluster: Cluster, platform_url: str, now: datetime
-) -> None:
-    """Replace any existing manager.
-
-    The old one is looked up on the cluster first. While the cluster is unreachable or entirely
-    cordoned nothing is written, so the launch budget is not spent.
-    """
-    earlier = _fleet(run_id)
-    cluster.reach()
-    if reason_to_wait := why_no_machine():
-        raise LaunchRefused(reason_to_wait)
-    if earlier.actor_name:
-        cluster.kill(earlier.actor_name)
-    order = begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
-    if order is None:
+        # Any earlier manager is looked up first. While the cluster is unreachable or entirely
+        # cordoned, nothing is written, so the launch budget is not spent.
+        earlier = _fleet(run_id)
+        cluster.reach()
+        if reason_to_wait := why_no_machine():
+            raise LaunchRefused(reason_to_wait)
+        if earlier.actor_name:
+            cluster.kill(earlier.actor_name)
+        order = begin_launch(run_id=run_id, reason=reason, platform_url=platform_url, now=now)
+        if order is not None:
+            cluster.launch(order)
+            record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
         return
-    cluster.launch(order)
-    record_manager_placed(run_id=run_id, incarnation=order.incarnation, now=now)
-
-
-def _end_manager(run_id: int, reason: str, *, cluster: Cluster, now: datetime) -> None:
-    fleet = _fleet(run_id)
-    if not fleet.incarnation:
-        return
-    cluster.kill(fleet.actor_name)
-    record_manager_ended(run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now)
-
-
-@transaction.atomic
-def _end_drain(run_id: int, decision: Decision, *, now: datetime) -> None:
-    """Drop the remaining items and move a draining run to its final status."""
-    run = Run.objects.get(pk=run_id)
-    if run.status != RunStatus.DRAINING:
-        return
-    # The buffer's lock before the run's row: the same order as in batch formation.
-    drop_open(run_id=run_id, reason=ENDS_DRAIN[decision.action], now=now)
-    move(
-        run_id=run_id,
-        target=RunStatus(run.drain_target),
-        actor=ACTOR,
-        reason=decision.reason,
-        now=now,
-    )
-
-
-def _drop_leftovers(run_id: int, *, now: datetime) -> None:
-    """Drop open items of a run that was ended by force.
-
-    The buffer also sweeps ended runs by itself, so a crash before this line loses nothing.
-    """
-    if Run.objects.filter(pk=run_id, status__in=_FORCED).exists():
+    if action is Action.FAIL:
+        move(run_id=run_id, target=RunStatus.FAILED, actor=ACTOR, reason=reason, now=now)
+    if action in ENDS_DRAIN:
+        with transaction.atomic():
+            run = Run.objects.get(pk=run_id)
+            if run.status == RunStatus.DRAINING:
+                # The buffer's lock before the run's row: the same order as in batch formation.
+                drop_open(run_id=run_id, reason=ENDS_DRAIN[action], now=now)
+                target = RunStatus(run.drain_target)
+                move(run_id=run_id, target=target, actor=ACTOR, reason=reason, now=now)
+    elif action in {Action.END, Action.FAIL} and (
+        Run.objects.filter(pk=run_id, status__in=_FORCED).exists()
+    ):
+        # The buffer also sweeps ended runs by itself, so a crash before this line loses nothing.
         drop_open(run_id=run_id, reason=DropReason.KILLED, now=now)
+    fleet = _fleet(run_id)
+    if fleet.incarnation:
+        cluster.kill(fleet.actor_name)
+        record_manager_ended(run_id=run_id, incarnation=fleet.incarnation, reason=reason, now=now)
 
 
 @transaction.atomic
@@ -203,8 +160,29 @@ def begin_launch(
         fleet.heard_at = None
         move(run_id=run_id, target=RunStatus.STARTING, actor=ACTOR, reason="", now=now)
     end_all_attempts(fleet, reason=f"a new manager was launched: {reason}", now=now)
-    _assign_manager(fleet, run.name, now=now)
-    token = _replace_manager_token(run, now=now)
+    fleet.attempt += 1
+    fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
+    fleet.actor_name = control_rules.actor_name(run=run.name, attempt=fleet.attempt)
+    fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
+    recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
+    fleet.recent_launches_at = [*recent, now]
+    fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
+    fleet.is_final, fleet.node_id = False, ""
+    fleet.save()
+    FleetWorker.objects.filter(fleet=fleet).update(
+        state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0
+    )
+    _revoke_tokens(run_id=run_id, now=now)
+    _, token = create_token(
+        name=f"fleet {run.name}",
+        scopes=["worker"],
+        run_id=run_id,
+        issuer=TokenIssuer.MANAGER,
+        now=now,
+    )
+    config: dict[str, Any] = run.config
+    if run.num_workers:
+        config = {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
     record_event(
         run_id=run_id,
         kind="fleet_launched",
@@ -219,7 +197,7 @@ def begin_launch(
         actor_name=fleet.actor_name,
         incarnation=fleet.incarnation,
         run=run.name,
-        config=_config_now(run),
+        config=config,
         platform_url=platform_url,
         token=token,
         run_key=control_rules.run_key(run=run.name, created_at=run.created_at),
@@ -284,42 +262,6 @@ def record_manager_ended(*, run_id: int, incarnation: str, reason: str, now: dat
     return True
 
 
-def _config_now(run: Run) -> dict[str, Any]:
-    """Return the run's configuration with the presently desired number of workers."""
-    config: dict[str, Any] = run.config
-    if not run.num_workers:
-        return config
-    return {**config, "fleet": {**config["fleet"], "num_workers": run.num_workers}}
-
-
-def _assign_manager(fleet: Fleet, run_name: str, *, now: datetime) -> None:
-    fleet.attempt += 1
-    fleet.incarnation = f"{fleet.attempt}-{secrets.token_hex(4)}"
-    fleet.actor_name = control_rules.actor_name(run=run_name, attempt=fleet.attempt)
-    fleet.launched_at, fleet.placed_at, fleet.observed_at = now, None, None
-    recent = [at for at in fleet.recent_launches_at if now - at < BUDGET_WINDOW]
-    fleet.recent_launches_at = [*recent, now]
-    fleet.observed, fleet.sequence, fleet.reason = "none", -1, ""
-    fleet.is_final, fleet.node_id = False, ""
-    fleet.save()
-    FleetWorker.objects.filter(fleet=fleet).update(
-        state="respawning", reason="a new manager is being launched", env_steps_per_second=0.0
-    )
-
-
-def _replace_manager_token(run: Run, *, now: datetime) -> str:
-    """Return a token for the new manager, and revoke those of earlier ones."""
-    _revoke_tokens(run_id=run.pk, now=now)
-    _, text = create_token(
-        name=f"fleet {run.name}",
-        scopes=["worker"],
-        run_id=run.pk,
-        issuer=TokenIssuer.MANAGER,
-        now=now,
-    )
-    return text
-
-
 def _revoke_tokens(*, run_id: int, now: datetime) -> None:
     managers = ApiToken.objects.filter(run_id=run_id, issuer=TokenIssuer.MANAGER)
     managers.filter(revoked_at=None).update(revoked_at=now)
@@ -338,24 +280,20 @@ def end_orphans(*, cluster: Cluster, platform_url: str, now: datetime) -> list[s
         if Fleet.objects.filter(actor_name=name).exclude(incarnation="").exists():
             continue
         cluster.kill(name)
-        _note(name, now=now)
         ended.append(name)
+        logger.warning("manager %s ended: no run owns it", name)
+        run_id = Run.objects.filter(name=run_of(name)).values_list("pk", flat=True).first()
+        if run_id is None:
+            continue
+        with transaction.atomic():
+            record_event(
+                run_id=run_id,
+                kind="orphan_ended",
+                message=f"Ended orphaned manager {name} on the cluster",
+                reason="the run has no manager of this name",
+                actor=ACTOR,
+                level="warning",
+                now=now,
+            )
+            announce(run_id, "fleet")
     return ended
-
-
-@transaction.atomic
-def _note(name: str, *, now: datetime) -> None:
-    logger.warning("manager %s ended: no run owns it", name)
-    run_id = Run.objects.filter(name=run_of(name)).values_list("pk", flat=True).first()
-    if run_id is None:
-        return
-    record_event(
-        run_id=run_id,
-        kind="orphan_ended",
-        message=f"Ended orphaned manager {name} on the cluster",
-        reason="the run has no manager of this name",
-        actor=ACTOR,
-        level="warning",
-        now=now,
-    )
-    announce(run_id, "fleet")

@@ -122,14 +122,40 @@ def update_recording(
     found = Recording.objects.filter(pk=recording_id, run_id=run_id, state__in=PENDING)
     if not found.exists():
         raise RecordingNotFound(f"recording {recording_id} is not in progress")
-    update = _with_room(update)
-    fields = _fields(update, now=now)
-    name = ""
-    if update.state == "ready" and update.media is not None:
-        suffix = _SUFFIX[update.media.media_type]
-        path = f"recordings/{run_id}/{recording_id}.{suffix}"
+    state, reason = update.state, logs.clean(update.reason)
+    if update.content:
+        try:
+            check_disk()
+        except DiskFull as error:
+            state, reason = "failed", f"the recording was not stored: {error}"
+    if state == "ready" and (update.media is None or not update.content):
+        state, reason = "failed", "the worker sent no recording"
+    fields: dict[str, object] = {
+        "state": state,
+        "worker": update.worker,
+        "slot": update.slot,
+        "reason": reason,
+        "started_at" if state == "recording" else "finished_at": now,
+    }
+    name, media = "", update.media
+    if state == "ready" and media is not None:
+        path = f"recordings/{run_id}/{recording_id}.{_SUFFIX[media.media_type]}"
         name = default_storage.save(path, ContentFile(update.content))
-        fields |= _recording_fields(update) | {"file": name}
+        fields |= {
+            "file": name,
+            "episode_return": update.total_return,
+            "episode_length": update.length,
+            "outcome": update.outcome,
+            "policy_step": update.policy_step,
+            "media_type": media.media_type,
+            "frames": media.frames,
+            "frames_left_out": media.left_out,
+            "frames_per_second": media.frames_per_second,
+            "width": media.width,
+            "height": media.height,
+            "note": logs.clean(media.note),
+            "size_bytes": len(update.content),
+        }
     with transaction.atomic():
         taken = found.update(**fields)
         if taken and name:
@@ -140,57 +166,6 @@ def update_recording(
             default_storage.delete(name)
         raise RecordingNotFound(f"recording {recording_id} has ended")
     return Recording.objects.get(pk=recording_id)
-
-
-def _with_room(update: RecordingUpdate) -> RecordingUpdate:
-    """Return the update, as a failure if the disk has no room for its recording."""
-    if not update.content:
-        return update
-    try:
-        check_disk()
-    except DiskFull as error:
-        reason = f"the recording was not stored: {error}"
-        return RecordingUpdate(
-            state="failed", worker=update.worker, slot=update.slot, reason=reason
-        )
-    return update
-
-
-def _fields(update: RecordingUpdate, *, now: datetime) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "state": update.state,
-        "worker": update.worker,
-        "slot": update.slot,
-        "reason": logs.clean(update.reason),
-    }
-    if update.state == "recording":
-        return fields | {"started_at": now}
-    if update.state == "ready" and (update.media is None or not update.content):
-        return fields | {
-            "state": "failed",
-            "reason": "the worker sent no recording",
-            "finished_at": now,
-        }
-    return fields | {"finished_at": now}
-
-
-def _recording_fields(update: RecordingUpdate) -> dict[str, object]:
-    media = update.media
-    assert media is not None  # noqa: S101 checked by the caller
-    return {
-        "episode_return": update.total_return,
-        "episode_length": update.length,
-        "outcome": update.outcome,
-        "policy_step": update.policy_step,
-        "media_type": media.media_type,
-        "frames": media.frames,
-        "frames_left_out": media.left_out,
-        "frames_per_second": media.frames_per_second,
-        "width": media.width,
-        "height": media.height,
-        "note": logs.clean(media.note),
-        "size_bytes": len(update.content),
-    }
 
 
 def _delete_old(run_id: int) -> None:

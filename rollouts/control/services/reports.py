@@ -15,15 +15,7 @@ from rolldeck import wire
 from rolldeck.wire import WorkerEnding, WorkerReport
 from rollouts.control import rules as control_rules
 from rollouts.control.models import EnvSlot, EpisodeWindow, Fleet, FleetWorker, WorkerAttempt
-from rollouts.control.rules import (
-    NONE_STEP,
-    Stage,
-    Steps,
-    advances,
-    mean,
-    recent_returns_of,
-    valid_usage,
-)
+from rollouts.control.rules import NONE_STEP, Stage, Steps, advances, valid_usage
 from rollouts.fleet.process import logs
 from rollouts.fleet.spool.sender import FRAGMENT_REFUSED
 from rollouts.fleet.worker.messages import NEVER_SPAWNED
@@ -36,6 +28,8 @@ from web.live.announcements import announce
 
 ATTEMPTS_KEPT: Final = 1000
 """Number of ended attempts kept per fleet, newest first."""
+RECENT_RETURNS: Final = 20
+"""Number of episodes whose mean return measures the present policy."""
 KEPT_STEPS: Final = 200
 """Number of versions per epoch for which weight syncs are kept."""
 _STORE: Final = """
@@ -119,26 +113,22 @@ def store_rows(
         " FROM json_populate_recordset(NULL::{table}, %s::json)"
     ).format(table=table, names=_listed(names))
     if key:
-        statement += _on_conflict(table, names, key)
+        changing = [name for name in names if name not in key]
+        changes = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in changing]
+        new = [sql.SQL("EXCLUDED.{}").format(sql.Identifier(name)) for name in changing]
+        old = [sql.SQL("{}.{}").format(table, sql.Identifier(name)) for name in changing]
+        # The condition skips unchanged rows.
+        statement += sql.SQL(
+            " ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE ({old}) IS DISTINCT FROM ({new})"
+        ).format(
+            key=_listed(key),
+            changes=sql.SQL(", ").join(changes),
+            old=sql.SQL(", ").join(old),
+            new=sql.SQL(", ").join(new),
+        )
     with connection.cursor() as cursor:
         content = msgspec.json.encode(rows).decode()
         cursor.execute(statement.as_string(cursor.connection), [content])
-
-
-def _on_conflict(table: sql.Identifier, names: Sequence[str], key: Sequence[str]) -> sql.Composed:
-    """Return the clause that skips unchanged rows."""
-    changing = [name for name in names if name not in key]
-    changes = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in changing]
-    new = [sql.SQL("EXCLUDED.{}").format(sql.Identifier(name)) for name in changing]
-    old = [sql.SQL("{}.{}").format(table, sql.Identifier(name)) for name in changing]
-    return sql.SQL(
-        " ON CONFLICT ({key}) DO UPDATE SET {changes} WHERE ({old}) IS DISTINCT FROM ({new})"
-    ).format(
-        key=_listed(key),
-        changes=sql.SQL(", ").join(changes),
-        old=sql.SQL(", ").join(old),
-        new=sql.SQL(", ").join(new),
-    )
 
 
 def _listed(names: Sequence[str]) -> sql.Composed:
@@ -154,11 +144,7 @@ def record_weight_syncs(
 ) -> None:
     """Store the stages that versions have reached since the last report.
 
-    Args:
-        fleet: Fleet of the workers.
-        workers: Their present state.
-        before: Incarnation and steps of each worker in the last report, by index.
-        now: Time of the report.
+    `before` has the incarnation and the steps of each worker in the last report, by index.
     """
     reached: dict[tuple[int, int], set[Stage]] = defaultdict(set)
     for worker in workers:
@@ -169,17 +155,14 @@ def record_weight_syncs(
         after = Steps(worker.announced_step, worker.staged_step, worker.active_step)
         for step, stage in advances(steps, after):
             reached[worker.index, step].add(stage)
-    if reached:
-        _store(fleet, reached, now=now)
-
-
-def _store(fleet: Fleet, reached: Mapping[tuple[int, int], set[Stage]], *, now: datetime) -> None:
+    if not reached:
+        return
     epoch = Run.objects.values_list("epoch", flat=True).get(pk=fleet.run_id)
     stages: tuple[Stage, ...] = ("announced", "staged", "active")
     rows: list[dict[str, Any]] = [
-        {"fleet_id": fleet.pk, "epoch": epoch, "step": step, "worker": worker}
-        | {f"{stage}_at": now if stage in at else None for stage in stages}
-        for (worker, step), at in reached.items()
+        {"fleet_id": fleet.pk, "epoch": epoch, "step": step, "worker": index}
+        | {f"{stage}_at": now if stage in newly else None for stage in stages}
+        for (index, step), newly in reached.items()
     ]
     announce(fleet.run_id, "weights")
     newest = max(row["step"] for row in rows)
@@ -206,10 +189,24 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     if report.sequence <= fleet.sequence:
         return False
     if fleet.observed_at is None:
-        _clear_start_failure(run_id)
+        # Clear the reason why the fleet cannot start: it has sent its first report.
+        starting = Run.objects.filter(pk=run_id, status=RunStatus.STARTING)
+        if starting.exclude(status_reason="").update(status_reason=""):
+            announce(run_id, "run")
     fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
     _store_episodes(fleet, report.episodes, now=now)
-    _store_info(fleet, report.info, now=now)
+    added = control_rules.added(fleet.info_totals, report.info)
+    fleet.info_totals = added.totals
+    for drops in added.first_drops:
+        record_event(
+            run_id=run_id,
+            kind="info_values_dropped",
+            message=control_rules.message_of(drops),
+            actor="fleet",
+            level="warning",
+            details={"problem": drops.problem, "example": drops.example},
+            now=now,
+        )
     fleet.sequence = report.sequence
     fleet.observed, fleet.reason = report.state, report.reason
     fleet.observed_at = fleet.heard_at = now
@@ -218,25 +215,34 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
     _store_events(run_id, report.events, now=now)
     endings = [event.ending for event in report.events if event.ending]
     end_attempts(fleet, endings, now=now)
-    _start_run_with_steps(run_id, report.workers, now=now)
+    if any(worker.env_steps for worker in report.workers):
+        # Only from starting: a run paused in the meantime must stay paused.
+        starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
+        if starting.exists():
+            move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)
     announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
     return True
 
 
-def _clear_start_failure(run_id: int) -> None:
-    """Clear the reason why the fleet cannot start: it has sent its first report."""
-    troubled = Run.objects.filter(pk=run_id, status=RunStatus.STARTING).exclude(status_reason="")
-    if troubled.update(status_reason=""):
-        announce(run_id, "run")
-
-
-def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: datetime) -> int:
+def _store_workers(fleet: Fleet, workers: Sequence[wire.WorkerReport], *, now: datetime) -> int:
     """Store the workers and their slots; return the env steps since the last report."""
     stored = list(FleetWorker.objects.filter(fleet=fleet))
     before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
-    workers = list(workers)
-    record_weight_syncs(fleet, workers, _steps_of(stored), now=now)
-    start_attempts(fleet, _new_ones(workers, before), now=now)
+    steps_before = {
+        worker.index: (
+            worker.incarnation,
+            Steps(worker.announced_step, worker.staged_step, worker.active_step),
+        )
+        for worker in stored
+    }
+    record_weight_syncs(fleet, workers, steps_before, now=now)
+    new = [
+        worker
+        for worker in workers
+        if worker.incarnation != NEVER_SPAWNED
+        and before.get(worker.index, ("", 0))[0] != worker.incarnation
+    ]
+    start_attempts(fleet, new, now=now)
     steps = 0
     rows: list[dict[str, Any]] = []
     slots: list[dict[str, Any]] = []
@@ -261,41 +267,15 @@ def _store_workers(fleet: Fleet, workers: Iterable[wire.WorkerReport], *, now: d
     for slot in slots:
         slot["worker_id"] = ids[slot["worker_id"]]
     store_rows(EnvSlot, slots, key=("worker_id", "slot"))
-    _mark_absent_stopped(fleet, {row["index"] for row in rows})
-    return steps
-
-
-def _steps_of(stored: Iterable[FleetWorker]) -> dict[int, tuple[str, Steps]]:
-    """Return incarnation and versions of each worker in the last report, by index."""
-    return {
-        worker.index: (
-            worker.incarnation,
-            Steps(worker.announced_step, worker.staged_step, worker.active_step),
-        )
-        for worker in stored
-    }
-
-
-def _new_ones(
-    workers: Iterable[wire.WorkerReport], before: Mapping[int, tuple[str, int]]
-) -> list[wire.WorkerReport]:
-    """Return the workers with another incarnation than in the last report, or without one."""
-    return [
-        worker
-        for worker in workers
-        if worker.incarnation != NEVER_SPAWNED
-        and before.get(worker.index, ("", 0))[0] != worker.incarnation
-    ]
-
-
-def _mark_absent_stopped(fleet: Fleet, present: set[int]) -> None:
-    """Mark workers absent from the report as stopped: the fleet was scaled down."""
-    left = FleetWorker.objects.filter(fleet=fleet).exclude(index__in=present)
-    left = left.exclude(state="stopped")
-    ids = list(left.values_list("pk", flat=True))
-    if ids:
+    # Workers absent from the report have stopped: the fleet was scaled down.
+    absent = FleetWorker.objects.filter(fleet=fleet).exclude(
+        index__in=[row["index"] for row in rows]
+    )
+    absent = absent.exclude(state="stopped")
+    absent_ids = list(absent.values_list("pk", flat=True))
+    if absent_ids:
         # The cordon of a removed index ends: a later worker of that index is another worker.
-        left.update(
+        absent.update(
             state="stopped",
             env_steps_per_second=0.0,
             to_send=0,
@@ -303,15 +283,17 @@ def _mark_absent_stopped(fleet: Fleet, present: set[int]) -> None:
             is_cordoned=False,
             cordoned_at=None,
         )
-        EnvSlot.objects.filter(worker__in=ids).update(state="stopped", pid=None)
+        EnvSlot.objects.filter(worker__in=absent_ids).update(state="stopped", pid=None)
+    return steps
 
 
 def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now: datetime) -> None:
     served_steps = Run.objects.values_list("served_steps", flat=True).get(pk=fleet.run_id)
     rows = []
+    recent: list[float] = fleet.recent_returns
     for window in windows:
         if window.mode == "train":
-            fleet.recent_returns = recent_returns_of(fleet.recent_returns, window.returns)
+            recent = [*recent, *window.returns][-RECENT_RETURNS:]
         rows.append(
             {
                 **msgspec.structs.asdict(window),
@@ -319,30 +301,16 @@ def _store_episodes(fleet: Fleet, windows: Iterable[wire.EpisodeWindow], *, now:
                 "at": now,
                 "env_steps_total": fleet.env_steps_total,
                 "served_steps": served_steps,
-                "recent_return_mean": mean(fleet.recent_returns),
+                "recent_return_mean": sum(recent) / len(recent) if recent else None,
             }
         )
+    fleet.recent_returns = recent
     store_rows(EpisodeWindow, rows)
-
-
-def _store_info(fleet: Fleet, window: wire.InfoWindow, *, now: datetime) -> None:
-    """Add values of `info` to the run's sums, and record an event per new problem."""
-    added = control_rules.added(fleet.info_totals, window)
-    fleet.info_totals = added.totals
-    for drops in added.first_drops:
-        record_event(
-            run_id=fleet.run_id,
-            kind="info_values_dropped",
-            message=control_rules.message_of(drops),
-            actor="fleet",
-            level="warning",
-            details={"problem": drops.problem, "example": drops.example},
-            now=now,
-        )
 
 
 def _store_events(run_id: int, events: Sequence[wire.FleetEvent], *, now: datetime) -> None:
     """Store events; refused fragments also count as refused pushes of the run."""
+    refused: list[tuple[int, RefusedPush]] = []
     for event in events:
         record_event(
             run_id=run_id,
@@ -353,34 +321,18 @@ def _store_events(run_id: int, events: Sequence[wire.FleetEvent], *, now: dateti
             details=event.details,
             now=now,
         )
-    count_for_runs(
-        (run_id, _refused_fragments(run_id, event, now=now))
-        for event in events
-        if event.kind == FRAGMENT_REFUSED
-    )
-
-
-def _refused_fragments(run_id: int, event: wire.FleetEvent, *, now: datetime) -> RefusedPush:
-    given = event.details.get("fragments")
-    fragments = given if isinstance(given, int) and given > 0 else 1
-    return RefusedPush(
-        run=run_id,
-        groups=fragments,
-        groups_by_env={},
-        reason=str(event.details.get("reason", "other"))[:60],
-        message=str(event.details.get("error", event.message)),
-        at=now,
-        pushes=fragments,
-    )
-
-
-def _start_run_with_steps(
-    run_id: int, workers: Iterable[wire.WorkerReport], *, now: datetime
-) -> None:
-    """Set a starting run to running once one of its workers has stepped an environment."""
-    if not any(worker.env_steps for worker in workers):
-        return
-    # Only from starting: a run paused in the meantime must stay paused.
-    starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
-    if starting.exists():
-        move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)
+        if event.kind != FRAGMENT_REFUSED:
+            continue
+        given = event.details.get("fragments")
+        fragments = given if isinstance(given, int) and given > 0 else 1
+        refusal = RefusedPush(
+            run=run_id,
+            groups=fragments,
+            groups_by_env={},
+            reason=str(event.details.get("reason", "other"))[:60],
+            message=str(event.details.get("error", event.message)),
+            at=now,
+            pushes=fragments,
+        )
+        refused.append((run_id, refusal))
+    count_for_runs(refused)

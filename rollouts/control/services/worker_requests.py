@@ -10,7 +10,6 @@ from django.db.models import F, Q, QuerySet
 
 from rolldeck.operator_requests import LogLines
 from rollouts.control.models import FleetWorker, LogRequest
-from rollouts.control.schemas import RequestStacks, WorkerCordon, WorkerRestart, WorkerUncordon
 from rollouts.fleet.process import logs
 from rollouts.fleet.process.logs import LINES_AT_MOST
 from runs.events.services import record_event
@@ -24,7 +23,6 @@ WITH_FLEET: Final = (
     *(RunStatus.STARTING, RunStatus.RUNNING),
     *(RunStatus.PAUSED, RunStatus.DRAINING),
 )
-KIND: Final = "stacks"
 
 
 class NoSuchLog(NotFound):
@@ -44,7 +42,12 @@ def request_log(
     Raises:
         NoSuchLog: If the fleet has reported no such worker or slot.
     """
-    _check_exists(run_id, worker, slot)
+    if worker is not None:
+        reported = FleetWorker.objects.filter(fleet__run_id=run_id, index=worker).first()
+        if reported is None:
+            raise NoSuchLog(f"the fleet has no worker {worker}")
+        if slot is not None and not reported.slots.filter(slot=slot).exists():
+            raise NoSuchLog(f"worker {worker} has no slot {slot}")
     row, _ = LogRequest.objects.get_or_create(
         run_id=run_id,
         kind="log",
@@ -82,20 +85,6 @@ def answer_log(*, run_id: int, request: uuid.UUID, answer: LogLines, now: dateti
     announce(run_id, "logs")
 
 
-def _check_exists(run_id: int, worker: int | None, slot: int | None) -> None:
-    if worker is None:
-        return
-    found = FleetWorker.objects.filter(fleet__run_id=run_id, index=worker).first()
-    if found is None:
-        raise NoSuchLog(f"the fleet has no worker {worker}")
-    if slot is not None and not found.slots.filter(slot=slot).exists():
-        raise NoSuchLog(f"worker {worker} has no slot {slot}")
-
-
-class WorkerNotFound(NotFound):
-    """The run's fleet has no worker of that index."""
-
-
 class WorkerNotThere(Conflict):
     """The worker was replaced or cordoned since, or its fleet is gone."""
 
@@ -104,165 +93,149 @@ class WorkerNotThere(Conflict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacedWorker:
-    """A worker index of a fleet, held by successive incarnations."""
+class OperatorRequest:
+    """A request of an operator to the worker of an index, which successive incarnations hold."""
 
-    index: int
-    row: QuerySet[FleetWorker]
-    holder: str
-    """Incarnation that held the index at the lookup."""
+    run_id: int
+    worker: int
+    incarnation: str
+    """Incarnation that the operator saw; empty if any is meant."""
+    reason: str
+    actor: str
+    now: datetime
 
-    def held_by(self, incarnation: str) -> QuerySet[FleetWorker]:
-        """Return the worker's row while that incarnation holds it and a fleet runs, else no row."""
-        living = self.row.filter(incarnation=incarnation, fleet__run__status__in=WITH_FLEET)
-        return living.exclude(fleet__incarnation="")
+    @property
+    def row(self) -> QuerySet[FleetWorker]:
+        """The worker's row.
 
-    def demand(self, incarnation: str) -> None:
-        """Check that the given incarnation holds the index.
+        Raises:
+            NotFound: If the fleet has no such worker.
+        """
+        row = FleetWorker.objects.filter(fleet__run_id=self.run_id, index=self.worker)
+        if not row.exists():
+            raise NotFound(f"the fleet has no worker {self.worker}")
+        return row
+
+    @property
+    def held_row(self) -> QuerySet[FleetWorker]:
+        """The worker's row while the incarnation holds it and a fleet runs, else no row."""
+        held = self.row.filter(incarnation=self.incarnation, fleet__run__status__in=WITH_FLEET)
+        return held.exclude(fleet__incarnation="")
+
+    def check_holder(self) -> None:
+        """Check that the incarnation holds the index.
 
         Raises:
             WorkerNotThere: If another one holds it, or no fleet runs.
         """
-        if self.held_by(incarnation).exists():
+        if self.held_row.exists():
             return
+        holder = self.row.values_list("incarnation", flat=True).first()
         raise WorkerNotThere(
-            f"worker {self.index} has the incarnation {self.holder} now"
-            if self.holder != incarnation
+            f"worker {self.worker} has the incarnation {holder} now"
+            if holder != self.incarnation
             else "the run has no running fleet"
         )
 
-
-def placed_worker(run_id: int, index: int) -> PlacedWorker:
-    """Return a worker of the run's fleet by index.
-
-    Raises:
-        WorkerNotFound: If the fleet has no such worker.
-    """
-    row = FleetWorker.objects.filter(fleet__run_id=run_id, index=index)
-    holder = row.values_list("incarnation", flat=True).first()
-    if holder is None:
-        raise WorkerNotFound(f"the fleet has no worker {index}")
-    return PlacedWorker(index=index, row=row, holder=holder)
+    def record(self, kind: str, *, message: str) -> None:
+        """Record the request as an event of the run, and wake the fleet."""
+        details: dict[str, object] = {"worker": self.worker}
+        if self.incarnation:
+            details["incarnation"] = self.incarnation
+        record_event(
+            run_id=self.run_id,
+            kind=kind,
+            message=f"{message} worker {self.worker}",
+            actor=self.actor,
+            reason=self.reason,
+            now=self.now,
+            details=details,
+        )
+        announce(self.run_id, "operator_requests", "fleet")
 
 
 @transaction.atomic
-def cordon_worker(
-    *, run_id: int, index: int, body: WorkerCordon, actor: str, now: datetime
-) -> None:
+def cordon_worker(request: OperatorRequest) -> None:
     """Drain a worker and end it, without a replacement.
 
     The cordon applies to the worker's index: to the incarnation that runs when the fleet receives
     it, and to every later fleet of the run, until it is lifted. Repeated calls change nothing.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
-    seat = placed_worker(run_id, index)
-    mine = seat.held_by(body.incarnation)
-    # The last request wins: a worker to be replaced is cordoned instead.
-    changes = {"cordoned_by": actor, "cordon_reason": body.reason, "restart_of": ""}
-    if mine.filter(cordoned_at=None).update(cordoned_at=now, **changes):
-        record_event(
-            run_id=run_id,
-            kind="worker_cordon_asked",
-            message=f"cordoned worker {index}",
-            actor=actor,
-            reason=body.reason,
-            now=now,
-            details={"worker": index, "incarnation": body.incarnation},
-        )
-        announce(run_id, "operator_requests", "fleet")
+    changed = request.held_row.filter(cordoned_at=None).update(
+        cordoned_at=request.now,
+        cordoned_by=request.actor,
+        cordon_reason=request.reason,
+        # The last request wins: a worker to be replaced is cordoned instead.
+        restart_of="",
+    )
+    if changed:
+        request.record("worker_cordon_asked", message="cordoned")
     else:
-        seat.demand(body.incarnation)
+        request.check_holder()
 
 
 @transaction.atomic
-def uncordon_worker(
-    *, run_id: int, index: int, body: WorkerUncordon, actor: str, now: datetime
-) -> None:
+def uncordon_worker(request: OperatorRequest) -> None:
     """Lift a worker's cordon; a draining worker ends first. Repeated calls change nothing.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
     """
-    seat = placed_worker(run_id, index)
-    lifted = {"cordoned_at": None, "cordoned_by": "", "cordon_reason": ""}
-    if seat.row.exclude(cordoned_at=None).update(**lifted):
-        record_event(
-            run_id=run_id,
-            kind="worker_uncordon_asked",
-            message=f"lifted the cordon of worker {index}",
-            actor=actor,
-            reason=body.reason,
-            now=now,
-            details={"worker": index},
-        )
-        announce(run_id, "operator_requests", "fleet")
+    cordoned = request.row.exclude(cordoned_at=None)
+    if cordoned.update(cordoned_at=None, cordoned_by="", cordon_reason=""):
+        request.record("worker_uncordon_asked", message="lifted the cordon of")
 
 
 @transaction.atomic
-def restart_worker(
-    *, run_id: int, index: int, body: WorkerRestart, actor: str, now: datetime
-) -> None:
+def restart_worker(request: OperatorRequest) -> None:
     """Request the replacement of a worker; repeated calls for the same one change nothing.
 
     The worker first sends its complete fragments; steps of incomplete ones are counted as lost.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, the worker is cordoned, or no fleet runs.
     """
-    seat = placed_worker(run_id, index)
-    mine = seat.held_by(body.incarnation)
+    mine = request.held_row
     if mine.exclude(cordoned_at=None).exists():
-        raise WorkerNotThere(f"worker {index} is cordoned: lift the cordon to start a new one")
-    new = mine.exclude(restart_of=F("incarnation"))
-    if new.update(restart_of=body.incarnation, restart_reason=body.reason):
-        record_event(
-            run_id=run_id,
-            kind="worker_restart_asked",
-            message=f"requested a replacement of worker {index}",
-            actor=actor,
-            reason=body.reason,
-            now=now,
+        raise WorkerNotThere(
+            f"worker {request.worker} is cordoned: lift the cordon to start a new one"
         )
-        announce(run_id, "operator_requests", "fleet")
+    new = mine.exclude(restart_of=F("incarnation"))
+    if new.update(restart_of=request.incarnation, restart_reason=request.reason):
+        request.record("worker_restart_asked", message="requested a replacement of")
     else:
-        seat.demand(body.incarnation)
+        request.check_holder()
 
 
 @transaction.atomic
-def request_stacks(
-    *, run_id: int, index: int, body: RequestStacks, actor: str, now: datetime
-) -> None:
+def request_stacks(request: OperatorRequest) -> None:
     """Request the thread stacks of a worker; a recent unanswered request is reused.
 
     Raises:
-        WorkerNotFound: If the fleet has no such worker.
+        NotFound: If the fleet has no such worker.
         WorkerNotThere: If another incarnation runs, or no fleet.
     """
-    placed_worker(run_id, index).demand(body.incarnation)
-    started = {"lines": LINES_AT_MOST, "asked_at": now, "incarnation": body.incarnation}
+    request.check_holder()
+    now, incarnation = request.now, request.incarnation
     row, is_new = LogRequest.objects.get_or_create(
-        run_id=run_id, kind=KIND, worker=index, slot=None, defaults=started
+        run_id=request.run_id,
+        kind="stacks",
+        worker=request.worker,
+        slot=None,
+        defaults={"lines": LINES_AT_MOST, "asked_at": now, "incarnation": incarnation},
     )
     row = LogRequest.objects.select_for_update().get(pk=row.pk)
     waits = row.answered_at is None or row.answered_at < row.asked_at
-    is_same = row.incarnation == body.incarnation
+    is_same = row.incarnation == incarnation
     if not is_new and waits and is_same and now - row.asked_at <= SHARED_FOR:
         return
     if not is_new:
-        row.request, row.asked_at, row.incarnation = uuid.uuid4(), now, body.incarnation
+        row.request, row.asked_at, row.incarnation = uuid.uuid4(), now, incarnation
         row.content, row.note = [], ""
         row.save(update_fields=["request", "asked_at", "incarnation", "content", "note"])
-    record_event(
-        run_id=run_id,
-        kind="worker_stacks_asked",
-        message=f"requested the thread stacks of worker {index}",
-        actor=actor,
-        reason=body.reason,
-        now=now,
-        details={"worker": index, "incarnation": body.incarnation},
-    )
-    announce(run_id, "operator_requests")
+    request.record("worker_stacks_asked", message="requested the thread stacks of")

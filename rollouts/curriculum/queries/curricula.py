@@ -13,12 +13,7 @@ from django.conf import settings
 
 from rollouts.control.rules import Pieces, byte_pieces, character_pieces
 from rollouts.curriculum.models import Lesson
-from rollouts.curriculum.rules import (
-    STRATEGIES,
-    check_curriculum,
-    lessons_of,
-    make_strategy,
-)
+from rollouts.curriculum.rules import STRATEGIES, check_curriculum, lessons_of, make_strategy
 from rollouts.fleet.datasets.rows import column_problem
 from rollouts.fleet.groups import environment_settings
 from rollouts.fleet.groups.errors import LessonFailed
@@ -26,14 +21,7 @@ from rollouts.lessons.rules.lessons import InvalidCurriculum, LessonStatus, Prog
 from rollouts.lessons.rules.lessons import Lesson as LessonRules
 from rollouts.lessons.rules.strategy import Strategy, initial_progress
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
-from rollouts.tasks.rules.dataset_config import (
-    OWN,
-    DatasetConfig,
-    RewardConfig,
-    dataset_name,
-    options_of,
-    parse,
-)
+from rollouts.tasks.rules.dataset_config import OWN, dataset_name, options_of, parse
 from rollouts.tasks.rules.task import KIND as TASK
 from rollouts.tasks.rules.task import (
     TASKS,
@@ -54,12 +42,7 @@ LOOPBACK: Final = ("127.", "localhost:", "[::1]:")
 
 
 def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:
-    """Check a lesson, and its data set if this machine has it.
-
-    Args:
-        field: Path of the lesson.
-        spec: ``dataset:<path>``.
-        kwargs: Arguments of the lesson.
+    """Check a lesson ``dataset:<path>`` in `field`, and its data set if this machine has it.
 
     Raises:
         InvalidRunConfig: With the path of the first invalid field.
@@ -70,33 +53,27 @@ def check_dataset(field: str, spec: str, kwargs: dict[str, Any]) -> None:
         place, _, message = str(error).partition(": ")
         raise InvalidRunConfig(f"{field}.{place}", message) from error
     for position, reward in enumerate(config.rewards):
-        _check_reward(reward, f"{field}.kwargs.rewards[{position}]")
+        path = f"{field}.kwargs.rewards[{position}]"
+        if reward.kind.startswith(OWN):
+            rewards = registered_extensions(extensions.REWARDS)
+            if reward.kind not in rewards:
+                raise extensions.not_registered(
+                    extensions.REWARDS, f"{path}.kind", reward.kind, rewards
+                )
+        if reward.kind == "judge":
+            server = options_of(reward).server
+            if server not in settings.ROLLDECK_INFERENCE_SERVERS:
+                known = ", ".join(sorted(settings.ROLLDECK_INFERENCE_SERVERS)) or "none"
+                raise InvalidRunConfig(
+                    f"{path}.options.server",
+                    f"{server!r} is not in ROLLDECK_INFERENCE_SERVERS; known: {known}",
+                )
     if config.tools is not None and config.tools.server not in settings.ROLLDECK_TOOL_SERVERS:
         known = ", ".join(sorted(settings.ROLLDECK_TOOL_SERVERS)) or "none"
         raise InvalidRunConfig(
             f"{field}.kwargs.tools.server",
             f"{config.tools.server!r} is not in ROLLDECK_TOOL_SERVERS; known: {known}",
         )
-    _check_data(name, config, field)
-
-
-def _check_reward(reward: RewardConfig, path: str) -> None:
-    if reward.kind.startswith(OWN):
-        known = registered_extensions(extensions.REWARDS)
-        if reward.kind not in known:
-            raise extensions.not_registered(extensions.REWARDS, f"{path}.kind", reward.kind, known)
-    if reward.kind == "judge":
-        server = options_of(reward).server
-        if server not in settings.ROLLDECK_INFERENCE_SERVERS:
-            known = sorted(settings.ROLLDECK_INFERENCE_SERVERS)
-            raise InvalidRunConfig(
-                f"{path}.options.server",
-                f"{server!r} is not in ROLLDECK_INFERENCE_SERVERS; "
-                f"known: {', '.join(known) or 'none'}",
-            )
-
-
-def _check_data(name: str, config: DatasetConfig, field: str) -> None:
     problem = column_problem(name, config, root=settings.ROLLDECK_DATASETS)
     if problem is not None:
         argument, message = problem
@@ -125,14 +102,10 @@ PARTNERS: Final = {
 
 
 def check_partner(field: str, spec: str, kwargs: dict[str, Any]) -> None:
-    """Check a lesson's arguments, and the setting of its environment if this machine has it.
+    """Check the arguments of a lesson ``verifiers:<name>`` or ``openenv:<name>`` in `field`.
 
-    Lessons of other kinds are accepted.
-
-    Args:
-        field: Path of the lesson.
-        spec: ``verifiers:<name>`` or ``openenv:<name>``.
-        kwargs: Arguments of the lesson.
+    The setting of its environment is checked if this machine has it. Lessons of other kinds are
+    accepted.
 
     Raises:
         InvalidRunConfig: With the path of the first invalid field.
@@ -153,17 +126,14 @@ def check_partner(field: str, spec: str, kwargs: dict[str, Any]) -> None:
     except LessonFailed as error:
         raise InvalidRunConfig(f"{field}.spec", str(error)) from error
     interpreter = getattr(found, "python", "")
-    if interpreter and _fleets_run_here() and shutil.which(interpreter) is None:
+    # If the Ray cluster is on another machine, that machine has its own paths.
+    fleets_run_here = str(settings.RAY_ADDRESS).startswith(LOOPBACK)
+    if interpreter and fleets_run_here and shutil.which(interpreter) is None:
         raise InvalidRunConfig(
             f"{field}.spec",
             f"{spec}: {partner.setting}: python: {interpreter} is not an executable file of this "
             "machine. Install the environment there, or correct the setting",
         )
-
-
-def _fleets_run_here() -> bool:
-    """Return whether the Ray cluster is on this machine; other machines have their own paths."""
-    return str(settings.RAY_ADDRESS).startswith(LOOPBACK)
 
 
 def token_pieces(run: Run) -> Pieces | None:
@@ -176,10 +146,8 @@ def token_pieces(run: Run) -> Pieces | None:
         return None
     if language.model.tokenizer == "bytes":
         return byte_pieces
-    return _characters(language) if language.model.tokenizer == "alphabet" else None
-
-
-def _characters(language: LanguageConfig) -> Pieces | None:
+    if language.model.tokenizer != "alphabet":
+        return None
     try:
         tasks = [make_task(lesson.spec, lesson.kwargs) for lesson in language.lessons.values()]
     except InvalidTask:
@@ -263,29 +231,24 @@ def strategy_of(language: LanguageConfig) -> Strategy:
     Raises:
         InvalidCurriculum: If it is not registered, cannot be imported, or rejects its options.
     """
+    name = language.strategy
+    kind = STRATEGIES.get(name)
+    if kind is None:
+        if name not in settings.ROLLDECK_STRATEGIES:
+            known = ", ".join([*STRATEGIES, *settings.ROLLDECK_STRATEGIES])
+            raise InvalidCurriculum(
+                "strategy",
+                f"{name!r} is not registered: an administrator must add it to "
+                f"ROLLDECK_STRATEGIES; known: {known}",
+            )
+        module, _, attribute = name.partition(":")
+        try:
+            kind = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
     return make_strategy(
-        _class_of(language.strategy),
-        language.strategy_options,
-        evaluation_samples=language.evaluation.examples,
+        kind, language.strategy_options, evaluation_samples=language.evaluation.examples
     )
-
-
-def _class_of(name: str) -> type[Any]:
-    if name in STRATEGIES:
-        return STRATEGIES[name]
-    if name not in settings.ROLLDECK_STRATEGIES:
-        known = ", ".join([*STRATEGIES, *settings.ROLLDECK_STRATEGIES])
-        raise InvalidCurriculum(
-            "strategy",
-            f"{name!r} is not registered: an administrator must add it to ROLLDECK_STRATEGIES; "
-            f"known: {known}",
-        )
-    module, _, attribute = name.partition(":")
-    try:
-        found: type[Any] = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InvalidCurriculum("strategy", f"{name} cannot be imported: {error}") from error
-    return found
 
 
 def check_language(config: RunConfig) -> None:

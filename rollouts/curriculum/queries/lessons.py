@@ -1,5 +1,6 @@
 """Queries about a run's lessons for pages."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -59,10 +60,6 @@ CELLS_AT_MOST: Final = 20_000
 BUCKETS_AT_MOST: Final = 200
 
 
-class NoSuchEvaluation(NotFound):
-    """The run has no such evaluation."""
-
-
 def lessons(run_id: int) -> Lessons:
     """Return the lessons of a run.
 
@@ -73,11 +70,35 @@ def lessons(run_id: int) -> Lessons:
     rows = _rows(run_id, curriculum)
     shares = _shares(rows, curriculum)
     by_name = {row.name: row for row in rows}
-    return Lessons(
-        summary=_summary(run_id, rows, shares, curriculum),
-        results=[_lesson_row(row, by_name, shares.get(row.name, 0.0), curriculum) for row in rows],
-        next=None,
+    unlock_rule = getattr(curriculum.strategy, "unlock_rule", None)
+    same = (
+        *("name", "status", "changed_at", "has_regressed", "success", "examples", "samples"),
+        *("hold", "weight_factor", "steered_by", "steered_reason", "steered_at"),
+        *("errors", "last_error"),
     )
+    results = []
+    for row in rows:
+        config, lesson = curriculum.language.lessons[row.name], curriculum.lessons[row.name]
+        result = LessonRow(
+            **{name: getattr(row, name) for name in same},
+            spec=config.spec,
+            requires=[
+                LessonRequirement(lesson=one.lesson, min_success=one.min_success)
+                for one in config.requires
+            ],
+            stop_success=config.stop_success,
+            reason=_status_reason(row, by_name, config.requires),
+            unlock_rule=str(unlock_rule(lesson)) if unlock_rule and lesson.requires else "",
+            probability=shares.get(row.name, 0.0),
+            zero_variance_share=_share(row.zero_variance_groups, row.groups),
+            truncated_share=_share(row.truncated, row.samples),
+            duplicate_share=_share(row.duplicates, row.samples),
+            tokens_mean=_share(row.tokens, row.samples),
+            evaluation=_evaluation_row(row.last_evaluation, []) if row.last_evaluation else None,
+        )
+        results.append(result)
+    summary = _summary(run_id, rows, shares, curriculum)
+    return Lessons(summary=summary, results=results, next=None)
 
 
 def curriculum_part(run_id: int) -> CurriculumSummary | None:
@@ -131,11 +152,11 @@ def evaluation(run_id: int, evaluation_id: UUID) -> EvaluationRow:
     """Return one evaluation with its answers.
 
     Raises:
-        NoSuchEvaluation: If the run has none with this id.
+        NotFound: If the run has none with this id.
     """
     row = Evaluation.objects.filter(run_id=run_id, pk=evaluation_id).first()
     if row is None:
-        raise NoSuchEvaluation(f"the run has no evaluation {evaluation_id}")
+        raise NotFound(f"the run has no evaluation {evaluation_id}")
     return _evaluation_row(row, row.samples)
 
 
@@ -164,6 +185,11 @@ def _summary(
     counts = {status: sum(one.status == status for one in rows) for status in LessonStatus}
     successes = [one.success for one in rows if one.status == LessonStatus.ACTIVE]
     spread = concentration(shares)
+    # Running workers that have not requested a task since the last steering.
+    awaited = []
+    if row.awaited:
+        running = requesting_workers(FleetWorker.objects.filter(fleet__run_id=run_id))
+        awaited = [worker for worker in running if worker in row.awaited]
     return CurriculumSummary(
         revision=sum(one.outcomes for one in rows)
         + row.round
@@ -182,7 +208,7 @@ def _summary(
         mean_success=sum(successes) / len(successes) if successes else None,
         steered=sum(one.hold not in {"", STOPPED} or one.weight_factor != 1 for one in rows),
         stopped=sum(one.hold == STOPPED for one in rows),
-        awaited=_awaited(row),
+        awaited=awaited,
     )
 
 
@@ -193,67 +219,22 @@ def requesting_workers(workers: QuerySet[FleetWorker]) -> list[str]:
     return [f"w{index}@{incarnation}" for index, incarnation in found]
 
 
-def _awaited(row: Curriculum) -> list[str]:
-    """Return the running workers that have not requested a task since the last steering."""
-    if not row.awaited:
-        return []
-    there = requesting_workers(FleetWorker.objects.filter(fleet__run_id=row.run_id))
-    return [one for one in there if one in row.awaited]
-
-
-def _lesson_row(
-    row: Lesson, rows: dict[str, Lesson], probability: float, curriculum: RunCurriculum
-) -> LessonRow:
-    config = curriculum.language.lessons[row.name]
-    same = (
-        *("name", "status", "changed_at", "has_regressed", "success", "examples", "samples"),
-        *("hold", "weight_factor", "steered_by", "steered_reason", "steered_at"),
-    )
-    return LessonRow(
-        **{name: getattr(row, name) for name in same},
-        spec=config.spec,
-        requires=[
-            LessonRequirement(lesson=one.lesson, min_success=one.min_success)
-            for one in config.requires
-        ],
-        stop_success=config.stop_success,
-        reason=_status_reason(row, rows, curriculum),
-        unlock_rule=_unlock_rule(row.name, curriculum),
-        probability=probability,
-        zero_variance_share=_share(row.zero_variance_groups, row.groups),
-        truncated_share=_share(row.truncated, row.samples),
-        duplicate_share=_share(row.duplicates, row.samples),
-        tokens_mean=_share(row.tokens, row.samples),
-        errors=row.errors,
-        last_error=row.last_error,
-        evaluation=_evaluation_row(row.last_evaluation, []) if row.last_evaluation else None,
-    )
-
-
-def _unlock_rule(name: str, curriculum: RunCurriculum) -> str:
-    """Return the unlock condition of a lesson as text; empty if it has none."""
-    lesson, words = curriculum.lessons[name], getattr(curriculum.strategy, "unlock_rule", None)
-    return str(words(lesson)) if words and lesson.requires else ""
-
-
-def _status_reason(row: Lesson, rows: dict[str, Lesson], curriculum: RunCurriculum) -> str:
+def _status_reason(
+    row: Lesson, rows: dict[str, Lesson], required: Sequence[RequirementConfig]
+) -> str:
     """Return the reason of a lesson's status."""
     if row.reason:
         return row.reason
     if row.status != LessonStatus.LOCKED:
         return "requires nothing"
-    required = curriculum.language.lessons[row.name].requires
     unlearnt = [one for one in required if rows[one.lesson].status != LessonStatus.GRADUATED]
-    shown = [_progress_towards(one, rows[one.lesson]) for one in unlearnt or required]
+    shown = []
+    for requirement in unlearnt or required:
+        needed = rows[requirement.lesson]
+        goal = f" of {requirement.min_success:g}" if requirement.min_success else ""
+        progress = f"success {needed.success:.2f}{goal}" if needed.samples else "not tried yet"
+        shown.append(f"{needed.name} ({needed.status}, {progress})")
     return f"requires {', '.join(shown)}"
-
-
-def _progress_towards(requirement: RequirementConfig, row: Lesson) -> str:
-    """Return the progress of a required lesson as text."""
-    if not row.samples:
-        return f"{row.name} ({row.status}, not tried yet)"
-    goal = f" of {requirement.min_success:g}" if requirement.min_success else ""
-    return f"{row.name} ({row.status}, success {row.success:.2f}{goal})"
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -304,7 +285,21 @@ def lesson_progress(
     many = max(1, min(buckets, BUCKETS_AT_MOST, CELLS_AT_MOST // len(curriculum.order)))
     # Buckets begin at multiples of their width, so that they stay in place.
     width = 1 + (seen["last"] - seen["first"]) // many
-    lines = _lines(outcomes.filter(pk__gte=seen["oldest"]), width=width)
+    sums = (
+        outcomes.filter(pk__gte=seen["oldest"])
+        .annotate(bucket=F("policy_step") / width)
+        .values_list("lesson", "bucket")
+        .annotate(episodes=Sum("samples"), succeeded=Sum("successes"))
+        .order_by("bucket")
+    )
+    lines: dict[str, LessonLine] = {}
+    for lesson, bucket, samples, successes in sums:
+        line = lines.setdefault(
+            lesson, LessonLine(lesson=lesson, step=[], samples=[], successes=[])
+        )
+        line.step.append(bucket * width)
+        line.samples.append(samples)
+        line.successes.append(successes)
     return LessonProgress(
         epoch=epoch,
         bucket=width,
@@ -313,25 +308,6 @@ def lesson_progress(
         results=[lines[name] for name in curriculum.order if name in lines],
         next=None,
     )
-
-
-def _lines(outcomes: QuerySet[LessonOutcome], *, width: int) -> dict[str, LessonLine]:
-    """Return a line for each lesson that was sampled."""
-    found = (
-        outcomes.annotate(bucket=F("policy_step") / width)
-        .values_list("lesson", "bucket")
-        .annotate(episodes=Sum("samples"), succeeded=Sum("successes"))
-        .order_by("bucket")
-    )
-    lines: dict[str, LessonLine] = {}
-    for lesson, bucket, samples, successes in found:
-        line = lines.setdefault(
-            lesson, LessonLine(lesson=lesson, step=[], samples=[], successes=[])
-        )
-        line.step.append(bucket * width)
-        line.samples.append(samples)
-        line.successes.append(successes)
-    return lines
 
 
 def micro_evaluations(
@@ -346,24 +322,22 @@ def micro_evaluations(
     rows, cursor = page.cut(
         found.defer("answers").order_by("-pk")[: page.limit + 1], lambda row: row.pk
     )
-    return MicroEvaluations(
-        results=[_micro_row(row, answers.get(row.pk, [])) for row in rows], next=cursor
-    )
-
-
-def _micro_row(row: LessonOutcome, answers: list[dict[str, Any]]) -> MicroEvaluationRow:
-    low, high = wilson(row.successes, row.samples)
-    rate = row.successes / row.samples if row.samples else 0.0
-    return MicroEvaluationRow(
-        id=row.pk,
-        at=row.at,
-        epoch=row.epoch,
-        policy_step=row.policy_step,
-        worker=row.worker,
-        samples=row.samples,
-        successes=row.successes,
-        success=Interval(rate, low, high) if row.samples else None,
-        reward_mean=row.reward_mean,
-        error=row.error,
-        answers=msgspec.convert(answers, list[Sample]),
-    )
+    results = [
+        MicroEvaluationRow(
+            id=row.pk,
+            at=row.at,
+            epoch=row.epoch,
+            policy_step=row.policy_step,
+            worker=row.worker,
+            samples=row.samples,
+            successes=row.successes,
+            success=Interval(row.successes / row.samples, *wilson(row.successes, row.samples))
+            if row.samples
+            else None,
+            reward_mean=row.reward_mean,
+            error=row.error,
+            answers=msgspec.convert(answers.get(row.pk, []), list[Sample]),
+        )
+        for row in rows
+    ]
+    return MicroEvaluations(results=results, next=cursor)

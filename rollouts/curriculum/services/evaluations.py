@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -13,7 +13,7 @@ from django.db.models.functions import Greatest, Now
 from rolldeck.lessons import LessonOutcome, RolloutTask, TaskRequest
 from rollouts.curriculum.models import STOPPED, Curriculum, Evaluation, Lesson
 from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
-from rollouts.curriculum.services.lessons import ACTOR, LessonNotFound, begin
+from rollouts.curriculum.services.lessons import ACTOR, begin
 from rollouts.lessons.rules.evaluation import figures_of, is_due, is_in_round
 from rollouts.lessons.rules.lessons import LessonStatus, evaluation_seed
 from runs.events.services import record_event
@@ -25,10 +25,6 @@ from web.rules.errors import Conflict, NotFound
 MOST_ATTEMPTS: Final = 5
 _EVALUATES: Final = (RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED)
 LONGEST_LEASE: Final = timedelta(days=1)
-
-
-class EvaluationNotFound(NotFound):
-    """The run has no such evaluation of this lesson."""
 
 
 class EvaluationLeaseLost(Conflict):
@@ -77,13 +73,10 @@ def open_round(row: Curriculum, run: Run, curriculum: RunCurriculum, *, now: dat
 def open_evaluations(
     row: Curriculum, run: Run, lessons: Iterable[tuple[str, int]], *, now: datetime
 ) -> None:
-    """Queue an evaluation of each lesson at the run's version, in the round of `row`.
+    """Queue an evaluation of each lesson (name and position) at the run's version.
 
-    Args:
-        row: Locked, with its round already incremented.
-        run: Run whose version is evaluated.
-        lessons: Names and positions; lessons whose last evaluation is still open are skipped.
-        now: Present time.
+    Lessons whose last evaluation is still open are skipped. `row` is locked, and its round is
+    already incremented.
     """
     Evaluation.objects.bulk_create(
         [
@@ -106,28 +99,22 @@ def lease_evaluation(
     run_id: int, request: TaskRequest, curriculum: RunCurriculum, *, now: datetime
 ) -> RolloutTask | None:
     """Lease the oldest evaluation that the worker's version is new enough for, if any."""
-    while (found := _next_due(run_id, request)) is not None:
-        if found.attempts < MOST_ATTEMPTS:
-            return _leased(found, request, curriculum)
-        last = f"; the last error was: {found.reason}" if found.reason else ""
-        reason = f"{MOST_ATTEMPTS} attempts; the last worker was lost{last}"
-        _give_up(found, state="lost", reason=reason, now=now)
-    return None
-
-
-def _next_due(run_id: int, request: TaskRequest) -> Evaluation | None:
     is_free = Q(state="queued") | Q(state="leased", expires_at__lt=Now())
     is_new_enough = Q(epoch__lt=request.epoch) | Q(
         epoch=request.epoch, due_step__lte=request.policy_step
     )
-    # The holder of a locked row is about to finish it.
-    free = Evaluation.objects.select_for_update(skip_locked=True)
     stopped = Lesson.objects.filter(run_id=run_id, hold=STOPPED).values("name")
-    free = free.exclude(lesson__in=stopped)
-    return free.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position").first()
-
-
-def _leased(found: Evaluation, request: TaskRequest, curriculum: RunCurriculum) -> RolloutTask:
+    # The holder of a locked row is about to finish it.
+    due = Evaluation.objects.select_for_update(skip_locked=True).exclude(lesson__in=stopped)
+    due = due.filter(is_free, is_new_enough, run_id=run_id).order_by("round", "position")
+    found = due.first()
+    while found is not None and found.attempts >= MOST_ATTEMPTS:
+        last = f"; the last error was: {found.reason}" if found.reason else ""
+        reason = f"{MOST_ATTEMPTS} attempts; the last worker was lost{last}"
+        _give_up(found, state="lost", reason=reason, now=now)
+        found = due.first()
+    if found is None:
+        return None
     evaluation = curriculum.language.evaluation
     # Each attempt gets twice the time of the previous one, so a slow evaluation finishes
     # eventually.
@@ -159,7 +146,7 @@ def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        EvaluationNotFound: If it has no such evaluation.
+        NotFound: If it has no such evaluation.
         EvaluationLeaseLost: If the evaluation was leased again, or finished.
     """
     seconds = curriculum_of(run_id).language.evaluation.lease_seconds
@@ -170,7 +157,7 @@ def renew_evaluation(*, run_id: int, evaluation: UUID, fence: int) -> float:
         return seconds
     found = mine.only("state", "fence").first()
     if found is None:
-        raise EvaluationNotFound(f"the run has no evaluation {evaluation}")
+        raise NotFound(f"the run has no evaluation {evaluation}")
     raise _lost(found, fence)
 
 
@@ -182,21 +169,34 @@ def settle_evaluation(
     An evaluation without valid rollouts is leased to the next worker.
 
     Raises:
-        EvaluationNotFound: If the lesson has no such evaluation.
+        NotFound: If the lesson has no such evaluation.
         EvaluationLeaseLost: If it was leased again, or finished.
     """
     mine = Evaluation.objects.filter(pk=evaluation, run_id=row.run_id, lesson=row.name)
     found = mine.select_for_update().first()
     if found is None:
-        raise EvaluationNotFound(f"{row.name} has no evaluation {evaluation}")
+        raise NotFound(f"{row.name} has no evaluation {evaluation}")
     if found.state != "leased" or found.fence != outcome.fence:
         raise _lost(found, outcome.fence)
     if not outcome.rewards:
-        _try_again(found, outcome.error, now=now)
+        reason = outcome.error or "no rollout was valid"
+        if found.attempts >= MOST_ATTEMPTS:
+            _give_up(found, state="failed", reason=reason, now=now)
+        else:
+            found.state, found.expires_at, found.reason = "queued", None, reason
+            found.save(update_fields=["state", "expires_at", "reason"])
         return None
+    figures = figures_of(
+        outcome.rewards,
+        outcome.successes,
+        generations=outcome.generations,
+        tokens=outcome.tokens,
+        truncated=outcome.truncated,
+        seconds=outcome.seconds,
+    )
     found.state, found.finished_at, found.expires_at, found.reason = "done", now, None, ""
     found.epoch, found.policy_step = outcome.epoch, outcome.policy_step
-    found.figures = _figures(outcome)
+    found.figures = msgspec.to_builtins(figures, str_keys=True)
     found.samples = msgspec.to_builtins(outcome.samples)
     found.save()
     return found
@@ -206,28 +206,6 @@ def _lost(found: Evaluation, fence: int) -> EvaluationLeaseLost:
     return EvaluationLeaseLost(
         f"evaluation {found.pk} is {found.state} with fence {found.fence}, not leased with {fence}"
     )
-
-
-def _figures(outcome: LessonOutcome) -> dict[str, Any]:
-    figures = figures_of(
-        outcome.rewards,
-        outcome.successes,
-        generations=outcome.generations,
-        tokens=outcome.tokens,
-        truncated=outcome.truncated,
-        seconds=outcome.seconds,
-    )
-    built: dict[str, Any] = msgspec.to_builtins(figures, str_keys=True)
-    return built
-
-
-def _try_again(found: Evaluation, error: str, *, now: datetime) -> None:
-    reason = error or "no rollout was valid"
-    if found.attempts >= MOST_ATTEMPTS:
-        _give_up(found, state="failed", reason=reason, now=now)
-        return
-    found.state, found.expires_at, found.reason = "queued", None, reason
-    found.save(update_fields=["state", "expires_at", "reason"])
 
 
 def _give_up(
@@ -252,26 +230,22 @@ def _give_up(
 def request_evaluations(
     *, run_id: int, lessons: Collection[str], actor: str, reason: str, now: datetime
 ) -> int:
-    """Queue evaluations of lessons at the run's present version, and return the round.
+    """Queue evaluations of lessons, by default of all unlocked ones, at the run's present version.
 
     Queued or running evaluations stay unchanged, and so does the evaluation schedule.
 
-    Args:
-        run_id: Id of a language run.
-        lessons: Names; empty for all unlocked lessons.
-        actor: User who requests them.
-        reason: Reason for the run's history.
-        now: Present time.
+    Returns:
+        Number of the round.
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If a name is unknown.
+        NotFound: If a name is unknown.
         NothingToEvaluate: If no version is published, or the run has ended.
     """
     curriculum = curriculum_of(run_id)
     for name in lessons:
         if name not in curriculum.lessons:
-            raise LessonNotFound(f"the run has no lesson {name!r}")
+            raise NotFound(f"the run has no lesson {name!r}")
     run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
     if run.policy_step == NO_POLICY_STEP:
         raise NothingToEvaluate("no weights are published yet")

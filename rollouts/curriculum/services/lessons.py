@@ -9,12 +9,11 @@ from django.db.models import Q
 
 from rollouts.curriculum.models import STOPPED, Curriculum, Lesson, LessonChange
 from rollouts.curriculum.queries.curricula import RunCurriculum, first_rows, weigh
-from rollouts.curriculum.rules import decide, pack, unpack
+from rollouts.curriculum.rules import decide, unpack
 from rollouts.lessons.rules.lessons import LessonStatus, Progress
 from rollouts.lessons.rules.strategy import Change
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
-from web.rules.errors import NotFound
 
 ACTOR: Final = "curriculum"
 _EVENTS: Final = {
@@ -22,10 +21,6 @@ _EVENTS: Final = {
     (LessonStatus.ACTIVE, LessonStatus.GRADUATED): ("lesson_graduated", "info"),
     (LessonStatus.GRADUATED, LessonStatus.ACTIVE): ("lesson_reactivated", "warning"),
 }
-
-
-class LessonNotFound(NotFound):
-    """The run has no lesson of this name."""
 
 
 def begin(run_id: int, curriculum: RunCurriculum) -> Curriculum:
@@ -52,15 +47,6 @@ def progress_of(row: Lesson) -> Progress:
         training=unpack(row.training),
         evaluation=unpack(row.evaluation),
     )
-
-
-def save_progress(row: Lesson, progress: Progress, curriculum: RunCurriculum, *, mode: str) -> None:
-    """Write the performance of one mode and the values derived from it into a row."""
-    if mode == "train":
-        row.training = pack(progress.training)
-    else:
-        row.evaluation = pack(progress.evaluation)
-    weigh(row, progress, curriculum)
 
 
 def moved(row: Lesson, progress: Progress, change: Change, curriculum: RunCurriculum) -> Progress:
@@ -175,14 +161,8 @@ def stop_lesson(
 ) -> None:
     """Hold a lesson until an operator starts it again; a stopped lesson stays unchanged.
 
-    No task samples or evaluates it meanwhile; its open evaluations wait. The caller saves the row.
-
-    Args:
-        row: Locked row of the lesson.
-        error: Error that stops it.
-        run: Run of the lesson.
-        curriculum: Curriculum of the run.
-        now: Present time.
+    No task samples or evaluates it meanwhile; its open evaluations wait. The caller has locked the
+    row, and saves it.
     """
     if row.hold == STOPPED:
         return
@@ -194,10 +174,7 @@ def stop_lesson(
     row.changed_at, row.has_regressed = now, False
     weigh(row, replace(progress_of(row), status=LessonStatus.LOCKED), curriculum)
     change = Change(
-        lesson=row.name,
-        source=source,
-        target=LessonStatus(row.status),
-        reason=row.reason,
+        lesson=row.name, source=source, target=LessonStatus(row.status), reason=row.reason
     )
     store_change(change, run, actor=ACTOR, now=now)
     record_event(

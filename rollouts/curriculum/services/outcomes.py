@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -15,15 +15,14 @@ from django.db.models import Max
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.models import LessonOutcome as OutcomeRow
-from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of
+from rollouts.curriculum.queries.curricula import RunCurriculum, curriculum_of, weigh
+from rollouts.curriculum.rules import pack
 from rollouts.curriculum.services.evaluations import settle_evaluation
 from rollouts.curriculum.services.lessons import (
     ACTOR,
-    LessonNotFound,
     locked_rows,
     move,
     progress_of_lessons,
-    save_progress,
     stop_lesson,
     store_changes,
 )
@@ -34,7 +33,7 @@ from rollouts.metrics.services.metrics import Figure, InvalidMetrics, store_figu
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.live.announcements import announce
-from web.rules.errors import InvalidField
+from web.rules.errors import InvalidField, NotFound
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +52,8 @@ REPEAT_ERROR_AFTER: Final = timedelta(minutes=1)
 """Interval between two events about a lesson that fails repeatedly."""
 # Excludes the performance in the other mode, which is long, and the counters of tasks.
 _WRITTEN: Final = {field.attname for field in Lesson._meta.concrete_fields} - {  # noqa: SLF001
-    *("id", "run_id", "name", "position", "examples", "training", "evaluation"),
+    *("id", "run_id", "name", "position", "examples", "training", "evaluation")
 }
-
-
-class InvalidOutcome(InvalidField):
-    """An outcome is inconsistent; `field` names the field."""
 
 
 @transaction.atomic
@@ -72,14 +67,14 @@ def count_outcome(
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If it has none of this name.
-        InvalidOutcome: If the outcome is inconsistent.
-        EvaluationNotFound: If the lesson has no such evaluation.
+        NotFound: If it has none of this name.
+        InvalidField: If the outcome is inconsistent.
+        NotFound: If the lesson has no such evaluation.
         EvaluationLeaseLost: If the evaluation was leased again, or finished.
     """
     curriculum = curriculum_of(run_id)
     if lesson not in curriculum.lessons:
-        raise LessonNotFound(f"the run has no lesson {lesson!r}")
+        raise NotFound(f"the run has no lesson {lesson!r}")
     evaluation = _check(outcome, curriculum)
     rows = locked_rows(run_id, lesson, curriculum)
     run = Run.objects.only("epoch", "policy_step").get(pk=run_id)
@@ -87,7 +82,10 @@ def count_outcome(
     if not _store(run_id, lesson, outcome, is_counted=is_counted, now=now):
         return OutcomeReceipt(is_new=False)
     if outcome.mode == "micro_eval":
-        keep_newest_answers(run_id, lesson)
+        # Only the newest micro-evaluations of a lesson keep their answers.
+        logged = OutcomeRow.objects.filter(run_id=run_id, lesson=lesson, mode="micro_eval")
+        older = logged.order_by("-pk").values_list("pk", flat=True)[WITH_ANSWERS : WITH_ANSWERS + 1]
+        logged.filter(pk__in=list(older)).exclude(answers=[]).update(answers=[])
     row = rows[lesson]
     row.outcomes += 1
     if outcome.error:
@@ -119,20 +117,18 @@ def _check(outcome: LessonOutcome, curriculum: RunCurriculum) -> UUID | None:
     """Return the id of the outcome's evaluation, if it belongs to one."""
     count = len(outcome.rewards)
     if len(outcome.successes) != count:
-        raise InvalidOutcome("successes", f"{len(outcome.successes)} successes for {count} rewards")
+        raise InvalidField("successes", f"{len(outcome.successes)} successes for {count} rewards")
     if count % outcome.generations:
-        raise InvalidOutcome(
-            "rewards", f"{count} is not a multiple of {outcome.generations} answers"
-        )
+        raise InvalidField("rewards", f"{count} is not a multiple of {outcome.generations} answers")
     if outcome.mode != "eval":
         return None
     expected = curriculum.language.evaluation.generations
     if count and outcome.generations != expected:
-        raise InvalidOutcome("generations", f"evaluations of this run require {expected}")
+        raise InvalidField("generations", f"evaluations of this run require {expected}")
     try:
         return UUID(outcome.evaluation)
     except ValueError:
-        raise InvalidOutcome("evaluation", "must be the id of a leased evaluation") from None
+        raise InvalidField("evaluation", "must be the id of a leased evaluation") from None
 
 
 def _store(
@@ -140,6 +136,7 @@ def _store(
 ) -> bool:
     """Store the outcome under its key; return False if the key exists."""
     count = len(outcome.rewards)
+    answers = outcome.samples[:ANSWERS_AT_MOST] if outcome.mode == "micro_eval" else []
     _, is_new = OutcomeRow.objects.get_or_create(
         run_id=run_id,
         key=outcome.key,
@@ -156,7 +153,7 @@ def _store(
             "reward_mean": sum(outcome.rewards) / count if count else None,
             "seconds": outcome.seconds,
             "error": outcome.error,
-            "answers": micro_answers(outcome),
+            "answers": msgspec.to_builtins(answers),
         },
     )
     return is_new
@@ -199,12 +196,10 @@ def _learn(
     if outcome.mode == "eval":
         # Counted by rounds, because steps restart with each epoch.
         seen = evaluation_rules.as_outcome(
-            outcome.rewards,
-            outcome.successes,
-            generations=outcome.generations,
-            step=round_number,
+            outcome.rewards, outcome.successes, generations=outcome.generations, step=round_number
         )
         progress = replace(progress, evaluation=progress.evaluation.add(seen))
+        row.evaluation = pack(progress.evaluation)
     else:
         seen = Outcome(
             step=outcome.policy_step,
@@ -212,6 +207,7 @@ def _learn(
             successes=sum(outcome.successes),
         )
         progress = replace(progress, training=progress.training.add(seen))
+        row.training = pack(progress.training)
         row.samples += len(outcome.rewards)
         row.groups += len(outcome.rewards) // outcome.generations
         row.zero_variance_groups += outcome.zero_variance_groups
@@ -219,7 +215,7 @@ def _learn(
         row.truncated += outcome.truncated
         row.duplicates += outcome.duplicates
     all_progress[row.name] = progress
-    save_progress(row, progress, curriculum, mode=outcome.mode)
+    weigh(row, progress, curriculum)
 
 
 def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None:
@@ -244,21 +240,6 @@ def _watch_regression(row: Lesson, progress: Progress, *, now: datetime) -> None
     row.has_regressed = has_regressed
 
 
-def micro_answers(outcome: LessonOutcome) -> list[dict[str, Any]]:
-    """Return the sample answers to store with an outcome; none unless of a micro-evaluation."""
-    if outcome.mode != "micro_eval":
-        return []
-    built: list[dict[str, Any]] = msgspec.to_builtins(outcome.samples[:ANSWERS_AT_MOST])
-    return built
-
-
-def keep_newest_answers(run_id: int, lesson: str) -> None:
-    """Delete the answers of all but the newest micro-evaluations of a lesson."""
-    rows = OutcomeRow.objects.filter(run_id=run_id, lesson=lesson, mode="micro_eval")
-    older = rows.order_by("-pk").values_list("pk", flat=True)[WITH_ANSWERS : WITH_ANSWERS + 1]
-    rows.filter(pk__in=list(older)).exclude(answers=[]).update(answers=[])
-
-
 def store_outcome_metrics(
     run_id: int, lesson: str, outcome: LessonOutcome, *, now: datetime
 ) -> None:
@@ -266,29 +247,24 @@ def store_outcome_metrics(
 
     If the run has too many series, they are not stored, and the outcome still counts.
     """
-    step = max(0, outcome.policy_step)
-    figures = [Figure(name, step, value) for name, value in _values(lesson, outcome).items()]
-    if not figures:
-        return
-    try:
-        store_figures(run_id=run_id, figures=figures, now=now)
-    except InvalidMetrics as full:
-        logger.warning("metrics of lesson %s were not stored: %s", lesson, full.message)
-
-
-def _values(lesson: str, outcome: LessonOutcome) -> dict[str, float]:
     count = len(outcome.rewards)
     if not count:
-        return {}
+        return
     prefix = f"{_PREFIXES[outcome.mode]}/{lesson}"
     own = f"env/{lesson}" if outcome.mode == "train" else f"{prefix}/env"
-    found = {
+    values = {
         f"{prefix}/success": sum(outcome.successes) / count,
         f"{prefix}/reward": sum(outcome.rewards) / count,
         f"{prefix}/tokens": outcome.tokens / count,
         f"{prefix}/truncated_share": outcome.truncated / count,
     }
-    return found | {f"{own}/{name}": value for name, value in outcome.metrics.items()}
+    values |= {f"{own}/{name}": value for name, value in outcome.metrics.items()}
+    step = max(0, outcome.policy_step)
+    figures = [Figure(name, step, value) for name, value in values.items()]
+    try:
+        store_figures(run_id=run_id, figures=figures, now=now)
+    except InvalidMetrics as full:
+        logger.warning("metrics of lesson %s were not stored: %s", lesson, full.message)
 
 
 def delete_old_outcomes(*, now: datetime) -> int:

@@ -12,7 +12,6 @@ from rollouts.curriculum.queries.lessons import requesting_workers
 from rollouts.curriculum.schemas import LessonSteering
 from rollouts.curriculum.services.lessons import (
     ACTOR,
-    LessonNotFound,
     begin,
     locked_rows,
     move,
@@ -28,7 +27,7 @@ from runs.lifecycle.models import Run
 from runs.lifecycle.rules import TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
 from web.live.announcements import announce
-from web.rules.errors import Conflict
+from web.rules.errors import Conflict, NotFound
 
 _STEERED = (
     *("hold", "ruled_status", "weight_factor", "steered_by", "steered_reason", "steered_at"),
@@ -59,13 +58,13 @@ def steer_lesson(
 
     Raises:
         NoCurriculum: If the run has no lessons.
-        LessonNotFound: If it has none of this name.
+        NotFound: If it has none of this name.
         RunIsOver: If the run is completed, stopped or failed.
         LastLesson: If nothing would be left to sample.
     """
     curriculum = curriculum_of(run_id)
     if lesson not in curriculum.lessons:
-        raise LessonNotFound(f"the run has no lesson {lesson!r}")
+        raise NotFound(f"the run has no lesson {lesson!r}")
     run = Run.objects.only("name", "status", "epoch", "policy_step").get(pk=run_id)
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: its lessons are read-only")
@@ -74,10 +73,25 @@ def steer_lesson(
     row = rows[lesson]
     if (row.hold, row.weight_factor) == (body.hold, body.weight_factor):
         return False
-    _check_others_remain(row, body)
+    if row.status != LessonStatus.LOCKED and _target(row, body) is LessonStatus.LOCKED:
+        others = Lesson.objects.filter(run_id=run_id).exclude(pk=row.pk)
+        if not others.exclude(status=LessonStatus.LOCKED).exists():
+            raise LastLesson(
+                f"{lesson} is the only unlocked lesson: unlock another one first, or pause the run"
+            )
     change = _steered(row, body, actor=actor, curriculum=curriculum, now=now)
     row.save(update_fields=_STEERED)
-    _store(change, run, body, actor=actor, now=now)
+    reason = f"{change.reason}: {body.reason}" if body.reason else change.reason
+    store_change(replace(change, reason=reason), run, actor=actor, now=now)
+    record_event(
+        run_id=run_id,
+        kind="lesson_steered",
+        message=f"{lesson} {change.reason}",
+        actor=actor,
+        reason=body.reason,
+        details={"lesson": lesson, "hold": body.hold, **change.figures},
+        now=now,
+    )
     all_progress = progress_of_lessons(rows, lesson, curriculum)
     made = move(rows, all_progress, curriculum)
     store_changes(rows, made, run, actor=ACTOR, now=now)
@@ -98,16 +112,6 @@ def record_task_request(row: Curriculum, worker: str) -> None:
         announce(row.run_id, "curriculum")
 
 
-def _check_others_remain(row: Lesson, body: LessonSteering) -> None:
-    if row.status == LessonStatus.LOCKED or _target(row, body) is not LessonStatus.LOCKED:
-        return
-    others = Lesson.objects.filter(run_id=row.run_id).exclude(pk=row.pk)
-    if not others.exclude(status=LessonStatus.LOCKED).exists():
-        raise LastLesson(
-            f"{row.name} is the only unlocked lesson: unlock another one first, or pause the run"
-        )
-
-
 def _target(row: Lesson, body: LessonSteering) -> LessonStatus:
     """Return the lesson's status under the requested steering."""
     return LessonStatus(body.hold or (row.ruled_status if row.hold else row.status))
@@ -121,12 +125,13 @@ def _steered(
     words = _description(row, body, target)
     if body.hold and not row.hold:
         row.ruled_status = row.status
-    if body.hold != row.hold:
-        row.reason = (
-            f"{words} by {actor.removeprefix('user:')}"
-            if body.hold
-            else _curriculum_reason(row, target)
-        )
+    if body.hold and body.hold != row.hold:
+        row.reason = f"{words} by {actor.removeprefix('user:')}"
+    elif body.hold != row.hold:
+        # Why the curriculum gave the lesson the status that it returns to.
+        ruled = LessonChange.objects.filter(run_id=row.run_id, lesson=row.name, actor=ACTOR)
+        newest = ruled.exclude(reason__startswith=STOPPED).order_by("-pk").first()
+        row.reason = newest.reason if newest and newest.target == target else ""
     if not body.hold:
         row.ruled_status = ""
     row.hold, row.weight_factor = body.hold, body.weight_factor
@@ -158,24 +163,3 @@ def _description(row: Lesson, body: LessonSteering, target: LessonStatus) -> str
             else "drawn as often as the curriculum sets"
         )
     return " and ".join(parts)
-
-
-def _curriculum_reason(row: Lesson, status: LessonStatus) -> str:
-    """Return why the curriculum gave a lesson the status that it returns to."""
-    ruled = LessonChange.objects.filter(run_id=row.run_id, lesson=row.name, actor=ACTOR)
-    newest = ruled.exclude(reason__startswith=STOPPED).order_by("-pk").first()
-    return newest.reason if newest and newest.target == status else ""
-
-
-def _store(change: Change, run: Run, body: LessonSteering, *, actor: str, now: datetime) -> None:
-    reason = f"{change.reason}: {body.reason}" if body.reason else change.reason
-    store_change(replace(change, reason=reason), run, actor=actor, now=now)
-    record_event(
-        run_id=run.pk,
-        kind="lesson_steered",
-        message=f"{change.lesson} {change.reason}",
-        actor=actor,
-        reason=body.reason,
-        details={"lesson": change.lesson, "hold": body.hold, **change.figures},
-        now=now,
-    )

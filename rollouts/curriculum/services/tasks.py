@@ -54,9 +54,11 @@ def _assign(
     run_id: int, curriculum: RunCurriculum, request: TaskRequest, *, now: datetime
 ) -> RolloutTask:
     run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
-    reason = _why_wait(run, request)
-    if reason:
-        return RolloutTask(kind="wait", reason=reason, wait_seconds=WAIT_SECONDS)
+    if run.status not in _WORKING:
+        return RolloutTask(kind="wait", reason=str(run.status), wait_seconds=WAIT_SECONDS)
+    # Nothing may be generated without weights, or with those of another epoch.
+    if run.policy_step == NO_POLICY_STEP or request.epoch != run.epoch:
+        return RolloutTask(kind="wait", reason="weights", wait_seconds=WAIT_SECONDS)
     row = begin(run_id, curriculum)
     record_task_request(row, request.worker)
     open_round(row, run, curriculum, now=now)
@@ -64,54 +66,29 @@ def _assign(
     if evaluation is not None:
         row.save()
         return evaluation
-    left = _rollouts_left(run_id, curriculum)
-    unlocked = _shares(row, run, curriculum, now=now)
-    if not unlocked:
+    shares = _shares(row, run, curriculum, now=now)
+    if not shares:
         row.save()
         return RolloutTask(kind="wait", reason=ALL_LOCKED, wait_seconds=WAIT_SECONDS)
-    shares = _fitting(unlocked, left, curriculum)
+    language = curriculum.language
+    left = None
+    if language.max_rollouts:
+        # Only lessons of which a group fits the limit are drawn.
+        assigned = Lesson.objects.filter(run_id=run_id).values_list("name", "examples")
+        left = language.max_rollouts - sum(
+            examples * language.group_size_of(name) for name, examples in assigned
+        )
+        shares = {
+            name: share for name, share in shares.items() if language.group_size_of(name) <= left
+        }
+        whole = sum(shares.values())
+        shares = {name: share / whole for name, share in shares.items()}
     if not shares:
-        return _hold(row, curriculum.language.max_rollouts, now=now)
+        return _hold(row, language.max_rollouts, now=now)
     name = draw(shares, draw_point(seed=curriculum.seed, task=row.tasks))
     row.tasks += 1
     row.save()
     return _training(run_id, name, curriculum, left=left)
-
-
-def _why_wait(run: Run, request: TaskRequest) -> str:
-    """Return why a worker must wait; empty if it may start."""
-    if run.status not in _WORKING:
-        return str(run.status)
-    # Nothing may be generated without weights, or with those of another epoch.
-    if run.policy_step == NO_POLICY_STEP or request.epoch != run.epoch:
-        return "weights"
-    return ""
-
-
-def _rollouts_left(run_id: int, curriculum: RunCurriculum) -> int | None:
-    """Return how many rollouts may still be assigned; None without a limit."""
-    language = curriculum.language
-    if not language.max_rollouts:
-        return None
-    assigned = Lesson.objects.filter(run_id=run_id).values_list("name", "examples")
-    return language.max_rollouts - sum(
-        examples * language.group_size_of(name) for name, examples in assigned
-    )
-
-
-def _fitting(
-    shares: dict[str, float], left: int | None, curriculum: RunCurriculum
-) -> dict[str, float]:
-    """Return the probabilities of the lessons of which a group fits the limit."""
-    if left is None:
-        return shares
-    fitting = {
-        name: share
-        for name, share in shares.items()
-        if curriculum.language.group_size_of(name) <= left
-    }
-    whole = sum(fitting.values())
-    return {name: share / whole for name, share in fitting.items()}
 
 
 def _hold(row: Curriculum, most: int, *, now: datetime) -> RolloutTask:
@@ -175,7 +152,16 @@ def _shares(
     if (row.measured_epoch, row.measured_step) != (run.epoch, run.policy_step):
         row.measured_epoch, row.measured_step = run.epoch, run.policy_step
         successes = [one[2] for one in found if one[0] in weights]
-        _measure(run, shares, mean_success=sum(successes) / len(successes), now=now)
+        spread = concentration(shares)
+        figures = {
+            "curriculum/entropy": spread.entropy,
+            "curriculum/effective lessons": spread.effective_lessons,
+            "curriculum/mean success": sum(successes) / len(successes),
+        }
+        step = max(run.policy_step, 0)
+        rows = [Figure(name, step, value) for name, value in figures.items()]
+        store_figures(run_id=run.pk, figures=rows, now=now)
+        announce(run.pk, "curriculum")
     return shares
 
 
@@ -196,17 +182,3 @@ def _emit_completion(row: Curriculum, *, is_complete: bool, now: datetime) -> No
         now=now,
     )
     announce(row.run_id, "curriculum")
-
-
-def _measure(run: Run, shares: dict[str, float], *, mean_success: float, now: datetime) -> None:
-    """Record the curriculum's metrics once for each version of the policy."""
-    spread = concentration(shares)
-    figures = {
-        "curriculum/entropy": spread.entropy,
-        "curriculum/effective lessons": spread.effective_lessons,
-        "curriculum/mean success": mean_success,
-    }
-    step = max(run.policy_step, 0)
-    rows = [Figure(name, step, value) for name, value in figures.items()]
-    store_figures(run_id=run.pk, figures=rows, now=now)
-    announce(run.pk, "curriculum")

@@ -1,7 +1,6 @@
 """Queries for the data flow through a run, and its diagnosis."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any, Final
@@ -16,20 +15,14 @@ from buffer.items.queries import arrival_drops
 from rolldeck.wire import StageTiming
 from rollouts.control.models import EnvSlot, Fleet, FleetWorker, WeightsDelivery, WorkerAttempt
 from rollouts.control.queries.fleets import last_reports
-from rollouts.control.rules import UNKNOWN_AFTER, LastReports
+from rollouts.control.rules import UNKNOWN_AFTER
 from rollouts.curriculum.models import Lesson
 from rollouts.diagnosis.models import RunDiagnosis
 from rollouts.diagnosis.rules import flow
 from rollouts.diagnosis.rules.causes import diagnose
 from rollouts.diagnosis.rules.diagnosis import LATE_SECONDS, LONG_SECONDS, Diagnosis
 from rollouts.diagnosis.rules.problems import CRASH_MINUTES, causes
-from rollouts.diagnosis.schemas import (
-    BatchTimes,
-    Cause,
-    Pipeline,
-    PipelineDiagnosis,
-    PipelineStage,
-)
+from rollouts.diagnosis.schemas import BatchTimes, Cause, Pipeline, PipelineDiagnosis
 from rollouts.fleet.process.spans import mean_shares, timing_of
 from runs.alerts.queries import refused_environments
 from runs.deployment.queries import jobs_health
@@ -66,7 +59,7 @@ def pipeline_of(run: Run, *, now: datetime) -> Pipeline:
     return Pipeline(
         unit="sequences" if run.takes_groups else "fragments",
         workers=facts.workers,
-        stages=[PipelineStage(**asdict(stage)) for stage in flow.stages(facts)],
+        stages=flow.stages(facts),
         diagnosis=_shown(run, *_judge(run, facts)),
         batches=BatchTimes(
             in_transit=_timing(rates.delivery_seconds), with_trainer=_timing(rates.train_seconds)
@@ -128,20 +121,15 @@ def _measure(run: Run, *, now: datetime) -> tuple[Rates, TrainerPace | None, flo
     since = run.status_changed_at
     rates = rates_of(run, since=since, now=now)
     pace = trainer_pace(run.pk, since=since, now=now)
-    return rates, pace, _facts(run, rates=rates, pace=pace, now=now)
-
-
-def _facts(
-    run: Run,
-    *,
-    rates: Rates,
-    pace: TrainerPace | None,
-    now: datetime,
-) -> flow.Facts:
     depth = queue_depth(run.pk)
     jobs = jobs_health(now=now)
-    status_seconds = (now - run.status_changed_at).total_seconds()
-    return flow.Facts(
+    drops = arrival_drops(now=now, run_id=run.pk) if run.takes_groups else []
+    refused_weights = None
+    if run.status in {RunStatus.QUEUED, RunStatus.STARTING}:
+        events = RunEvent.objects.filter(run=run, kind="weights_refused", at__gte=since)
+        refused_weights = events.order_by("-id").values_list("message", flat=True).first()
+    status_seconds = (now - since).total_seconds()
+    facts = flow.Facts(
         kind=run.kind,  # type: ignore[arg-type]
         status="stopped" if run.archived_at else run.status,
         reason=run.status_reason,
@@ -149,13 +137,14 @@ def _facts(
         data_seconds=_least(status_seconds, _seconds_since(rates.arrived_at, now=now)),
         lease_seconds=_least(status_seconds, rates.since_lease_seconds),
         stalled_seconds=settings.ROLLDECK_STALLED_SECONDS,
-        refused_weights=_refused_weights(run),
+        refused_weights=refused_weights or "",
         jobs_problem=jobs.problem,
         jobs_evidence=jobs.evidence if jobs.problem else (),
         unit="sequences" if run.takes_groups else "fragments",
         run=run.name,
         **_refused(run, now=now),
-        **_dropped_on_arrival(run, now=now),
+        arrival_drops=drops[0].words if drops else "",
+        arrival_remedy=drops[0].remedy if drops else "",
         **_without_gradient(run, now=now),
         waiting_environments=waiting_environments(run, now=now),
         arriving=rates.arriving,
@@ -182,6 +171,7 @@ def _facts(
             else _last_seen(run, arrived_at=rates.arrived_at, now=now)
         ),
     )
+    return rates, pace, facts
 
 
 def _last_seen(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[str, Any]:
@@ -203,14 +193,6 @@ def _last_seen(run: Run, *, arrived_at: datetime | None, now: datetime) -> dict[
         "is_asked": run.trainer_started_at is not None
         and Trainer.objects.filter(run=run, last_seen_at__gte=now - MINUTE).exists(),
     }
-
-
-def _dropped_on_arrival(run: Run, *, now: datetime) -> dict[str, Any]:
-    """Return the facts about groups that were dropped when they arrived."""
-    found = arrival_drops(now=now, run_id=run.pk) if run.takes_groups else []
-    if not found:
-        return {}
-    return {"arrival_drops": found[0].words, "arrival_remedy": found[0].remedy}
 
 
 def _without_gradient(run: Run, *, now: datetime) -> dict[str, Any]:
@@ -254,14 +236,6 @@ def _refused(run: Run, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _refused_weights(run: Run) -> str:
-    """Return why weights of a run that starts were refused; empty if none were."""
-    if run.status not in {RunStatus.QUEUED, RunStatus.STARTING}:
-        return ""
-    events = RunEvent.objects.filter(run=run, kind="weights_refused", at__gte=run.status_changed_at)
-    return events.order_by("-id").values_list("message", flat=True).first() or ""
-
-
 def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     """Return the reports of a fleet and its workers; empty for a silent fleet."""
     fleet = Fleet.objects.filter(run=run).first() or Fleet(run=run)
@@ -273,11 +247,21 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     rows = list(FleetWorker.objects.filter(fleet__run=run).values_list(*columns))
     running = [row for row in rows if row[0] == "running" and now - row[1] <= UNKNOWN_AFTER]
     blocked = [row[7] for row in running if row[7] and not row[7].startswith(_WAITS)]
+    if reports.reported_at is not None:
+        is_late = now - reports.reported_at > timedelta(seconds=LATE_SECONDS)
+    else:
+        launched = _seconds_since(reports.launched_at, now=now)
+        is_late = launched is not None and launched > FIRST_REPORT_SECONDS
+    slowest = None
+    if len(running) > 1:
+        (rate, index), *others = sorted((row[3], row[6]) for row in running)
+        median_of_others = median(other for other, _ in others)
+        slowest = flow.SlowestWorker(index=index, rate=rate, median_of_others=median_of_others)
     return {
         "fleet": reports.state(now=now),
         "fleet_reason": reports.doubt(now=now) or fleet.reason,
         "silent_seconds": _seconds_since(reports.confirmed_at, now=now),
-        "is_silence_due": reports.has_manager and _is_silence_due(reports, now=now),
+        "is_silence_due": reports.has_manager and is_late,
         "workers": len(running),
         "workers_wanted": run.num_workers or 0,
         "workers_coming": sum(row[0] in _COMING for row in rows),
@@ -285,7 +269,7 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
         "down_workers": _down_workers(fleet, [(row[6], row[0]) for row in rows], now=now),
         "workers_blocked": len(blocked),
         "block_reason": blocked[0] if blocked else "",
-        "slowest_worker": _slowest_worker([(row[3], row[6]) for row in running]),
+        "slowest_worker": slowest,
         **_failures(run, now=now),
         "shares": mean_shares(row[2] for row in running),
         "work_per_second": sum(row[3] for row in running) if running else None,
@@ -295,27 +279,15 @@ def _of_fleet(run: Run, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _is_silence_due(reports: LastReports, *, now: datetime) -> bool:
-    if reports.reported_at is not None:
-        return now - reports.reported_at > timedelta(seconds=LATE_SECONDS)
-    launched = _seconds_since(reports.launched_at, now=now)
-    return launched is not None and launched > FIRST_REPORT_SECONDS
-
-
 def _down_workers(fleet: Fleet, states: Sequence[tuple[int, str]], *, now: datetime) -> list[str]:
     """Return the workers that failed, or did not restart within :data:`LONG_SECONDS`.
 
-    Args:
-        fleet: The fleet.
-        states: Index and state of each worker.
-        now: Present time.
+    `states` are index and state of each worker.
     """
     restarting = [index for index, state in states if state == "respawning"]
     recent = (
         WorkerAttempt.objects.filter(
-            fleet=fleet,
-            worker__in=restarting,
-            ended_at__gt=now - timedelta(seconds=LONG_SECONDS),
+            fleet=fleet, worker__in=restarting, ended_at__gt=now - timedelta(seconds=LONG_SECONDS)
         ).values_list("worker", flat=True)
         if restarting
         else ()
@@ -326,20 +298,6 @@ def _down_workers(fleet: Fleet, states: Sequence[tuple[int, str]], *, now: datet
         for index, state in sorted(states)
         if state in words and index not in set(recent)
     ]
-
-
-def _slowest_worker(rates: Sequence[tuple[float, int]]) -> flow.SlowestWorker | None:
-    """Return the slowest of at least two workers.
-
-    Args:
-        rates: Rate and index of each running worker.
-    """
-    if len(rates) < 2:
-        return None
-    (rate, index), *others = sorted(rates)
-    return flow.SlowestWorker(
-        index=index, rate=rate, median_of_others=median(other for other, _ in others)
-    )
 
 
 def _failures(run: Run, *, now: datetime) -> dict[str, Any]:
@@ -422,23 +380,25 @@ def _events(run: Run, kinds: Sequence[str], *, since: datetime) -> QuerySet[RunE
 def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any]:
     """Return the age of the run's weights, and the lag of the slowest worker.
 
-    Args:
-        run: The run.
-        oldest: Step of the oldest version in use by a running worker; None if none is running.
-        now: Present time.
+    `oldest` is the step of the oldest version in use by a running worker; None if none is running.
     """
     versions = PolicyVersion.objects.filter(run=run, epoch=run.epoch)
     newest = list(versions.order_by("-step").values_list("step", "published_at")[:2])
     if not newest:
         return {}
     (version, published_at), *earlier = newest
+    # The longest time from the notification of a worker to its use of a version.
+    used = WeightsDelivery.objects.filter(
+        fleet__run=run, epoch=run.epoch, active_at__gte=now - MINUTE, announced_at__isnull=False
+    )
+    longest = used.aggregate(longest=Max(F("active_at") - F("announced_at")))["longest"]
     known = {
         "version": version,
         "version_age_seconds": _seconds_since(published_at, now=now),
         "version_interval_seconds": _seconds_since(earlier[0][1], now=published_at)
         if earlier
         else None,
-        "load_seconds": _load_seconds(run, now=now),
+        "load_seconds": None if longest is None else float(longest.total_seconds()),
     }
     # A worker without any weights reports that it waits for them.
     expected = acting_step(run, newest_command(run.pk))
@@ -451,15 +411,6 @@ def _of_weights(run: Run, *, oldest: int | None, now: datetime) -> dict[str, Any
         "versions_behind": versions.filter(step__gt=oldest)[:VERSIONS_AT_MOST].count(),
         "behind_seconds": _seconds_since(lacked[0] if lacked else None, now=now),
     }
-
-
-def _load_seconds(run: Run, *, now: datetime) -> float | None:
-    """Return the longest time from notification to use of a version, of the last minute."""
-    used = WeightsDelivery.objects.filter(
-        fleet__run=run, epoch=run.epoch, active_at__gte=now - MINUTE, announced_at__isnull=False
-    )
-    longest = used.aggregate(longest=Max(F("active_at") - F("announced_at")))["longest"]
-    return None if longest is None else float(longest.total_seconds())
 
 
 def _seconds_since(at: datetime | None, *, now: datetime) -> float | None:

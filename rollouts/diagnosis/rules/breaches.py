@@ -25,26 +25,22 @@ def breach_start(blocks: Blocks, limit: Limit, *, until: int) -> int | None:
         limit: The limit and the duration for which it must be exceeded.
         until: Time until which the last sample holds.
     """
-    beyond = _beyond(blocks, limit)
+    odd: NDArray[np.bool_] = blocks["nans"] + blocks["infinities"] > 0
+    beyond: NDArray[np.bool_]
+    if limit.threshold is None:
+        beyond = odd & (blocks["count"] == 0)
+    else:
+        # Comparisons with NaN (blocks without finite values) are false.
+        least, most = blocks["min"], blocks["max"]
+        is_beyond: dict[Comparator, NDArray[np.bool_]] = {
+            Comparator.ABOVE: least > limit.threshold,
+            Comparator.AT_LEAST: least >= limit.threshold,
+            Comparator.BELOW: most < limit.threshold,
+            Comparator.AT_MOST: most <= limit.threshold,
+        }
+        beyond = is_beyond[limit.comparator] & ~odd
     if not len(beyond) or not beyond[-1]:
         return None
     within = np.flatnonzero(~beyond)
     began = int(blocks["x_first"][within[-1] + 1 if len(within) else 0])
     return began if until - began >= limit.for_seconds * MICROS else None
-
-
-def _beyond(blocks: Blocks, limit: Limit) -> NDArray[np.bool_]:
-    """Return ``[N]``: whether each block counts as beyond the limit."""
-    odd: NDArray[np.bool_] = blocks["nans"] + blocks["infinities"] > 0
-    if limit.threshold is None:
-        all_odd: NDArray[np.bool_] = odd & (blocks["count"] == 0)
-        return all_odd
-    # Comparisons with NaN (blocks without finite values) are false.
-    least, most = blocks["min"], blocks["max"]
-    all_beyond: NDArray[np.bool_] = {
-        Comparator.ABOVE: least > limit.threshold,
-        Comparator.AT_LEAST: least >= limit.threshold,
-        Comparator.BELOW: most < limit.threshold,
-        Comparator.AT_MOST: most <= limit.threshold,
-    }[limit.comparator]
-    return all_beyond & ~odd

@@ -83,9 +83,7 @@ _PACE: Final[tuple[Rule, ...]] = (
 def diagnose(facts: Facts, *, previous: Collection[str] = ()) -> list[Diagnosis]:
     """Return everything that is wrong with a run or limits it, the most harmful cause first.
 
-    Args:
-        facts: Measurements of the last minute.
-        previous: Keys of the causes that were recorded last.
+    `previous` are the keys of the causes that were recorded last.
     """
     facts = replace(facts, previous=previous)
     if (over := states.over(facts)) is not None:
@@ -96,7 +94,9 @@ def diagnose(facts: Facts, *, previous: Collection[str] = ()) -> list[Diagnosis]
         # Nothing launches a silent fleet again while the jobs do not run.
         return [*([jobs] if jobs else []), *(found | _all(facts, _LOSSES)).values()]
     found = _all(facts, _PROBLEMS)
-    if found.keys() & _EXPLAINS_PACE or (found and _is_idle(facts)):
+    # If nothing arrives and no trainer holds a batch, the problem explains it.
+    is_idle = facts.arriving is None and facts.holding_seconds is None
+    if found.keys() & _EXPLAINS_PACE or (found and is_idle):
         return list(found.values())
     slowest = next(cause for rule in _PACE if (cause := rule(facts)) is not None)
     return [*found.values(), slowest]
@@ -113,8 +113,3 @@ def _all(facts: Facts, rules: Iterable[Rule]) -> dict[str, Diagnosis]:
         if not first.alerts:
             found[cause.kind] = replace(first, alerts=cause.alerts)
     return found
-
-
-def _is_idle(facts: Facts) -> bool:
-    """Return whether nothing arrives and no trainer holds a batch: the problem explains it."""
-    return facts.arriving is None and facts.holding_seconds is None

@@ -3,20 +3,14 @@
 The data of a fleet passes all stages; of an outside run only those from the push on are visible.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from msgspec import Struct
+
 Stage = Literal["step", "exchange", "infer", "push", "queue", "batch", "train"]
-STAGES: Final[tuple[Stage, ...]] = (
-    "step",
-    "exchange",
-    "infer",
-    "push",
-    "queue",
-    "batch",
-    "train",
-)
+STAGES: Final[tuple[Stage, ...]] = ("step", "exchange", "infer", "push", "queue", "batch", "train")
 PARTS: Final[dict[Stage, tuple[str, ...]]] = {
     "step": ("env_step",),
     "exchange": ("recv", "act"),
@@ -248,69 +242,31 @@ class Facts:
         return min(1.0, self.delivery_seconds * self.batches_per_second)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageFlow:
-    """Measurements of one stage as shown to users."""
+class PipelineStage(Struct, frozen=True, kw_only=True):
+    """One stage in the last minute; null if not measured or nothing happened.
+
+    Batches and the trainer are measured over two cycles of a trainer that is slower.
+    """
 
     name: Stage
     rate: float | None
     """Rate in `unit` per second."""
     unit: str
     share: float | None
-    """Share of the time in which the stage is busy."""
+    """Share of the time in which it is busy; for the queue, the filled share of its tolerance."""
     waits: float | None
-    """Share of the time in which the stage is idle for its main cause, `waits_for`."""
+    """Share of the time in which it is idle, for lack of input or of permission."""
     waits_for: Literal["", "room", "weights", "data"]
     held: int | None
-    """Items currently in the stage."""
+    """Items in the stage now; complete batches for the stage `batch`."""
     seconds: float | None
-    """Time that an item, or a batch, spends in the stage."""
+    """Time that an item, or a batch, spends in the stage; for the queue by Little's law."""
 
 
-def stages(facts: Facts) -> list[StageFlow]:
+def stages(facts: Facts) -> list[PipelineStage]:
     """Return the visible stages of a run, in the order in which data passes through them."""
-    return [*_worker_flow(facts), _push(facts), _queue(facts), _batch(facts), _train(facts)]
-
-
-def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
-    """Return the share of the workers' time that a stage takes; None if it was not measured."""
-    if not shares:
-        return None
-    return min(1.0, sum(shares.get(part, 0.0) for part in PARTS.get(stage, ())))
-
-
-def _worker_flow(facts: Facts) -> Iterable[StageFlow]:
-    if facts.kind == "outside":
-        return
-    waits, waits_for = _idle(facts.shares)
-    # A language worker only generates; its episodes are counted at that stage.
-    is_language = facts.kind == "language"
-    names: tuple[Stage, ...] = ("infer",) if is_language else ("step", "exchange", "infer")
-    for name in names:
-        is_counted = name == "step" or is_language
-        yield StageFlow(
-            name=name,
-            rate=facts.work_per_second if is_counted else None,
-            unit="episodes" if is_language else "env steps",
-            share=share_of(name, facts.shares),
-            waits=waits,
-            waits_for=waits_for,
-            held=None,
-            seconds=None,
-        )
-
-
-def _idle(shares: Mapping[str, float]) -> tuple[float | None, Literal["", "room", "weights"]]:
-    if not shares:
-        return None, ""
-    room, weights = shares.get("waiting_room", 0.0), shares.get("waiting_weights", 0.0)
-    if not room and not weights:
-        return 0.0, ""
-    return (room, "room") if room >= weights else (weights, "weights")
-
-
-def _push(facts: Facts) -> StageFlow:
-    return StageFlow(
+    flows = [] if facts.kind == "outside" else _worker_stages(facts)
+    push = PipelineStage(
         name="push",
         rate=facts.arriving,
         unit=facts.unit,
@@ -320,28 +276,18 @@ def _push(facts: Facts) -> StageFlow:
         held=facts.to_send if facts.kind != "outside" else None,
         seconds=None,
     )
-
-
-def _queue(facts: Facts) -> StageFlow:
-    return StageFlow(
+    queue = PipelineStage(
         name="queue",
         rate=facts.handed_out,
         unit=facts.unit,
-        share=min(1.0, facts.queued / facts.pause_above) if facts.pause_above else None,
+        share=min(1.0, facts.queue_share) if facts.pause_above else None,
         waits=None,
         waits_for="",
         held=facts.queued,
-        seconds=stay(facts.queued, per_second=facts.handed_out),
+        # By Little's law.
+        seconds=facts.queued / facts.handed_out if facts.handed_out else None,
     )
-
-
-def stay(items: float, *, per_second: float | None) -> float | None:
-    """Return the time that an item stays, by Little's law."""
-    return items / per_second if per_second else None
-
-
-def _batch(facts: Facts) -> StageFlow:
-    return StageFlow(
+    batch = PipelineStage(
         name="batch",
         rate=facts.batches_per_second,
         unit="batches",
@@ -351,11 +297,8 @@ def _batch(facts: Facts) -> StageFlow:
         held=int(facts.batches_waiting) if facts.batch_size else None,
         seconds=facts.delivery_seconds,
     )
-
-
-def _train(facts: Facts) -> StageFlow:
     waits = facts.trainer_waits
-    return StageFlow(
+    train = PipelineStage(
         name="train",
         rate=facts.handed_out if waits is not None else None,
         unit=facts.unit,
@@ -365,3 +308,38 @@ def _train(facts: Facts) -> StageFlow:
         held=None,
         seconds=facts.train_seconds,
     )
+    return [*flows, push, queue, batch, train]
+
+
+def _worker_stages(facts: Facts) -> list[PipelineStage]:
+    waits: float | None = None
+    waits_for: Literal["", "room", "weights"] = ""
+    if facts.shares:
+        room = facts.shares.get("waiting_room", 0.0)
+        weights = facts.shares.get("waiting_weights", 0.0)
+        waits = max(room, weights)
+        if waits:
+            waits_for = "room" if room >= weights else "weights"
+    # A language worker only generates; its episodes are counted at that stage.
+    is_language = facts.kind == "language"
+    names: tuple[Stage, ...] = ("infer",) if is_language else ("step", "exchange", "infer")
+    return [
+        PipelineStage(
+            name=name,
+            rate=facts.work_per_second if name == "step" or is_language else None,
+            unit="episodes" if is_language else "env steps",
+            share=share_of(name, facts.shares),
+            waits=waits,
+            waits_for=waits_for,
+            held=None,
+            seconds=None,
+        )
+        for name in names
+    ]
+
+
+def share_of(stage: Stage, shares: Mapping[str, float]) -> float | None:
+    """Return the share of the workers' time that a stage takes; None if it was not measured."""
+    if not shares:
+        return None
+    return min(1.0, sum(shares.get(part, 0.0) for part in PARTS.get(stage, ())))

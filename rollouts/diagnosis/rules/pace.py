@@ -190,10 +190,7 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
         "Exchanging observations and actions with environments",
         "Raise envs_per_process or inference_batch_size, or use envs_in_worker.",
     ),
-    "infer": (
-        "The policy's inference",
-        "Give the workers a GPU, or raise inference_batch_size.",
-    ),
+    "infer": ("The policy's inference", "Give the workers a GPU, or raise inference_batch_size."),
     "push": (
         "Cutting and sending fragments",
         "Use a faster network to the server, or smaller observations (uint8 instead of float32).",
@@ -204,57 +201,52 @@ _PRODUCING: Final[dict[Stage, tuple[str, str]]] = {
 def slow_producers(facts: Facts) -> Diagnosis:
     """Diagnose a run whose trainer waits because too little data arrives."""
     waits = facts.trainer_waits or 0.0
-    if facts.kind == "outside" or not facts.shares:
-        return _slow_outside_environments(facts, waits)
-    visible = {stage.name for stage in stages(facts)}
-    loads = {stage: _load(stage, facts.shares) for stage in _PRODUCING if stage in visible}
+    is_outside = facts.kind == "outside"
+    if is_outside or not facts.shares:
+        role = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
+        return Diagnosis(
+            kind="producers_slow",
+            stage="push",
+            summary=f"The {common.producers(facts)} {role}: the trainer waits {percent(waits)} of "
+            "its time for data.",
+            evidence=[common.arriving(facts), _demand(facts, waits)],
+            change="Run more environments, or let each sample more in parallel. Their internal "
+            "timings are not visible to the server."
+            if is_outside
+            else "Add workers.",
+        )
     # The stage that was named remains unless another is clearly slower.
-    slowest = max(loads, key=lambda stage: loads[stage] + facts.slack("producers_slow", stage))
-    if (share_of(slowest, facts.shares) or 0.0) >= SELDOM:
-        return _slow_stage(facts, slowest)
-    return Diagnosis(
-        kind="no_bottleneck",
-        summary=f"The trainer waits {percent(waits)} of its time, and no part of the workers is "
-        f"busy for {percent(SELDOM)} of theirs.",
-        evidence=[common.arriving(facts), *_breakdown(facts)],
-        change=_one_more(facts),
+    visible = [stage.name for stage in stages(facts) if stage.name in _PRODUCING]
+    slowest = max(
+        visible, key=lambda stage: _load(stage, facts.shares) + facts.slack("producers_slow", stage)
     )
-
-
-def _load(stage: Stage, shares: Mapping[str, float]) -> float:
-    sending = shares.get("send", 0.0)
-    if stage == "push" and sending >= SEND_IS_BUSY:
-        return sending
-    return share_of(stage, {name: share for name, share in shares.items() if name != "send"}) or 0.0
-
-
-def _slow_stage(facts: Facts, stage: Stage) -> Diagnosis:
-    what, remedy = _PRODUCING[stage]
-    waits = facts.trainer_waits or 0.0
+    share = share_of(slowest, facts.shares) or 0.0
+    if share < SELDOM:
+        return Diagnosis(
+            kind="no_bottleneck",
+            summary=f"The trainer waits {percent(waits)} of its time, and no part of the workers "
+            f"is busy for {percent(SELDOM)} of theirs.",
+            evidence=[common.arriving(facts), *_breakdown(facts)],
+            change=_one_more(facts),
+        )
+    what, remedy = _PRODUCING[slowest]
     role = "is the bottleneck" if waits >= MOSTLY else "is the slowest part"
     return Diagnosis(
         kind="producers_slow",
-        stage=stage,
-        summary=f"{what} {role}: {percent(share_of(stage, facts.shares) or 0.0)} of the workers' "
-        f"time, while the trainer waits {percent(waits)} of its time.",
+        stage=slowest,
+        summary=f"{what} {role}: {percent(share)} of the workers' time, while the trainer waits "
+        f"{percent(waits)} of its time.",
         evidence=[common.arriving(facts), _demand(facts, waits), *_breakdown(facts)],
         change=" ".join(filter(None, [_one_more(facts), remedy])),
     )
 
 
-def _slow_outside_environments(facts: Facts, waits: float) -> Diagnosis:
-    who = "The environments" if facts.kind == "outside" else "The workers"
-    role = "are the bottleneck" if waits >= MOSTLY else "nearly keep pace"
-    return Diagnosis(
-        kind="producers_slow",
-        stage="push",
-        summary=f"{who} {role}: the trainer waits {percent(waits)} of its time for data.",
-        evidence=[common.arriving(facts), _demand(facts, waits)],
-        change="Run more environments, or let each sample more in parallel. Their internal "
-        "timings are not visible to the server."
-        if facts.kind == "outside"
-        else "Add workers.",
-    )
+def _load(stage: Stage, shares: Mapping[str, float]) -> float:
+    """Return the share of the time in which a stage slows the loop."""
+    sending = shares.get("send", 0.0)
+    if stage == "push" and sending >= SEND_IS_BUSY:
+        return sending
+    return share_of(stage, {name: share for name, share in shares.items() if name != "send"}) or 0.0
 
 
 def _demand(facts: Facts, waits: float) -> str:

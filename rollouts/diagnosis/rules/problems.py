@@ -62,34 +62,30 @@ def workers_crash(facts: Facts) -> Diagnosis | None:
     """Name workers, or loops in them, that crash again and again."""
     if facts.kind == "outside":
         return None
-    if facts.crashes < CRASHES - (1 if facts.slack("workers_down", "") else 0):
-        return _loops_crash(facts)
-    absent = max(0, facts.workers_wanted - facts.workers)
-    return Diagnosis(
-        kind="workers_down",
-        summary=f"Workers crashed {facts.crashes:,} times in {CRASH_MINUTES} min.",
-        evidence=[
-            *([facts.crash_reason] if facts.crash_reason else []),
-            *facts.env_errors,
-            f"{absent:,} of {facts.workers_wanted:,} workers are not running",
-        ],
-        change="Fix the cause that Pipeline lists. Fleet shows the log of each crash.",
-        alerts=_workers_alert(facts)
-        or [AlertText(f"workers of {facts.run} crash again and again")],
-    )
-
-
-def _loops_crash(facts: Facts) -> Diagnosis | None:
-    if facts.loop_crashes < CRASHES:
-        return None
-    return Diagnosis(
-        kind="workers_down",
-        summary=f"Loops of the fleet crashed {facts.loop_crashes:,} times in 2 min.",
-        evidence=[facts.loop_error, common.arriving(facts)],
-        change="Fix the cause that Pipeline lists; the loops restart automatically. "
-        + common.tracebacks(facts, "loop_crashed"),
-        alerts=[AlertText(f"loops in the fleet of {facts.run} crash again and again")],
-    )
+    if facts.crashes >= CRASHES - (1 if facts.slack("workers_down", "") else 0):
+        absent = max(0, facts.workers_wanted - facts.workers)
+        return Diagnosis(
+            kind="workers_down",
+            summary=f"Workers crashed {facts.crashes:,} times in {CRASH_MINUTES} min.",
+            evidence=[
+                *([facts.crash_reason] if facts.crash_reason else []),
+                *facts.env_errors,
+                f"{absent:,} of {facts.workers_wanted:,} workers are not running",
+            ],
+            change="Fix the cause that Pipeline lists. Fleet shows the log of each crash.",
+            alerts=_workers_alert(facts)
+            or [AlertText(f"workers of {facts.run} crash again and again")],
+        )
+    if facts.loop_crashes >= CRASHES:
+        return Diagnosis(
+            kind="workers_down",
+            summary=f"Loops of the fleet crashed {facts.loop_crashes:,} times in 2 min.",
+            evidence=[facts.loop_error, common.arriving(facts)],
+            change="Fix the cause that Pipeline lists; the loops restart automatically. "
+            + common.tracebacks(facts, "loop_crashed"),
+            alerts=[AlertText(f"loops in the fleet of {facts.run} crash again and again")],
+        )
+    return None
 
 
 def inference_failed(facts: Facts) -> Diagnosis | None:

@@ -101,7 +101,24 @@ def starting(facts: Facts) -> Diagnosis | None:
     is_late = is_waiting and (facts.status_seconds or 0.0) > common.START_SECONDS
     late = f"more than {common.minutes(common.START_SECONDS)}"
     if facts.kind == "outside":
-        return _waiting(facts, is_late=is_late, late=late) if is_waiting else None
+        if not is_waiting:
+            return None
+        names = ", ".join(facts.waiting_environments)
+        return Diagnosis(
+            kind="run_not_starting",
+            stage="train",
+            summary="Environments wait for a trainer: none has registered and requested a batch."
+            if names
+            else "The run waits for its trainer.",
+            evidence=[f"{name} waits" for name in facts.waiting_environments],
+            change="Start the trainer. Environments register within seconds after its first "
+            "request for a batch.",
+            alerts=alert_if(
+                is_late,
+                f"{facts.run} has waited for its trainer for {late}"
+                + (f"; waiting environments: {names}" if names else ""),
+            ),
+        )
     is_coming = is_waiting or facts.fleet in {"none", "starting"}
     if facts.workers or not is_coming or facts.status == "draining":
         return None
@@ -128,25 +145,6 @@ def starting(facts: Facts) -> Diagnosis | None:
         change="Wait for the workers to start. If none starts within a few minutes, read the "
         "manager's log on Fleet.",
         alerts=alerts,
-    )
-
-
-def _waiting(facts: Facts, *, is_late: bool, late: str) -> Diagnosis:
-    names = ", ".join(facts.waiting_environments)
-    return Diagnosis(
-        kind="run_not_starting",
-        stage="train",
-        summary="Environments wait for a trainer: none has registered and requested a batch."
-        if names
-        else "The run waits for its trainer.",
-        evidence=[f"{name} waits" for name in facts.waiting_environments],
-        change="Start the trainer. Environments register within seconds after its first request "
-        "for a batch.",
-        alerts=alert_if(
-            is_late,
-            f"{facts.run} has waited for its trainer for {late}"
-            + (f"; waiting environments: {names}" if names else ""),
-        ),
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 from django.db import transaction
 
 from rollouts.environments.models import DeniedEnvironment
-from rollouts.environments.queries import EnvironmentUnknown, may_be_named
+from rollouts.environments.queries import may_be_named
 from rollouts.environments.schemas import (
     EnvironmentApproval,
     ProbedEnvironment,
@@ -20,28 +20,21 @@ from rollouts.tasks.rules.task import KIND as TASK
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig, combined, to_builtins
 from runs.config.rules.sections import specs_in
 from runs.events.services import ACTOR_LENGTH, record_event
-from web.rules.errors import InvalidField
-
-
-class InvalidApproval(InvalidField):
-    """A denial is invalid; `field` names the field."""
+from web.rules.errors import InvalidField, NotFound
 
 
 def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
     """Construct an environment and play one episode of random actions in it.
 
     Raises:
-        EnvironmentUnknown: If fleets of this deployment cannot step it.
+        NotFound: If fleets of this deployment cannot step it.
         TooManyProbes: If too many probes are in progress.
     """
     if not may_be_named(body.spec) or body.spec.startswith((TASK, DATASET)):
-        raise EnvironmentUnknown(f"{body.spec!r} is not registered for fleets on this server")
+        raise NotFound(f"{body.spec!r} is not registered for fleets on this server")
     outcome = trials.run_probe(
         ProbeRequest(
-            kind="environment",
-            spec=body.spec,
-            kwargs=body.kwargs,
-            episode_steps=body.steps,
+            kind="environment", spec=body.spec, kwargs=body.kwargs, episode_steps=body.steps
         )
     )
     return ProbedEnvironment(
@@ -62,18 +55,18 @@ def approve_environment(*, approval: EnvironmentApproval, actor: str, now: datet
     """Deny a spec to new runs, or allow it again; existing runs continue.
 
     Raises:
-        EnvironmentUnknown: If the spec is not registered on this server.
-        InvalidApproval: If it is denied without a reason.
+        NotFound: If the spec is not registered on this server.
+        InvalidField: If it is denied without a reason.
     """
     if not may_be_named(approval.spec):
-        raise EnvironmentUnknown(
+        raise NotFound(
             f"{approval.spec!r} is not registered on this server (see ROLLDECK_ENVIRONMENTS)"
         )
     if approval.is_allowed:
         changed = bool(DeniedEnvironment.objects.filter(spec=approval.spec).delete()[0])
     else:
         if not approval.reason.strip():
-            raise InvalidApproval(
+            raise InvalidField(
                 "reason", "must not be empty: it is shown to users who request the environment"
             )
         _, changed = DeniedEnvironment.objects.get_or_create(
@@ -85,20 +78,16 @@ def approve_environment(*, approval: EnvironmentApproval, actor: str, now: datet
             },
         )
     if changed:
-        _audit(approval, actor=actor, now=now)
-
-
-def _audit(approval: EnvironmentApproval, *, actor: str, now: datetime) -> None:
-    word = "allowed" if approval.is_allowed else "denied"
-    record_event(
-        run_id=None,
-        kind=f"environment_{word}",
-        message=f"{word} the environment {approval.spec} to new runs",
-        actor=actor,
-        reason=approval.reason,
-        details={"spec": approval.spec},
-        now=now,
-    )
+        word = "allowed" if approval.is_allowed else "denied"
+        record_event(
+            run_id=None,
+            kind=f"environment_{word}",
+            message=f"{word} the environment {approval.spec} to new runs",
+            actor=actor,
+            reason=approval.reason,
+            details={"spec": approval.spec},
+            now=now,
+        )
 
 
 def refuse_denied(config: RunConfig) -> None:

@@ -37,9 +37,7 @@ class TooManyProbes(TooManyRequests):
 def run_probe(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
     """Probe an object in a subprocess; a failure is part of the outcome.
 
-    Args:
-        request: The object to probe.
-        seconds: Time limit; None for :data:`PROBE_SECONDS`.
+    The time limit is :data:`PROBE_SECONDS`, unless `seconds` is given.
 
     Raises:
         TooManyProbes: If too many probes are in progress.
@@ -63,6 +61,14 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     if user is not None:
         folder.chmod(0o711)
         os.chown(home, user.uid, user.gid)
+    # Without the platform's secrets. Ray's own variables, such as its cluster token, are only for
+    # probes of Ray.
+    variables = child_environment.for_environments(os.environ)
+    if request.kind != "cluster":
+        variables = child_environment.variables(variables)
+    else:
+        variables |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    variables |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with request_path.open("rb") as reading, answer_path.open("wb") as writing:
         child = subprocess.Popen(
             PROBE_COMMAND,
@@ -70,7 +76,7 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
             stdout=writing,
             stderr=subprocess.DEVNULL,
             cwd=home,
-            env=_environment_variables(home, request),
+            env=variables,
             start_new_session=True,
             **({} if user is None else child_environment.popen_options()),
         )
@@ -86,22 +92,15 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     return _read(answer_path, code)
 
 
-def _environment_variables(home: Path, request: ProbeRequest) -> dict[str, str]:
-    """Return the child's environment variables, without the platform's secrets."""
-    # Ray's own variables, such as its cluster token, are only for probes of Ray.
-    kept = child_environment.for_environments(os.environ)
-    if request.kind != "cluster":
-        kept = child_environment.with_user(kept)
-    else:
-        kept |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    return {**kept, "HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
 def _read(answered: Path, code: int) -> Outcome:
+    """Return the answer of a probe that has ended with an exit code."""
     outcome = _last_outcome(answered)
-    if outcome is None or outcome.stage:
-        return _interrupted(answered, _ending(code))
-    return outcome
+    if outcome is not None and not outcome.stage:
+        return outcome
+    how = (
+        f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    )
+    return _interrupted(answered, f"its process {how}")
 
 
 def _interrupted(answered: Path, trouble: str) -> Outcome:
@@ -122,9 +121,3 @@ def _last_outcome(answered: Path) -> Outcome | None:
         return msgspec.json.decode(lines[-1], type=Outcome) if lines else None
     except msgspec.DecodeError:
         return None
-
-
-def _ending(code: int) -> str:
-    if code < 0:
-        return f"its process was ended by {signal.Signals(-code).name}"
-    return f"its process ended with exit code {code}"

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from django.conf import settings
@@ -65,11 +65,21 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
         )
         config = configured(preset=values.preset, config=values.config, asked_by=asked_by)
     except (InvalidRunConfig, UnknownPreset, UnknownProject, ProjectArchived) as error:
-        found += [_refusal(each) for each in (error, *error.others)]
+        found += [
+            Finding(
+                level="error",
+                subject="Configuration",
+                field=str(getattr(each, "field", "")),
+                message=str(getattr(each, "message", each)),
+                remedy="Change the field; the server rejects this configuration.",
+            )
+            for each in (error, *error.others)
+        ]
     if config is not None:
         found += _static_findings(config)
+    levels = {finding.level for finding in found}
     return RunCheck(
-        result=_result(found),
+        result="refused" if "error" in levels else "risky" if "warning" in levels else "ready",
         config=None if config is None else run_config.to_builtins(config),
         findings=[FindingRow(**asdict(finding)) for finding in found],
         seconds=round(time.monotonic() - began, 2),
@@ -99,26 +109,26 @@ def _name(name: str) -> list[Finding]:
     ]
 
 
-def _refusal(error: Exception) -> Finding:
-    return Finding(
-        level="error",
-        subject="Configuration",
-        field=str(getattr(error, "field", "")),
-        message=str(getattr(error, "message", error)),
-        remedy="Change the field; the server rejects this configuration.",
-    )
-
-
 def _static_findings(config: RunConfig) -> list[Finding]:
-    requests = [*_environments(config), *_cluster()]
+    requests = _environments(config)
+    if settings.RAY_ADDRESS:
+        requests.append(("fleet", ProbeRequest(kind="cluster", address=settings.RAY_ADDRESS)))
+
+    def probe(request: ProbeRequest) -> Outcome:
+        # A worker imports torch, which takes long on a busy machine.
+        return probes.run_probe(request, seconds=WORKER_SECONDS if request.run_config else None)
+
     # Each waits for a separate process: concurrently they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
-        outcomes = list(threads.map(lambda pair: _run_probe(pair[1]), requests))
+        outcomes = list(threads.map(probe, [request for _, request in requests]))
     tried = [
         (field, one, outcome) for (field, one), outcome in zip(requests, outcomes, strict=True)
     ]
     environments = [each for each in tried if each[1].kind != "cluster"]
-    nodes = [outcome for _, one, outcome in tried if one.kind == "cluster"]
+    cluster = Cluster(trouble="no cluster is configured (RAY_ADDRESS)")
+    if settings.RAY_ADDRESS:
+        nodes = [NodeRoom(total=node.total, free=node.free) for node in outcomes[-1].nodes]
+        cluster = Cluster(nodes=nodes, trouble=outcomes[-1].trouble)
     measured = [outcome.bytes_per_step for _, _, outcome in environments if not outcome.trouble]
     made = [outcome for _, _, outcome in environments if outcome.fragment_bytes]
     room = DiskRoom(
@@ -132,14 +142,9 @@ def _static_findings(config: RunConfig) -> list[Finding]:
         *rules.batches(config),
         *(_of_fragment(config, outcome) for outcome in made),
         *rules.tokens(config),
-        *rules.room(config, _answered(nodes)),
+        *rules.room(config, cluster),
         *rules.disk(config, room, bytes_per_step=measured[0] if measured else None),
     ]
-
-
-def _run_probe(request: ProbeRequest) -> Outcome:
-    # A worker imports torch, which takes long on a busy machine.
-    return probes.run_probe(request, seconds=WORKER_SECONDS if request.run_config else None)
 
 
 def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
@@ -180,62 +185,44 @@ def _probed_kwargs(lesson: LessonConfig) -> dict[str, Any]:
     return {**rest, "rewards": rewards} if rewards else rest
 
 
-def _cluster() -> list[tuple[str, ProbeRequest]]:
-    if not settings.RAY_ADDRESS:
-        return []
-    return [("fleet", ProbeRequest(kind="cluster", address=settings.RAY_ADDRESS))]
-
-
-def _answered(outcomes: Iterable[Outcome]) -> Cluster:
-    for outcome in outcomes:
-        nodes = [NodeRoom(total=node.total, free=node.free) for node in outcome.nodes]
-        return Cluster(nodes=nodes, trouble=outcome.trouble)
-    return Cluster(trouble="no cluster is configured (RAY_ADDRESS)")
-
-
 def _of_environments(
     tried: Iterable[tuple[str, ProbeRequest, Outcome]], config: RunConfig
 ) -> list[Finding]:
     found = []
+    kind = config.policy.kind
     for field, request, outcome in tried:
         found.append(_of_environment(field, request.spec, outcome))
-        is_flattened = outcome.shows_images and config.policy.kind == "mlp"
-        is_tried = outcome.policy_trouble or not (outcome.trouble or is_flattened)
-        if request.policy and is_tried:
-            found.append(_of_policy(config.policy.kind, outcome))
-        if is_flattened:
-            found.append(
-                Finding(
-                    level="warning",
-                    subject="Policy",
-                    field="policy.kind",
-                    message=f"{request.spec} has image observations ({outcome.observation}), which "
-                    "an mlp treats as a flat vector.",
-                    remedy="Use a cnn, or a gru, which has convolutions for images.",
-                )
+        is_flattened = outcome.shows_images and kind == "mlp"
+        if request.policy and outcome.policy_trouble:
+            change = "Choose another policy, or convert the observations with a wrapper."
+            remedy = change if kind in BUILT_IN else "Correct the policy or its arguments."
+            failed = Finding(
+                level="warning" if outcome.is_policy_missing else "error",
+                subject="Policy",
+                field="policy.kind",
+                message=f"{kind} could not take a step: {outcome.policy_trouble}.",
+                remedy=_REGISTER if outcome.is_policy_missing else remedy,
             )
+            found.append(failed)
+        elif request.policy and not (outcome.trouble or is_flattened):
+            stepped = Finding(
+                level="ok",
+                subject="Policy",
+                field="policy.kind",
+                message=f"{kind} took a step; it has {outcome.parameters:,} parameters.",
+            )
+            found.append(stepped)
+        if is_flattened:
+            flattened = Finding(
+                level="warning",
+                subject="Policy",
+                field="policy.kind",
+                message=f"{request.spec} has image observations ({outcome.observation}), which "
+                "an mlp treats as a flat vector.",
+                remedy="Use a cnn, or a gru, which has convolutions for images.",
+            )
+            found.append(flattened)
     return found
-
-
-def _of_policy(kind: str, outcome: Outcome) -> Finding:
-    if not outcome.policy_trouble:
-        return Finding(
-            level="ok",
-            subject="Policy",
-            field="policy.kind",
-            message=f"{kind} took a step; it has {outcome.parameters:,} parameters.",
-        )
-    return Finding(
-        level="warning" if outcome.is_policy_missing else "error",
-        subject="Policy",
-        field="policy.kind",
-        message=f"{kind} could not take a step: {outcome.policy_trouble}.",
-        remedy=_REGISTER
-        if outcome.is_policy_missing
-        else "Choose another policy, or convert the observations with a wrapper."
-        if kind in BUILT_IN
-        else "Correct the policy or its arguments.",
-    )
 
 
 def _of_fragment(config: RunConfig, outcome: Outcome) -> Finding:
@@ -297,10 +284,3 @@ def _of_environment(field: str, spec: str, outcome: Outcome) -> Finding:
         if is_named
         else "Check its name and arguments.",
     )
-
-
-def _result(found: Iterable[Finding]) -> Literal["ready", "risky", "refused"]:
-    levels: set[Any] = {finding.level for finding in found}
-    if "error" in levels:
-        return "refused"
-    return "risky" if "warning" in levels else "ready"

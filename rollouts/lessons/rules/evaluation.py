@@ -136,13 +136,17 @@ def figures_of(
     low, high = wilson(worth, problems)
     rate = float(correct.sum()) / (problems * generations)
     mean = float(scores.mean())
+    # The powers of two up to the number of answers, and that number.
+    ks = [1 << power for power in range(generations.bit_length())]
+    if ks[-1] != generations:
+        ks.append(generations)
     reach = Z_95 * float(scores.std(ddof=1)) / math.sqrt(problems) if problems > 1 else 0.0
     return EvaluationFigures(
         problems=problems,
         generations=generations,
         successes=worth,
         success=Interval(rate, low, high),
-        pass_at={k: pass_at_k(correct, k, generations=generations) for k in _ks(generations)},
+        pass_at={k: pass_at_k(correct, k, generations=generations) for k in ks},
         reward=Interval(mean, mean - reach, mean + reach),
         tokens=tokens,
         truncated=truncated,
@@ -208,10 +212,8 @@ def has_regressed(*, at_graduation: Counts, now: Counts) -> bool:
 def has_stalled(results: Sequence[Counts]) -> bool:
     """Return whether the newer half of evaluations succeeds no more often than the older half.
 
-    An increase that chance explains with 95 % confidence does not count.
-
-    Args:
-        results: Evaluations of one lesson, oldest first; at least two.
+    An increase that chance explains with 95 % confidence does not count. There are at least two
+    evaluations of one lesson, oldest first.
     """
     half = len(results) // 2
     before, after = total(list(results[:half])), total(list(results[half:]))
@@ -219,8 +221,3 @@ def has_stalled(results: Sequence[Counts]) -> bool:
         return False
     gained, spread = gain(before, after)
     return gained <= Z_95 * spread
-
-
-def _ks(generations: int) -> list[int]:
-    doubled = [1 << power for power in range(generations.bit_length())]
-    return sorted({*(k for k in doubled if k <= generations), generations})

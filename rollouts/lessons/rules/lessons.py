@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -77,11 +77,7 @@ def check_lessons(lessons: Mapping[str, Lesson]) -> None:
 
 
 def in_order(lessons: Mapping[str, Lesson]) -> list[str]:
-    """Return the lessons in topological order, otherwise in the given order.
-
-    Args:
-        lessons: Lessons without a cycle.
-    """
+    """Return lessons without a cycle in topological order, otherwise in the given order."""
     placed: dict[str, None] = {}
     for start in lessons:
         ahead = [start]
@@ -182,10 +178,6 @@ class Progress:
     status: LessonStatus
     training: Performance = field(default_factory=Performance)
     evaluation: Performance = field(default_factory=Performance)
-
-    def moved(self, status: LessonStatus) -> "Progress":
-        """Return the progress with another status."""
-        return replace(self, status=status)
 
 
 def total(batches: list[Counts] | tuple[Counts, ...], *, step: int = -1) -> Counts:

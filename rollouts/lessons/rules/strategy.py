@@ -32,8 +32,7 @@ class Strategy(Protocol):
     The caller stores the weight of each active lesson with its progress. A batch then updates only
     its lesson and those that require it, and a draw costs one division per lesson::
 
-        for change in changes(strategy, lessons, all_progress, touched=[name]):
-            all_progress[change.lesson] = all_progress[change.lesson].moved(change.target)
+        changes = [strategy.decide(one, lessons, all_progress) for one in (name, *dependents)]
         weights[name] = strategy.weight(lessons[name], all_progress[name])
         following = draw(draw_probabilities(strategy, weights, graduated=graduated), point)
     """
@@ -75,25 +74,6 @@ def initial_progress(lessons: Lessons) -> dict[str, Progress]:
     }
 
 
-def active(all_progress: ProgressByLesson) -> list[str]:
-    """Return the active lessons."""
-    return [name for name, one in all_progress.items() if one.status is LessonStatus.ACTIVE]
-
-
-def probabilities(
-    strategy: Strategy, lessons: Lessons, all_progress: ProgressByLesson
-) -> dict[str, float]:
-    """Return the probability of each drawn lesson, computed from progress alone.
-
-    Empty if no lesson is active.
-    """
-    weights = {
-        name: strategy.weight(lessons[name], all_progress[name]) for name in active(all_progress)
-    }
-    learnt = [name for name, one in all_progress.items() if one.status is LessonStatus.GRADUATED]
-    return draw_probabilities(strategy, weights, graduated=learnt) if weights else {}
-
-
 def draw_probabilities(
     strategy: Strategy, weights: Mapping[str, float], *, graduated: Collection[str]
 ) -> dict[str, float]:
@@ -114,36 +94,6 @@ def draw_probabilities(
     fresh = strategy.shares(weights) if weights else {}
     shares = {name: (1 - rehearsal) * share for name, share in fresh.items()}
     return shares | dict.fromkeys(graduated, rehearsal / len(graduated))
-
-
-def changes(
-    strategy: Strategy,
-    lessons: Lessons,
-    all_progress: ProgressByLesson,
-    *,
-    touched: Collection[str] | None = None,
-) -> list[Change]:
-    """Return the status changes, in the order of `lessons`.
-
-    Args:
-        strategy: Strategy that decides.
-        lessons: All lessons.
-        all_progress: Progress of all lessons.
-        touched: Lessons whose progress has changed since the last call; None for all.
-    """
-    decided = (
-        strategy.decide(name, lessons, all_progress)
-        for name, lesson in lessons.items()
-        if touched is None
-        or name in touched
-        or any(one.lesson in touched for one in lesson.requires)
-    )
-    return [change for change in decided if change is not None]
-
-
-def is_complete(all_progress: ProgressByLesson) -> bool:
-    """Return whether every lesson has graduated."""
-    return all(one.status is LessonStatus.GRADUATED for one in all_progress.values())
 
 
 def draw(probabilities: Mapping[str, float], point: float) -> str:

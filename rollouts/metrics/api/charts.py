@@ -147,9 +147,7 @@ class LayoutsView(ApiView):
         return [LayoutEditors() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
-        operation_id="metric_layouts_list",
-        responses={200: MetricLayouts},
-        tags=["metrics"],
+        operation_id="metric_layouts_list", responses={200: MetricLayouts}, tags=["metrics"]
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """List metric layouts.
@@ -238,11 +236,7 @@ class _ReadOrOperate(ApiView):
 class ComparisonsView(_ReadOrOperate):
     """Saved comparisons."""
 
-    @extend_schema(
-        operation_id="comparisons_list",
-        responses={200: Comparisons},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="comparisons_list", responses={200: Comparisons}, tags=["runs"])
     def get(self, request: Request) -> HttpResponse:
         """List comparisons.
 
@@ -270,21 +264,14 @@ class ComparisonsView(_ReadOrOperate):
 class ComparisonView(_ReadOrOperate):
     """One comparison."""
 
-    @extend_schema(
-        operation_id="comparisons_get",
-        responses={200: ComparisonRow},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="comparisons_get", responses={200: ComparisonRow}, tags=["runs"])
     def get(self, request: Request, comparison: int) -> HttpResponse:
         """Get a comparison."""
         del request
         return answer(charts.comparison(comparison))
 
     @extend_schema(
-        operation_id="comparisons_delete",
-        parameters=[REASON],
-        responses={204: None},
-        tags=["runs"],
+        operation_id="comparisons_delete", parameters=[REASON], responses={204: None}, tags=["runs"]
     )
     def delete(self, request: Request, comparison: int) -> HttpResponse:
         """Delete a comparison.

@@ -153,11 +153,7 @@ class MetricNamesView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="metric_names",
-        responses={200: MetricNames},
-        tags=["metrics"],
-    )
+    @extend_schema(operation_id="metric_names", responses={200: MetricNames}, tags=["metrics"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """List metric names.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,7 +27,6 @@ from runs.events.models import RunEvent
 from runs.lifecycle.models import PolicyVersion, Run
 from runs.saved.models import SavedObject, SavedObjectQuerySet
 from web import sql
-from web.rules.errors import NotFound
 
 ANNOTATIONS_AT_MOST: Final = 200
 EVENTS_AT_MOST: Final = 100
@@ -64,10 +63,6 @@ _PLACES: Final = """
     ORDER BY t.place"""
 
 
-class AnnotationNotFound(NotFound):
-    """The run has no such annotation."""
-
-
 class Change(NamedTuple):
     """A change of a run, without its position."""
 
@@ -87,10 +82,7 @@ class AxisPosition(NamedTuple):
 def annotations(run_id: int, *, asker: str, with_fleet: bool = False) -> Annotations:
     """Return a run's annotations, and the changes of the run that its charts show.
 
-    Args:
-        run_id: Id of the run.
-        asker: Identity of the caller.
-        with_fleet: Whether to include launches, ends of workers and published versions.
+    Launches, ends of workers and published versions are included `with_fleet`.
     """
     rows = list(
         Annotation.objects.filter(run_id=run_id, deleted_at=None).order_by("-at", "-pk")[
@@ -100,7 +92,13 @@ def annotations(run_id: int, *, asker: str, with_fleet: bool = False) -> Annotat
     names = token_names(row.created_by for row in rows)
     changes = _events(run_id, SHOWN_EVENTS)
     if with_fleet:
-        changes += _events(run_id, FLEET_EVENTS) + _versions(run_id)
+        changes += _events(run_id, FLEET_EVENTS)
+        versions = PolicyVersion.objects.filter(run_id=run_id).order_by("-pk")
+        columns = versions.values_list("pk", "epoch", "step", "published_at")[:EVENTS_AT_MOST]
+        changes += [
+            Change(pk, "weights_version", f"version {step} of epoch {epoch}", at)
+            for pk, epoch, step, at in columns
+        ][::-1]
         changes.sort(key=lambda change: change.at)
     places = axis_positions(run_id, [change.at for change in changes])
     return Annotations(
@@ -119,15 +117,6 @@ def _events(run_id: int, kinds: Sequence[str]) -> list[Change]:
     return [Change(*row) for row in rows][::-1]
 
 
-def _versions(run_id: int) -> list[Change]:
-    found = PolicyVersion.objects.filter(run_id=run_id).order_by("-pk")
-    rows = found.values_list("pk", "epoch", "step", "published_at")[:EVENTS_AT_MOST]
-    return [
-        Change(pk, "weights_version", f"version {step} of epoch {epoch}", at)
-        for pk, epoch, step, at in rows
-    ][::-1]
-
-
 def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> AnnotationRow:
     """Return an annotation in the API format; `names` are the names of tokens by identity."""
     return AnnotationRow(
@@ -144,33 +133,26 @@ def annotation_row(row: Annotation, *, names: dict[str, str], asker: str) -> Ann
 
 def axis_positions(run_id: int, moments: Sequence[datetime]) -> list[AxisPosition]:
     """Return the positions of times on a run's charts, from the last measurement before each."""
-    series_id = _reference(run_id)
+    # A frequently measured series: a built-in metric if there is one.
+    series = MetricSeries.objects.filter(run_id=run_id)
+    own = series.filter(name__in=_MEASURED_OFTEN).order_by("name")
+    ids = own.values_list("pk", flat=True)
+    series_id = ids.first() or series.order_by("-chunks", "pk").values_list("pk", flat=True).first()
     if series_id is None or not moments:
         return [AxisPosition(None, None) for _ in moments]
     micros = [(at - EPOCH) // timedelta(microseconds=1) for at in moments]
     parameters = {"series": series_id, "at": list(moments), "micros": micros}
     with sql.cursor() as cursor:
         rows = cursor.execute(_PLACES, parameters, binary=True).fetchall()
-    return [_position(row, at) for row, at in zip(rows, micros, strict=True)]
-
-
-def _reference(run_id: int) -> int | None:
-    """Return a frequently measured series of the run: a built-in metric if there is one."""
-    series = MetricSeries.objects.filter(run_id=run_id)
-    own = series.filter(name__in=_MEASURED_OFTEN).order_by("name")
-    found = own.values_list("pk", flat=True).first()
-    return found or series.order_by("-chunks", "pk").values_list("pk", flat=True).first()
-
-
-def _position(row: tuple[Any, ...], micros: int) -> AxisPosition:
-    step, amount, *packed = row
-    if step is not None:
-        return AxisPosition(step, amount)
-    if packed[0] is None:
-        return AxisPosition(None, None)
-    times, steps, amounts = (np.frombuffer(raw, ">i8") for raw in packed)
-    index = int(np.flatnonzero(times <= micros)[-1])
-    return AxisPosition(int(steps[index]), int(amounts[index]))
+    positions = []
+    for (step, amount, *packed), at in zip(rows, micros, strict=True):
+        if step is None and packed[0] is not None:
+            times, steps, amounts = (np.frombuffer(raw, ">i8") for raw in packed)
+            index = int(np.flatnonzero(times <= at)[-1])
+            positions.append(AxisPosition(int(steps[index]), int(amounts[index])))
+        else:
+            positions.append(AxisPosition(step, amount))
+    return positions
 
 
 def layouts_for(run: Run, *, asker: str) -> SavedObjectQuerySet:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, Sum
+from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, Sum
 from django.db.models.functions import Cast
 
 from buffer.batches.queries.rates import RunCounts, run_counts
@@ -69,20 +69,7 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
     if row is None or row[0] is None:
         return EpisodeFlow(last=after)
     last, episodes, return_mean, percentiles, mean_length, longest, truncated_share = row
-    return EpisodeFlow(
-        last=last,
-        evaluations=_evaluations(run_id, after=after, last=last),
-        episodes=episodes,
-        return_mean=return_mean,
-        return_percentiles=percentiles,
-        mean_length=mean_length,
-        longest=longest,
-        truncated_share=truncated_share,
-    )
-
-
-def _evaluations(run_id: int, *, after: int, last: int) -> list[EvaluationMeans]:
-    """Return the means of each evaluated version; one evaluation may have several windows."""
+    # One evaluation of a version may have several windows.
     found = EpisodeWindow.objects.filter(run_id=run_id, mode="eval", id__gt=after, id__lte=last)
     means = found.values("policy_step").annotate(
         first=Min("id"),
@@ -90,7 +77,16 @@ def _evaluations(run_id: int, *, after: int, last: int) -> list[EvaluationMeans]
         episode_length=Sum(F("length_mean") * F("count")) / Sum("count"),
     )
     rows = means.order_by("first").values_list("policy_step", "episode_return", "episode_length")
-    return [EvaluationMeans(*row) for row in rows[:WINDOWS_AT_MOST]]
+    return EpisodeFlow(
+        last=last,
+        evaluations=[EvaluationMeans(*columns) for columns in rows[:WINDOWS_AT_MOST]],
+        episodes=episodes,
+        return_mean=return_mean,
+        return_percentiles=percentiles,
+        mean_length=mean_length,
+        longest=longest,
+        truncated_share=truncated_share,
+    )
 
 
 def fleet_wait_share(run_id: int) -> float | None:
@@ -107,15 +103,14 @@ def counts_of(runs: Sequence[Run]) -> dict[int, dict[str, int]]:
     """Return the counts of each run that a `MeasureCursor` stores."""
     found = run_counts([run.pk for run in runs])
     nothing = RunCounts()
-    return {run.pk: found.get(run.pk, nothing)._asdict() | _progress_of(run) for run in runs}
-
-
-def _progress_of(run: Run) -> dict[str, int]:
-    fleet = getattr(run, "fleet", None)
-    return {
-        "served_steps": run.served_steps,
-        "env_steps": fleet.env_steps_total if fleet else 0,
-    }
+    counts = {}
+    for run in runs:
+        fleet = getattr(run, "fleet", None)
+        counts[run.pk] = found.get(run.pk, nothing)._asdict() | {
+            "served_steps": run.served_steps,
+            "env_steps": fleet.env_steps_total if fleet else 0,
+        }
+    return counts
 
 
 def has_moved(cursor: MeasureCursor, counts: Mapping[str, int]) -> bool:
@@ -176,45 +171,29 @@ def newest_of(run_ids: Collection[int], *, name: str) -> dict[int, Sample]:
 
 def fleet_usages(run_ids: Collection[int], *, now: datetime) -> dict[int, FleetUsage]:
     """Return the usage of each run's fleet; runs without measured workers are omitted."""
-    measured = _measured(now).filter(fleet__run_id__in=run_ids)
+    fresh = FleetWorker.objects.filter(heartbeat_at__gt=now - UNKNOWN_AFTER)
+    measured = fresh.filter(
+        fleet__run_id__in=run_ids, cpu_percent__isnull=False, memory_bytes__isnull=False
+    ).exclude(state__in=("stopped", "failed"))
     rows = measured.values("fleet__run_id").annotate(
-        count=Count("pk"), **_totals("cpu_percent"), **_totals("memory_bytes"), **_devices()
+        count=Count("pk"),
+        **{f"{name}_sum": Sum(Cast(name, FloatField())) for name in _PER_WORKER},
+        # Workers that share a device both report it, so its values have no sum.
+        **{
+            f"{name}_{word}": of(
+                Cast(name, FloatField()), filter=_HAS_GPU if name in _PER_DEVICE else None
+            )
+            for name in (*_PER_WORKER, *_PER_DEVICE)
+            for word, of in (("min", Min), ("mean", Avg), ("max", Max))
+        },
     )
     found: dict[int, dict[str, Any]] = {row["fleet__run_id"]: dict(row) for row in rows.order_by()}
     small = [run_id for run_id, row in found.items() if row["count"] <= WORKERS_LISTED]
-    single = _singles(small, now)
+    listed = measured.filter(fleet__run_id__in=small, index__lt=WORKERS_LISTED).order_by("index")
+    single: dict[int, dict[int, dict[str, Any]]] = {}
+    for row in listed.values("fleet__run_id", "index", *_PER_WORKER, *_PER_DEVICE):
+        single.setdefault(row["fleet__run_id"], {})[row["index"]] = dict(row)
     return {
         run_id: FleetUsage(workers=row["count"], sums=row, single=single.get(run_id, {}))
         for run_id, row in found.items()
     }
-
-
-def _measured(now: datetime) -> QuerySet[FleetWorker]:
-    fresh = FleetWorker.objects.filter(heartbeat_at__gt=now - UNKNOWN_AFTER)
-    measured = fresh.filter(cpu_percent__isnull=False, memory_bytes__isnull=False)
-    return measured.exclude(state__in=("stopped", "failed"))
-
-
-def _totals(name: str) -> dict[str, Any]:
-    value = Cast(name, FloatField())
-    return {
-        f"{name}_{word}": of(value)
-        for word, of in (("sum", Sum), ("min", Min), ("mean", Avg), ("max", Max))
-    }
-
-
-def _devices() -> dict[str, Any]:
-    """Return the aggregates of GPU values; workers that share a device both report it."""
-    return {
-        f"{name}_{word}": of(Cast(name, FloatField()), filter=_HAS_GPU)
-        for name in _PER_DEVICE
-        for word, of in (("min", Min), ("mean", Avg), ("max", Max))
-    }
-
-
-def _singles(run_ids: Collection[int], now: datetime) -> dict[int, dict[int, dict[str, Any]]]:
-    rows = _measured(now).filter(fleet__run_id__in=run_ids, index__lt=WORKERS_LISTED)
-    found: dict[int, dict[int, dict[str, Any]]] = {}
-    for row in rows.order_by("index").values("fleet__run_id", "index", *_PER_WORKER, *_PER_DEVICE):
-        found.setdefault(row["fleet__run_id"], {})[row["index"]] = dict(row)
-    return found

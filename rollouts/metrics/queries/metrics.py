@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from django.db.models import F, Max
-from numpy.typing import NDArray
 
 from rollouts.metrics.models import MetricSample, MetricSeries
 from rollouts.metrics.rules import CHUNK_SAMPLES, written
@@ -43,18 +42,14 @@ _SAMPLES: Final = """
         ) t WHERE s.id = %(series)s
     ) found (number, steps, numbers, times, amounts) ORDER BY number"""
 _LAST: Final = """
-    SELECT s.id, s.name, COALESCE(m.step, s.packed_step), COALESCE(m.value, s.packed_value),
+    SELECT s.id, COALESCE(m.step, s.packed_step), COALESCE(m.value, s.packed_value),
         COALESCE(m.at, s.packed_at)
     FROM rollouts_metricseries s
     LEFT JOIN LATERAL (
         SELECT step, value, at FROM rollouts_metricsample
         WHERE series_id = s.id ORDER BY id DESC LIMIT 1
     ) m ON true
-    WHERE s.id = ANY(%s) ORDER BY s.name"""
-
-
-class NoSuchMetric(NotFound):
-    """The run has no samples of that name."""
+    WHERE s.id = ANY(%s)"""
 
 
 class Sample(NamedTuple):
@@ -126,10 +121,11 @@ def metric_keys(
     if page.after is not None:
         found = found.filter(name__gt=page.after)
     series, cursor = page.cut(found.order_by("name")[: page.limit + 1], lambda one: one.name)
-    last = last_samples([one.pk for one in series])
+    newest = newest_samples([one.pk for one in series])
     rows = [
-        MetricKey(name=name, step=one.step, value=written(one.value), at=one.at)
-        for name, one in last.items()
+        MetricKey(name=one.name, step=last.step, value=written(last.value), at=last.at)
+        for one in series
+        if (last := newest.get(one.pk)) is not None
     ]
     return MetricKeys(results=rows, total=total, next=cursor)
 
@@ -140,39 +136,34 @@ def metric_names(run_id: int) -> MetricNames:
     return MetricNames(results=list(names.values_list("name", flat=True)), next=None)
 
 
-def last_samples(series_ids: Sequence[int]) -> dict[str, Sample]:
-    """Return the newest sample by name, ordered by name."""
-    with sql.cursor() as cursor:
-        rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
-    return {name: Sample(*sample) for _, name, *sample in rows if sample[0] is not None}
-
-
 def newest_samples(series_ids: Sequence[int]) -> dict[int, Sample]:
     """Return the newest sample of each series that has one, by series."""
     with sql.cursor() as cursor:
         rows = cursor.execute(_LAST, [list(series_ids)]).fetchall()
-    return {pk: Sample(*sample) for pk, _, *sample in rows if sample[0] is not None}
+    return {pk: Sample(*sample) for pk, *sample in rows if sample[0] is not None}
 
 
 def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSamples:
     """Return samples of one name in order of arrival, without the first `after`.
 
     Raises:
-        NoSuchMetric: If the run has no samples of that name.
+        NotFound: If the run has no samples of that name.
     """
     series = MetricSeries.objects.filter(run_id=run_id, name=name).values_list("pk", flat=True)
     series_id = series.first()
     if series_id is None:
-        raise NoSuchMetric(f"the run has no samples of {name!r}")
+        raise NotFound(f"the run has no samples of {name!r}")
     parameters = {"series": series_id, "first": after // CHUNK_SAMPLES}
     parameters["last"] = (after + limit) // CHUNK_SAMPLES
     with sql.cursor() as cursor:
         # A single statement, so that samples packed concurrently are neither missed nor duplicated.
         rows = cursor.execute(_SAMPLES, parameters, binary=True).fetchall()
-    parts = [_Columns.read(row) for row in rows]
+    _, *columns = zip(*rows, strict=True)
     begin = rows[0][0] * CHUNK_SAMPLES
+    # Big-endian integers; the values are floats.
     steps, values, times, amounts = (
-        np.concatenate(column)[max(0, after - begin) :] for column in zip(*parts, strict=True)
+        np.concatenate([np.frombuffer(raw or b"", kind) for raw in column])[max(0, after - begin) :]
+        for kind, column in zip((">i8", ">f8", ">i8", ">i8"), columns, strict=True)
     )
     page = slice(0, limit)
     return MetricSamples(
@@ -188,19 +179,3 @@ def samples_of(run_id: int, name: str, *, after: int, limit: int) -> MetricSampl
 def datetime_of(micros: int) -> datetime:
     """Return µs since 1970 as a time."""
     return EPOCH + timedelta(microseconds=micros)
-
-
-class _Columns(NamedTuple):
-    """Samples in order of arrival; columns of equal length."""
-
-    steps: NDArray[np.int64]
-    values: NDArray[np.float64]
-    times: NDArray[np.int64]
-    amounts: NDArray[np.int64]
-
-    @classmethod
-    def read(cls, row: Sequence[Any]) -> "_Columns":
-        _, steps, values, times, amounts = (raw or b"" for raw in row)
-        places = (np.frombuffer(raw, ">i8").astype(np.int64) for raw in (steps, times, amounts))
-        step, time, amount = places
-        return cls(step, np.frombuffer(values, ">f8").astype(np.float64), time, amount)

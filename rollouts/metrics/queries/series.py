@@ -1,27 +1,20 @@
 """Chart lines over millions of samples, from blocks where possible, and the context of a point."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from django.db.models.functions import Coalesce
 
 from buffer.batches.queries.batches import nearby_batches
-from buffer.items.models import Batch
 from rollouts.metrics.models import MetricSeries
-from rollouts.metrics.queries.metrics import EPOCH, NoSuchMetric
-from rollouts.metrics.rules import (
-    BLOCK,
-    BLOCK_SAMPLES,
-    X_AT_MOST,
-    Blocks,
-    blocks_of,
-    condensed,
-)
+from rollouts.metrics.queries.metrics import EPOCH
+from rollouts.metrics.rules import BLOCK, BLOCK_SAMPLES, X_AT_MOST, Blocks, blocks_of, condensed
 from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext, MetricLine
 from runs.lifecycle.models import PolicyVersion, Run
 from web import sql
+from web.rules.errors import NotFound
 
 AXES: Final = ("step", "time", "elapsed", "amount")
 """`elapsed` is the time since the run began: since its first trainer registered, or its creation.
@@ -64,12 +57,6 @@ _READ: Final = """
 _MORE: Final = ("x_first", "min", "max", "mean", "count", "gaps")
 _CHUNKS_LOOKED_AT: Final = 8
 """Chunks read at each end of a range: a chunk may span the range without a sample in it."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_COLUMNS: Final = {
-    "step": ("steps", "m.step"),
-    "time": ("times", "(extract(epoch FROM m.at) * 1000000)::bigint"),
-    "amount": ("amounts", "m.amount"),
-}
 _CHUNK: Final = """(SELECT {packed}, times, steps, amounts FROM rollouts_metricchunk
     WHERE series_id = %(series)s AND {x}_max >= %(first)s AND {x}_min <= %(last)s
     ORDER BY number {order} LIMIT %(chunks)s)"""
@@ -93,12 +80,9 @@ class SeriesRange(NamedTuple):
 def lines(
     run_ids: Sequence[tuple[str, int]], names: Sequence[str], chart_range: SeriesRange
 ) -> list[MetricLine]:
-    """Return a line for each run and each name; an empty one for a run without such samples.
+    """Return a line for each run (name and id) and metric; an empty one without such samples.
 
-    Args:
-        run_ids: Names and ids of runs.
-        names: Names of metrics.
-        chart_range: The range; every sample in it, and none outside, is in exactly one bucket.
+    Every sample in the range, and none outside, is in exactly one bucket.
     """
     ids_of_runs = [run_id for _, run_id in run_ids]
     found = MetricSeries.objects.filter(run_id__in=ids_of_runs, name__in=list(names))
@@ -145,8 +129,8 @@ def _blocks_of(origins: dict[int, int], chart_range: SeriesRange) -> dict[int, B
     ranges = [_shifted(chart_range, origin) for origin in origins.values()]
     bounds: dict[str, Any] = {
         "series": list(origins),
-        "first": [shifted.first for shifted in ranges],
-        "last": [shifted.last for shifted in ranges],
+        "first": [one.first for one in ranges],
+        "last": [one.last for one in ranges],
     }
     with sql.cursor() as cursor:
         counts = dict(cursor.execute(_COUNT.format(**texts), bounds).fetchall())
@@ -155,9 +139,17 @@ def _blocks_of(origins: dict[int, int], chart_range: SeriesRange) -> dict[int, B
         bounds["whole"] = [counts.get(pk, 0) > fine for pk in origins]
         rows = cursor.execute(_READ.format(**texts), bounds, binary=True).fetchall()
     blocks = {}
-    for pk, *found in rows:
+    for pk, *columns in rows:
         origin = origins[pk]
-        blocks[pk] = np.concatenate(list(_parts(found, _shifted(chart_range, origin))))
+        shifted = _shifted(chart_range, origin)
+        whole, *edges = (raw or b"" for raw in columns)
+        parts = [np.frombuffer(whole, BLOCK)]
+        for places, numbers in (edges[:2], edges[2:]):
+            x = np.frombuffer(places, ">i8").astype(np.int64)
+            inside = (x >= shifted.first) & (x <= shifted.last)
+            values = np.frombuffer(numbers, ">f8").astype(np.float64)
+            parts.append(blocks_of(x[inside], values[inside]))
+        blocks[pk] = np.concatenate(parts)
         blocks[pk]["x_first"] -= origin
         blocks[pk]["x_last"] -= origin
     return blocks
@@ -169,15 +161,6 @@ def _shifted(chart_range: SeriesRange, origin: int) -> SeriesRange:
         min(chart_range.last + origin, X_AT_MOST),
     )
     return chart_range._replace(first=first, last=last)
-
-
-def _parts(found: Iterable[bytes | None], chart_range: SeriesRange) -> Iterable[Blocks]:
-    blocks, *columns = (raw or b"" for raw in found)
-    yield np.frombuffer(blocks, BLOCK)
-    for places, numbers in (columns[:2], columns[2:]):
-        x = np.frombuffer(places, ">i8").astype(np.int64)
-        inside = (x >= chart_range.first) & (x <= chart_range.last)
-        yield blocks_of(x[inside], np.frombuffer(numbers, ">f8").astype(np.float64)[inside])
 
 
 def line_of(run: str, name: str, found: Blocks, chart_range: SeriesRange) -> MetricLine:
@@ -212,19 +195,14 @@ def line_of(run: str, name: str, found: Blocks, chart_range: SeriesRange) -> Met
 
 
 def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricContext:
-    """Return the context of a run while some samples of a metric arrived.
-
-    Args:
-        run: The run.
-        name: Name of the metric.
-        chart_range: Range of the chart that contains the samples; its buckets are ignored.
+    """Return the context of a run while the samples of a metric in a range arrived.
 
     Raises:
-        NoSuchMetric: If the range contains no sample.
+        NotFound: If the range contains no sample.
     """
     found = _samples(run, name, in_stored_units(chart_range, run.pk))
     if not found:
-        raise NoSuchMetric(f"the run has no sample of {name!r} in this range")
+        raise NotFound(f"the run has no sample of {name!r} in this range")
     last = max(found)
     began_at, ended_at = min(found).at, last.at
     around = nearby_batches(run.pk, began_at=began_at, ended_at=ended_at)
@@ -238,13 +216,26 @@ def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricCo
         version=None
         if version is None
         else ContextVersion(
-            id=version.pk,
-            epoch=version.epoch,
-            step=version.step,
-            published_at=version.published_at,
+            id=version.pk, epoch=version.epoch, step=version.step, published_at=version.published_at
         ),
         handed_out=around.handed_out,
-        batches=[_shown(batch, began_at) for batch in around.batches],
+        batches=[
+            ContextBatch(
+                id=str(batch.pk),
+                ordinal=batch.ordinal,
+                kind=batch.kind,  # type: ignore[arg-type]
+                state=batch.state,  # type: ignore[arg-type]
+                trainer=(batch.trainer.name or batch.trainer.identity) if batch.trainer else None,
+                items=batch.items,
+                epoch=batch.epoch,
+                policy_step=batch.policy_step,
+                leased_at=batch.leased_at,
+                lease_expires_at=batch.lease_expires_at,
+                settled_at=batch.settled_at,
+                with_trainer=batch.settled_at is None or batch.settled_at >= began_at,
+            )
+            for batch in around.batches
+        ],
     )
 
 
@@ -259,8 +250,8 @@ class _At(NamedTuple):
 def _samples(run: Run, name: str, chart_range: SeriesRange) -> list[_At]:
     """Return the first and the last samples of the range by arrival, or none."""
     series = MetricSeries.objects.filter(run=run, name=name).values_list("pk", flat=True).first()
-    packed, place = _COLUMNS[chart_range.axis]
-    texts = {"packed": packed, "x": chart_range.axis, "place": place}
+    axis = chart_range.axis
+    texts = {"packed": _PACKED[axis], "x": axis, "place": _TAIL_PLACE[axis]}
     bounds: dict[str, Any] = {
         "series": series,
         "first": chart_range.first,
@@ -272,32 +263,12 @@ def _samples(run: Run, name: str, chart_range: SeriesRange) -> list[_At]:
         packed_ends = " UNION ALL ".join(_CHUNK.format(**end) for end in ends)
         chunks = cursor.execute(packed_ends, bounds, binary=True).fetchall()
         tails = [cursor.execute(_TAIL.format(**end), bounds).fetchone() for end in ends]
-    return [*_packed(chunks, chart_range), *(_At(*tail) for tail in tails if tail)]
-
-
-def _packed(chunks: list[Any], chart_range: SeriesRange) -> Iterator[_At]:
+    found = [_At(*tail) for tail in tails if tail]
     for chunk in chunks:
         places, *columns = (np.frombuffer(raw, ">i8") for raw in chunk)
         inside = (places >= chart_range.first) & (places <= chart_range.last)
         times, steps, amounts = (column[inside] for column in columns)
         for index in {0, len(times) - 1} if len(times) else ():
-            at = _EPOCH + timedelta(microseconds=int(times[index]))
-            yield _At(at, int(steps[index]), int(amounts[index]))
-
-
-def _shown(batch: Batch, began_at: datetime) -> ContextBatch:
-    trainer = batch.trainer
-    return ContextBatch(
-        id=str(batch.pk),
-        ordinal=batch.ordinal,
-        kind=batch.kind,  # type: ignore[arg-type]
-        state=batch.state,  # type: ignore[arg-type]
-        trainer=None if trainer is None else trainer.name or trainer.identity,
-        items=batch.items,
-        epoch=batch.epoch,
-        policy_step=batch.policy_step,
-        leased_at=batch.leased_at,
-        lease_expires_at=batch.lease_expires_at,
-        settled_at=batch.settled_at,
-        with_trainer=batch.settled_at is None or batch.settled_at >= began_at,
-    )
+            at = EPOCH + timedelta(microseconds=int(times[index]))
+            found.append(_At(at, int(steps[index]), int(amounts[index])))
+    return found

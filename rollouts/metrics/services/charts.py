@@ -7,25 +7,17 @@ import msgspec
 from django.db import transaction
 
 from rollouts.metrics.models import Annotation
-from rollouts.metrics.queries.charts import AnnotationNotFound, axis_positions, layouts_for
+from rollouts.metrics.queries.charts import axis_positions, layouts_for
 from rollouts.metrics.rules import COMPARISON, LAYOUT
-from rollouts.metrics.schemas import ComparisonView, NewAnnotation, SaveComparison, SetMetricLayout
+from rollouts.metrics.schemas import NewAnnotation, SaveComparison, SetMetricLayout
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import RunNotFound, readable_run_id
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, checked_name
-from web.rules.errors import Forbidden, InvalidField
+from web.rules.errors import Forbidden, InvalidField, NotFound
 from web.rules.texts import InvalidTag, checked
-
-
-class InvalidAnnotation(InvalidField):
-    """An annotation is invalid; `field` names the field."""
-
-
-class NotAuthor(Forbidden):
-    """Someone else wrote the annotation; only operators may delete annotations of others."""
 
 
 @transaction.atomic
@@ -33,15 +25,15 @@ def annotate(*, run_id: int, body: NewAnnotation, actor: str, now: datetime) -> 
     """Create an annotation at a time; omitted positions on the other axes are looked up.
 
     Raises:
-        InvalidAnnotation: If the text is empty, or the time is in the future or has no UTC offset.
+        InvalidField: If the text is empty, or the time is in the future or has no UTC offset.
     """
     at = body.at or now
     if not body.text.strip():
-        raise InvalidAnnotation("text", "must not be empty")
+        raise InvalidField("text", "must not be empty")
     if at.tzinfo is None:
-        raise InvalidAnnotation("at", "must have a UTC offset, for example 2026-03-01T12:00:00Z")
+        raise InvalidField("at", "must have a UTC offset, for example 2026-03-01T12:00:00Z")
     if at > now:
-        raise InvalidAnnotation("at", "must not be in the future")
+        raise InvalidField("at", "must not be in the future")
     (place,) = axis_positions(run_id, [at])
     row = Annotation.objects.create(
         run_id=run_id,
@@ -77,17 +69,17 @@ def delete_annotation(
     """Hide an annotation; its row is kept.
 
     Raises:
-        AnnotationNotFound: If the run has no such annotation.
-        NotAuthor: If someone else wrote it, and the caller is not an operator.
+        NotFound: If the run has no such annotation.
+        Forbidden: If someone else wrote it, and the caller is not an operator.
     """
     rows = Annotation.objects.select_for_update().filter(
         pk=annotation_id, run_id=run_id, deleted_at=None
     )
     row = rows.first()
     if row is None:
-        raise AnnotationNotFound(f"annotation {annotation_id} does not exist")
+        raise NotFound(f"annotation {annotation_id} does not exist")
     if row.created_by != actor[:ACTOR_LENGTH] and not may_operate:
-        raise NotAuthor("only its author or an operator may delete an annotation")
+        raise Forbidden("only its author or an operator may delete an annotation")
     row.deleted_at, row.deleted_by = now, actor[:ACTOR_LENGTH]
     row.save(update_fields=["deleted_at", "deleted_by"])
     record_event(
@@ -119,13 +111,7 @@ def save_layout(
 
 @transaction.atomic
 def change_layout(
-    *,
-    run: Run,
-    layout_id: int,
-    body: SetMetricLayout,
-    actor: str,
-    may_operate: bool,
-    now: datetime,
+    *, run: Run, layout_id: int, body: SetMetricLayout, actor: str, may_operate: bool, now: datetime
 ) -> SavedObject:
     """Replace all fields of a layout.
 
@@ -193,13 +179,22 @@ def save_comparison(*, body: SaveComparison, actor: str, now: datetime) -> Saved
         InvalidSavedObject: If the name is empty, or a run does not exist.
         TooManyComparisons: If the limit is reached.
     """
-    name = checked_name(body.name)
-    _check_comparison(body.view)
+    name, view = checked_name(body.name), body.view
+    try:
+        for run in view.runs:
+            readable_run_id(run)
+    except RunNotFound as error:
+        raise InvalidSavedObject("view.runs", str(error)) from error
+    if (view.begin is None) != (view.end is None):
+        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
+    if (
+        view.begin is not None
+        and view.end is not None
+        and not -_FARTHEST <= view.begin <= view.end <= _FARTHEST
+    ):
+        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")
     row = SavedObject(
-        name=name,
-        text=body.remarks,
-        body=msgspec.to_builtins(body.view),
-        access=Access.OPEN,
+        name=name, text=body.remarks, body=msgspec.to_builtins(view), access=Access.OPEN
     )
     return saved.save(COMPARISON, row, actor=actor, reason=body.reason, now=now)
 
@@ -214,17 +209,3 @@ def delete_comparison(*, comparison_id: int, actor: str, reason: str = "", now: 
     found = SavedObject.objects.of(COMPARISON).locked()
     row = found.one(f"comparison {comparison_id} does not exist", pk=comparison_id)
     saved.delete(row, actor=actor, reason=reason, now=now)
-
-
-def _check_comparison(view: ComparisonView) -> None:
-    try:
-        for name in view.runs:
-            readable_run_id(name)
-    except RunNotFound as error:
-        raise InvalidSavedObject("view.runs", str(error)) from error
-    if (view.begin is None) != (view.end is None):
-        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
-    if view.begin is None or view.end is None:
-        return
-    if not -_FARTHEST <= view.begin <= view.end <= _FARTHEST:
-        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")

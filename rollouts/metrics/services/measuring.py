@@ -12,7 +12,7 @@ while it waits. A metric without a value is None, and is not stored.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -34,7 +34,6 @@ from rollouts.control.rules import info_figures
 from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.queries.measuring import (
     EpisodeFlow,
-    EvaluationMeans,
     FleetUsage,
     counts_of,
     episode_flow,
@@ -45,7 +44,6 @@ from rollouts.metrics.queries.measuring import (
     runs_to_measure,
     runs_with_fleets,
 )
-from rollouts.metrics.queries.metrics import Sample
 from rollouts.metrics.rules import WORKERS, at_rank, began_at, resource_values
 from rollouts.metrics.services.metrics import (
     OWN_PREFIX,
@@ -81,6 +79,7 @@ def store_or_warn(run: Run, figures: Sequence[Figure], *, now: datetime) -> None
         logger.warning("measurements of run %s not stored: %s", run.name, full.message)
 
 
+_PERCENTILES: Final = ("reward/p10", "reward/p50", "reward/p90")
 Found = Mapping[str, float | None]
 """Values by metric name, without the platform's prefix."""
 
@@ -126,58 +125,44 @@ class RunChanges:
 
 def levels(run_changes: RunChanges) -> Found:
     """Return instantaneous values, and values over all new data regardless of the interval."""
-    rule = pause_rule(run_changes.run)
+    run, groups, episodes = run_changes.run, run_changes.groups, run_changes.episodes
+    rule = pause_rule(run)
     staleness = run_changes.batches.staleness
+    if run.takes_groups:
+        # A worker of a language run reports the length of answers; for others, prompts count too.
+        is_language = run.kind == RunKind.LANGUAGE
+        dropped = run_changes.counts["without_variance"] - run_changes.before.without_variance
+        seen = groups.groups + dropped
+        mean, percentiles = groups.score_mean, groups.score_percentiles
+        own = {
+            "length/mean": episodes.mean_length if is_language else groups.mean_tokens,
+            "length/max": episodes.longest if is_language else groups.longest_tokens,
+            "truncated_share": run_changes.digested[1],
+            "zero_variance_share": (groups.without_variance + dropped) / seen if seen else None,
+        }
+    else:
+        mean, percentiles = episodes.return_mean, episodes.return_percentiles
+        own = {
+            "length/mean": episodes.mean_length,
+            "length/max": episodes.longest,
+            "truncated_share": episodes.truncated_share,
+        }
     return {
         "queue/depth": run_changes.counts["queued"],
         "queue/threshold": rule.pause_above if rule else None,
         "staleness/p50": at_rank(staleness, 0.5),
         "staleness/p95": at_rank(staleness, 0.95),
-        **(
-            _of_groups(run_changes)
-            if run_changes.run.takes_groups
-            else _of_episodes(run_changes.episodes)
-        ),
+        "reward/mean": mean,
+        **dict(zip(_PERCENTILES, percentiles or (), strict=False)),
+        **own,
         **info_figures(run_changes.before.info_totals, run_changes.info_totals),
     }
 
 
-def _of_episodes(episodes: EpisodeFlow) -> Found:
-    return {
-        **_rewards(episodes.return_mean, episodes.return_percentiles),
-        "length/mean": episodes.mean_length,
-        "length/max": episodes.longest,
-        "truncated_share": episodes.truncated_share,
-    }
-
-
-def _of_groups(run_changes: RunChanges) -> Found:
-    groups, episodes = run_changes.groups, run_changes.episodes
-    # A worker of a language run reports the length of answers; for others, prompts count too.
-    is_language = run_changes.run.kind == RunKind.LANGUAGE
-    dropped = run_changes.counts["without_variance"] - run_changes.before.without_variance
-    seen = groups.groups + dropped
-    return {
-        **_rewards(groups.score_mean, groups.score_percentiles),
-        "length/mean": episodes.mean_length if is_language else groups.mean_tokens,
-        "length/max": episodes.longest if is_language else groups.longest_tokens,
-        "truncated_share": run_changes.digested[1],
-        "zero_variance_share": (groups.without_variance + dropped) / seen if seen else None,
-    }
-
-
-def _rewards(mean: float | None, percentiles: Sequence[float] | None) -> Found:
-    names = ("reward/p10", "reward/p50", "reward/p90")
-    return {"reward/mean": mean, **dict(zip(names, percentiles or (), strict=False))}
-
-
 def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
-    """Return the rates at which data arrived and was served.
+    """Return the rates at which data arrived and was served in an interval of some `seconds`.
 
-    Args:
-        run_changes: Changes since the last measurement.
-        amount: Present number of served tokens, or of env steps.
-        seconds: Length of the interval, above 0.
+    `amount` is the present number of served tokens, or of env steps.
     """
     work = "tokens_per_second" if run_changes.run.takes_groups else "env_steps_per_second"
     return {
@@ -185,14 +170,6 @@ def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, 
         / seconds,
         "served_per_second": run_changes.batches.items / seconds,
         work: (amount - run_changes.before.amount) / seconds,
-    }
-
-
-def waits(run: Run, *, since: datetime, now: datetime) -> Found:
-    """Return the share of the time that trainers waited for data, and workers for free space."""
-    return {
-        "trainer/waiting_share": trainer_wait_share(run.pk, since=since, until=now),
-        "fleet/waiting_share": fleet_wait_share(run.pk) if run.has_fleet else None,
     }
 
 
@@ -209,21 +186,22 @@ _LISTED: Final = {
 
 def measure_runs(*, now: datetime) -> int:
     """Measure every run with activity; return their number."""
-    return sum(_is_measured(run_id, now=now) for run_id in runs_to_measure())
-
-
-def _is_measured(run_id: int, *, now: datetime) -> bool:
-    try:
-        return measure_run(run_id=run_id, now=now)
-    except Exception:
-        logger.exception("metrics of run %d not measured", run_id)
-        return False
+    measured = 0
+    for run_id in runs_to_measure():
+        try:
+            measured += measure_run(run_id=run_id, now=now)
+        except Exception:
+            logger.exception("metrics of run %d not measured", run_id)
+    return measured
 
 
 @transaction.atomic
 def measure_run(*, run_id: int, now: datetime) -> bool:
     """Measure a run unless it was just measured or was idle; return whether it was measured."""
-    cursor = _claimed(run_id, now=now)
+    MeasureCursor.objects.bulk_create([MeasureCursor(run_id=run_id)], ignore_conflicts=True)
+    is_due = Q(measured_at=None) | Q(measured_at__lte=now - LEAST)
+    rows = MeasureCursor.objects.select_for_update(skip_locked=True, no_key=True)
+    cursor = rows.filter(is_due, run_id=run_id).first()
     if cursor is None:
         return False
     run = Run.objects.select_related("fleet").get(pk=run_id)
@@ -232,76 +210,54 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     if is_quiet and cursor.was_quiet:
         return False
     run_changes = RunChanges.at(run, cursor, counts)
-    found = [levels(run_changes)]
+    values = dict(levels(run_changes))
     # Last, because other writers of this run's metrics wait from here on.
     amount = advance_amount(run_id)
     if cursor.measured_at is not None:
-        found += _since_before(run_changes, cursor.measured_at, amount=amount, now=now)
-    values = {name: value for one in found for name, value in one.items()}
+        values |= _changes_since(run_changes, cursor.measured_at, amount=amount, now=now)
     store_builtin(run, values, now=now)
     if not run.takes_groups:
-        _store_evaluations(run, run_changes.episodes.evaluations, now=now)
-    _move_on(run_changes, found, amount=amount, was_quiet=is_quiet, now=now)
+        # The series of evaluations, at their versions.
+        figures = []
+        for means in run_changes.episodes.evaluations:
+            step = max(0, means.policy_step)
+            figures.append(Figure("eval/episode_return", step, means.episode_return))
+            figures.append(Figure("eval/episode_length", step, means.episode_length))
+        if figures:
+            store_or_warn(run, figures, now=now)
+    for name, figure in _LISTED.items():
+        # If nothing arrived or was served, the previous values are still the last ones.
+        if (value := values.get(figure)) is not None:
+            setattr(cursor, name, value)
+    for name, count in counts.items():
+        setattr(cursor, name, count)
+    cursor.amount, cursor.was_quiet, cursor.measured_at = amount, is_quiet, now
+    cursor.batch, cursor.episode_window = run_changes.batches.last, run_changes.episodes.last
+    cursor.group_written_in, cursor.group = run_changes.groups.last
+    cursor.digest_written_in, cursor.digest = run_changes.digested[0]
+    cursor.info_totals = run_changes.info_totals
+    cursor.save()
     return True
 
 
-def _claimed(run_id: int, *, now: datetime) -> MeasureCursor | None:
-    """Return a run's cursor, locked until the transaction ends; None if it is not due."""
-    MeasureCursor.objects.bulk_create([MeasureCursor(run_id=run_id)], ignore_conflicts=True)
-    is_due = Q(measured_at=None) | Q(measured_at__lte=now - LEAST)
-    rows = MeasureCursor.objects.select_for_update(skip_locked=True, no_key=True)
-    return rows.filter(is_due, run_id=run_id).first()
-
-
-def _since_before(
+def _changes_since(
     run_changes: RunChanges, before: datetime, *, amount: int, now: datetime
-) -> list[Found]:
+) -> dict[str, float | None]:
     """Return the metrics that need two measurements."""
-    was_quiet = run_changes.before.was_quiet
+    run, was_quiet = run_changes.run, run_changes.before.was_quiet
     since = began_at(
         before, was_quiet=was_quiet, first_at=run_changes.first_at, now=now, usual=PERIOD
     )
     found = rates(run_changes, amount=amount, seconds=(now - since).total_seconds())
     if was_quiet and since > before:
         # The interval began before the pause, so there is no slope.
-        store_builtin(run_changes.run, dict.fromkeys(found, 0.0), now=since)
-    return [found, waits(run_changes.run, since=since, now=now)]
-
-
-def _store_evaluations(run: Run, evaluations: Iterable[EvaluationMeans], *, now: datetime) -> None:
-    """Store the series of evaluations, at their versions."""
-    figures = [
-        Figure(f"eval/{name}", max(0, means.policy_step), value)
-        for means in evaluations
-        for name, value in (
-            ("episode_return", means.episode_return),
-            ("episode_length", means.episode_length),
-        )
-    ]
-    if figures:
-        store_or_warn(run, figures, now=now)
-
-
-def _move_on(
-    run_changes: RunChanges, found: Iterable[Found], *, amount: int, was_quiet: bool, now: datetime
-) -> None:
-    cursor = run_changes.before
-    for name, figure in _LISTED.items():
-        for one in found:
-            # If nothing arrived or was served, the previous values are still the last ones.
-            if (value := one.get(figure)) is not None:
-                setattr(cursor, name, value)
-    for name, count in run_changes.counts.items():
-        setattr(cursor, name, count)
-    cursor.amount, cursor.was_quiet, cursor.measured_at = amount, was_quiet, now
-    cursor.batch, cursor.episode_window = run_changes.batches.last, run_changes.episodes.last
-    cursor.group_written_in, cursor.group = run_changes.groups.last
-    cursor.digest_written_in, cursor.digest = run_changes.digested[0]
-    cursor.info_totals = run_changes.info_totals
-    cursor.save()
-
-
-_NOTHING: Final = FleetUsage()
+        store_builtin(run, dict.fromkeys(found, 0.0), now=since)
+    # The shares of the time that trainers waited for data, and workers for free space.
+    return {
+        **found,
+        "trainer/waiting_share": trainer_wait_share(run.pk, since=since, until=now),
+        "fleet/waiting_share": fleet_wait_share(run.pk) if run.has_fleet else None,
+    }
 
 
 def measure_resources(*, now: datetime, only_run: int | None = None) -> int:
@@ -318,23 +274,20 @@ def measure_resources(*, now: datetime, only_run: int | None = None) -> int:
     runs = {run.pk: run for run in found if only_run in (None, run.pk)}
     newest = newest_of(runs, name=OWN_PREFIX + WORKERS)
     usages = fleet_usages(runs, now=now)
-    due = [run for run in runs.values() if _is_due(usages.get(run.pk), newest.get(run.pk), now)]
-    return sum(_is_stored(run, usages.get(run.pk, _NOTHING), now=now) for run in due)
-
-
-def _is_due(usage: FleetUsage | None, newest: Sample | None, now: datetime) -> bool:
-    """Return whether a fleet was not just measured, and has changed from or to no workers."""
-    if newest is None:
-        return usage is not None
-    # Beats may be early or duplicated.
-    return newest.at <= now - LEAST and (usage is not None or newest.value > 0)
-
-
-def _is_stored(run: Run, usage: FleetUsage, *, now: datetime) -> bool:
-    values = resource_values(usage.workers, usage.sums, usage.single)
-    try:
-        store_builtin(run, values, now=now)
-    except Exception:
-        logger.exception("resources of run %d not measured", run.pk)
-        return False
-    return True
+    stored = 0
+    for run_id, run in runs.items():
+        usage, last = usages.get(run_id), newest.get(run_id)
+        # Beats may be early or duplicated.
+        if last is not None and last.at > now - LEAST:
+            continue
+        # The fleet has changed from or to no workers, or has workers.
+        if usage is None and (last is None or last.value == 0):
+            continue
+        usage = usage or FleetUsage()
+        values = resource_values(usage.workers, usage.sums, usage.single)
+        try:
+            store_builtin(run, values, now=now)
+            stored += 1
+        except Exception:
+            logger.exception("resources of run %d not measured", run_id)
+    return stored

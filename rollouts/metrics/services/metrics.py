@@ -86,7 +86,20 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
     Raises:
         InvalidMetrics: If the run would have too many names.
     """
-    ids = _series_of(run_id, [figure.name for figure in figures])
+    names = [figure.name for figure in figures]
+    ids = _known(run_id, names)
+    # In a fixed order, so that two pushes with the same new names do not deadlock.
+    new = sorted(set(names) - set(ids))
+    if new:
+        there = MetricSeries.objects.filter(run_id=run_id).count()
+        if there + len(new) > SERIES_AT_MOST:
+            index = next(i for i, name in enumerate(names) if name not in ids)
+            message = f"exceeds the limit of {SERIES_AT_MOST} names per run; it has {there}"
+            raise InvalidMetrics(f"samples[{index}].name", message)
+        MetricSeries.objects.bulk_create(
+            [MetricSeries(run_id=run_id, name=name) for name in new], ignore_conflicts=True
+        )
+        ids |= _known(run_id, new)
     columns = {
         "series": [ids[figure.name] for figure in figures],
         "steps": [figure.step for figure in figures],
@@ -96,24 +109,6 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
         where = {"run": run_id, "at": now, "amount": advance_amount(run_id)}
         cursor.execute(_INSERT, columns | where, prepare=True)
     announce(run_id, "metrics")
-
-
-def _series_of(run_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Return the series of each name, created where it is new."""
-    known = _known(run_id, names)
-    # In a fixed order, so that two pushes with the same new names do not deadlock.
-    new = sorted(set(names) - set(known))
-    if not new:
-        return known
-    there = MetricSeries.objects.filter(run_id=run_id).count()
-    if there + len(new) > SERIES_AT_MOST:
-        index = next(i for i, name in enumerate(names) if name not in known)
-        message = f"exceeds the limit of {SERIES_AT_MOST} names per run; it has {there}"
-        raise InvalidMetrics(f"samples[{index}].name", message)
-    MetricSeries.objects.bulk_create(
-        [MetricSeries(run_id=run_id, name=name) for name in new], ignore_conflicts=True
-    )
-    return known | _known(run_id, new)
 
 
 def _known(run_id: int, names: Sequence[str]) -> dict[str, int]:
@@ -128,23 +123,19 @@ def pack_metrics(*, now: datetime, at_most: int = CHUNKS_AT_ONCE) -> int:
     due = full.filter(rows__gte=CHUNK_SAMPLES + SAMPLES_KEPT).values_list("series_id", "rows")
     made = 0
     for series_id, rows in due[:at_most]:
-        made += _pack(series_id, chunks=(rows - SAMPLES_KEPT) // CHUNK_SAMPLES)
+        # One transaction per chunk.
+        for _ in range((rows - SAMPLES_KEPT) // CHUNK_SAMPLES):
+            with transaction.atomic():
+                locked = MetricSeries.objects.select_for_update(skip_locked=True, no_key=True)
+                series = locked.filter(pk=series_id).first()
+                if series is None:  # another packer holds the lock
+                    break
+                _pack_oldest(series)
+                made += 1
     return made
 
 
-def _pack(series_id: int, *, chunks: int) -> int:
-    """Pack the oldest samples of a series, one transaction per chunk."""
-    for made in range(chunks):
-        with transaction.atomic():
-            rows = MetricSeries.objects.select_for_update(skip_locked=True, no_key=True)
-            series = rows.filter(pk=series_id).first()
-            if series is None:  # another packer holds the lock
-                return made
-            _pack_one(series)
-    return chunks
-
-
-def _pack_one(series: MetricSeries) -> None:
+def _pack_oldest(series: MetricSeries) -> None:
     with sql.cursor() as cursor:
         taken = cursor.execute(_TAKE, [series.pk, CHUNK_SAMPLES], binary=True).fetchone()
     assert taken is not None and len(taken[0]) == 8 * CHUNK_SAMPLES  # noqa: S101, PT018 only packers delete, and we hold the series

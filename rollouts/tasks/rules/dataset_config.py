@@ -185,15 +185,13 @@ def _check_reward(reward: RewardConfig, path: str) -> None:
         raise _refusal(problem)
     for option in ("extract", "pattern"):
         pattern = reward.options.get(option)
-        if isinstance(pattern, str):
-            _check_pattern(pattern, f"{path}.options.{option}")
-
-
-def _check_pattern(pattern: str, path: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise InvalidTask(f"{path}: not a regular expression: {error}") from error
+        if not isinstance(pattern, str):
+            continue
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            where = f"{path}.options.{option}"
+            raise InvalidTask(f"{where}: not a regular expression: {error}") from error
 
 
 def _refusal(problem: FieldProblem) -> InvalidTask:

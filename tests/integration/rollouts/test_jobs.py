@@ -51,9 +51,7 @@ def job_worker(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_start_request_reaches_the_reconciler_through_the_broker(
-    job_worker: Path,
-) -> None:
+def test_a_start_request_reaches_the_reconciler_through_the_broker(job_worker: Path) -> None:
     run = draft()
 
     change_status(run, RunVerb.START)

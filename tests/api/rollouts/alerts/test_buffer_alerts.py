@@ -95,9 +95,7 @@ def stopped_clock(outside: OutsideRun, **fields: Any) -> datetime:
     return now + timedelta(hours=1)
 
 
-def test_a_run_without_new_items_or_without_a_trainer_raises_an_alert(
-    outside: OutsideRun,
-) -> None:
+def test_a_run_without_new_items_or_without_a_trainer_raises_an_alert(outside: OutsideRun) -> None:
     at = stopped_clock(outside)
     assert watched(at=at) == {"run_stalled": "words has received no items for more than 10 min"}
 

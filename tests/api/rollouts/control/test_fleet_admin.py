@@ -79,9 +79,7 @@ def admin() -> Client:
 
 
 def statements(admin: Client, address: str) -> list[str]:
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
+    with CaptureQueriesContext(connection) as captured:
         assert admin.get(address).status_code == 200
     return [query["sql"] for query in captured.captured_queries]
 

@@ -172,9 +172,7 @@ def test_old_outcomes_are_deleted_without_changing_progress(settings: Any) -> No
     assert lessons.lessons()["a"]["samples"] == 3
 
 
-def test_stored_outcomes_are_limited_except_those_that_may_be_repeated(
-    settings: Any,
-) -> None:
+def test_stored_outcomes_are_limited_except_those_that_may_be_repeated(settings: Any) -> None:
     settings.ROLLDECK_OUTCOME_SECONDS, settings.ROLLDECK_OUTCOME_ROWS = 0, 2
     lessons = Class({"a": lesson()})
     day = timedelta(days=1)

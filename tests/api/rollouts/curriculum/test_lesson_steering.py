@@ -88,9 +88,7 @@ def test_a_lesson_with_a_hold_graduates_only_after_its_release(
     ]
 
 
-def test_a_manually_unlocked_lesson_locks_again_after_its_release(
-    alice: APIClient,
-) -> None:
+def test_a_manually_unlocked_lesson_locks_again_after_its_release(alice: APIClient) -> None:
     lessons = Class({"a": lesson(stop_success=0.8), "b": lesson("a")})
     lessons.evaluate_all(successes=10)
     steer(alice, "b", hold="active", reason="try it")

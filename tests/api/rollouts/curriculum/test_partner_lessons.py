@@ -127,8 +127,7 @@ def test_an_invalid_setting_of_openenv_is_refused_with_its_name(
 
 
 @pytest.mark.parametrize(
-    ("spec", "kwargs"),
-    [("verifiers:weigh", {"max_turns": 0}), ("openenv:guess", {"turns": 3})],
+    ("spec", "kwargs"), [("verifiers:weigh", {"max_turns": 0}), ("openenv:guess", {"turns": 3})]
 )
 def test_invalid_arguments_are_refused(spec: str, kwargs: dict[str, Any]) -> None:
     field, message = error(create(spec, **kwargs))

@@ -44,12 +44,7 @@ def test_a_run_may_use_a_wrapper_and_a_check_takes_a_step(operator: APIClient) -
     ("faulty", "field", "level", "message"),
     [
         (wrapper("fails"), "environment.wrappers[1]", "error", "ZeroDivisionError: no wrapper"),
-        (
-            wrapper("FourValues"),
-            "environment.wrappers",
-            "error",
-            "a tuple of 4 values",
-        ),
+        (wrapper("FourValues"), "environment.wrappers", "error", "a tuple of 4 values"),
         (
             {"kind": "module:no_such_package:Wrapper"},
             "environment.wrappers[1]",

@@ -91,11 +91,7 @@ def test_numbers_that_are_not_finite_are_refused(run: Run, value: str) -> None:
     raw = f'{{"samples": [{{"name": "loss", "step": 1, "value": {value}}}]}}'
 
     answer = APIClient().generic(
-        "POST",
-        URL,
-        raw,
-        content_type="application/json",
-        headers=bearer("trainer", run=run),
+        "POST", URL, raw, content_type="application/json", headers=bearer("trainer", run=run)
     )
 
     assert answer.status_code == 400

@@ -55,9 +55,7 @@ def test_failed_workers_are_named_and_restarting_ones_have_a_minute() -> None:
     WorkerAttempt.objects.create(
         fleet=fleet(run), worker=2, incarnation="z", started_at=later(0), ended_at=later(1)
     )
-    assert watched(later(2)) == {
-        "workers_down": "one worker of pole is down: worker 1 has failed",
-    }
+    assert watched(later(2)) == {"workers_down": "one worker of pole is down: worker 1 has failed"}
 
     accept(run, report(run, *workers, sequence=2), now=later(62))
     message = "2 workers of pole are down: worker 1 has failed, worker 2 does not restart"

@@ -42,9 +42,7 @@ def attempts_of(run: Run, worker: int | None = None) -> list[AttemptRow]:
     return fleet_queries.attempts(run.pk, worker=worker, before=None, limit=100)
 
 
-def test_a_live_worker_is_an_open_attempt_with_its_last_report(
-    run: Run,
-) -> None:
+def test_a_live_worker_is_an_open_attempt_with_its_last_report(run: Run) -> None:
     accept(run, report(run, worker(state="starting")))
     accept(run, report(run, worker(node="n1", pid=7, env_steps=90), sequence=1), now=later(1))
 

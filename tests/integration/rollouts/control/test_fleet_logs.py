@@ -109,10 +109,7 @@ def test_until_the_fleet_answers_the_last_reading_is_shown_with_its_time(run: Ru
 def test_a_log_request_without_a_manager_does_not_wait(run: Run) -> None:
     request = request_lines(run)
     record_manager_ended(
-        run_id=run.pk,
-        incarnation=run.fleet.incarnation,
-        reason="the run is over",
-        now=later(1),
+        run_id=run.pk, incarnation=run.fleet.incarnation, reason="the run is over", now=later(1)
     )
 
     assert fleet_log(request.pk, since=NOON, now=later(2)).state == "silent"

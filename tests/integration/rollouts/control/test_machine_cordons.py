@@ -154,9 +154,7 @@ def test_a_removed_machine_can_only_be_uncordoned(cluster: FakeCluster) -> None:
     assert machine_cordons() == []
 
 
-def test_a_machine_that_returns_with_another_id_is_still_cordoned(
-    cluster: FakeCluster,
-) -> None:
+def test_a_machine_that_returns_with_another_id_is_still_cordoned(cluster: FakeCluster) -> None:
     run = rolling(cluster)
     put(reason="a new disk")
     back = cluster.rows["gpu-1"] | {"node": "another-id"}
@@ -173,9 +171,7 @@ def test_a_machine_that_returns_with_another_id_is_still_cordoned(
     assert cordon.cordoned_by
 
 
-def test_several_new_nodes_of_a_host_do_not_inherit_a_cordon(
-    cluster: FakeCluster,
-) -> None:
+def test_several_new_nodes_of_a_host_do_not_inherit_a_cordon(cluster: FakeCluster) -> None:
     run = rolling(cluster)
     cluster.rows["sibling"] = cluster.rows["gpu-1"] | {"node": "sibling-id"}
     seen(cluster, minutes=1)
@@ -199,9 +195,7 @@ def test_a_new_manager_receives_the_cordoned_machines(cluster: FakeCluster) -> N
     assert cluster.orders[-1].closed_nodes == ("gpu-1-id",)
 
 
-def test_a_run_waits_with_a_reason_while_every_machine_is_cordoned(
-    cluster: FakeCluster,
-) -> None:
+def test_a_run_waits_with_a_reason_while_every_machine_is_cordoned(cluster: FakeCluster) -> None:
     for name in ("head", "gpu-1", "gpu-2"):
         assert put(f"{name}-id", reason="a move").status_code == 200
     run = draft()

@@ -49,10 +49,7 @@ def run(db: None) -> Run:
 
 def request(run: Run, *, seconds: float = 0, **fields: Any) -> list[Recording]:
     return request_recordings(
-        run_id=run.pk,
-        body=RecordingRequest(**fields),
-        actor="user:alice",
-        now=later(seconds),
+        run_id=run.pk, body=RecordingRequest(**fields), actor="user:alice", now=later(seconds)
     )
 
 

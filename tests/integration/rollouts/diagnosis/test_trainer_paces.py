@@ -95,9 +95,7 @@ def test_a_trainer_waits_from_an_acknowledgement_to_the_next_delivery(trainer: T
     assert pace.age_versions == pytest.approx(0.5)
 
 
-def test_the_wait_of_a_trainer_includes_the_transfer_and_not_the_training(
-    trainer: Trainer,
-) -> None:
+def test_the_wait_of_a_trainer_includes_the_transfer_and_not_the_training(trainer: Trainer) -> None:
     batch(trainer, 0, 0, 5)
     batch(trainer, 6, None, None)
     on_its_way = trainer_pace(trainer.run_id, now=at(10))

@@ -66,9 +66,7 @@ def test_a_probe_has_a_timeout(odd: str) -> None:
     assert outcome.trouble == "it did not finish within 3 s"
 
 
-def test_a_probe_that_crashes_in_the_policy_keeps_the_environment_result(
-    tmp_path: Path,
-) -> None:
+def test_a_probe_that_crashes_in_the_policy_keeps_the_environment_result(tmp_path: Path) -> None:
     answer = tmp_path / "answer"
     first = Outcome(observation="float32 [4]", stage="policy")
     answer.write_bytes(msgspec.json.encode(first) + b"\n" + b'{"half": ')

@@ -24,9 +24,7 @@ from rollouts.control.rules import (
     env_steps_since,
     fingerprint,
     info_figures,
-    mean,
     message_of,
-    recent_returns_of,
     valid_usage,
 )
 
@@ -108,11 +106,7 @@ def test_a_new_manager_has_the_heartbeat_of_the_one_before() -> None:
     launched=st.floats(0, 1000),
 )
 def test_a_known_state_has_a_report_within_its_deadline(
-    observed: str,
-    has_manager: bool,
-    reported: float | None,
-    heard_before: float,
-    launched: float,
+    observed: str, has_manager: bool, reported: float | None, heard_before: float, launched: float
 ) -> None:
     last = reported if reported is not None else heard_before
     reports = last_reports(
@@ -280,17 +274,6 @@ def test_a_slot_named_twice_is_refused_by_name() -> None:
 )
 def test_env_steps_are_counted_through_restarts(before: tuple[str, int] | None, steps: int) -> None:
     assert env_steps_since(before=before, incarnation="a", env_steps=100) == steps
-
-
-def test_only_the_last_twenty_returns_are_kept() -> None:
-    stored = recent_returns_of([float(n) for n in range(15)], [float(n) for n in range(15, 30)])
-
-    assert stored == [float(n) for n in range(10, 30)]
-
-
-def test_an_empty_list_has_no_mean() -> None:
-    assert mean([]) is None
-    assert mean([1.0, 2.0]) == 1.5
 
 
 def test_the_repr_of_a_launch_omits_its_token() -> None:

@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.control.rules import (
-    Action,
-    ActorState,
-    FleetView,
-    after_check,
-    decide,
-    desired_of,
-)
+from rollouts.control.rules import Action, ActorState, FleetView, after_check, decide, desired_of
 from runs.lifecycle.rules import RunStatus
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

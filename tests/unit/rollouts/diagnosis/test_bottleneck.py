@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rollouts.diagnosis.rules.causes import diagnose as causes_of
 from rollouts.diagnosis.rules.diagnosis import LONG_SECONDS, SELDOM, Diagnosis
-from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages, stay
+from rollouts.diagnosis.rules.flow import STAGES, Facts, SlowestWorker, stages
 from rollouts.diagnosis.rules.pace import gain_of_a_worker
 
 BUSY = {"env_step": 0.58, "recv": 0.05, "act": 0.03, "infer": 0.24, "cut": 0.02, "send": 0.01}
@@ -57,9 +57,7 @@ def diagnose(of: Facts, *, previous: Collection[str] = ()) -> Diagnosis:
 
 
 def outside(**known: Any) -> Facts:
-    return facts(
-        **{"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}} | known,
-    )
+    return facts(**{"kind": "outside", "unit": "sequences", "workers": 0, "shares": {}} | known)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +106,7 @@ def outside(**known: Any) -> Facts:
         ({"trainer_waits": None}, "queue", "The next batch is filling: 4 of 8 fragments"),
         ({"trainer_waits": None, "batch_size": None}, "train", "The run has no batch size"),
         ({"status": "paused"}, None, "The run is paused"),
-        (
-            {"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0},
-            None,
-            "No activity",
-        ),
+        ({"shares": {}, "arriving": None, "trainer_waits": None, "queued": 0}, None, "No activity"),
     ],
 )
 def test_a_fleet_is_diagnosed_by_both_sides_of_its_queue(
@@ -245,10 +239,13 @@ def test_a_language_fleet_has_a_generation_stage_and_no_env_stage() -> None:
     assert names == ["infer", "push", "queue", "batch", "train"]
 
 
-def test_the_stay_in_a_stage_without_departures_is_unknown() -> None:
-    assert stay(12, per_second=4.0) == 3.0
-    assert stay(12, per_second=None) is None
-    assert stay(12, per_second=0.0) is None
+@pytest.mark.parametrize(("per_second", "seconds"), [(4.0, 3.0), (None, None), (0.0, None)])
+def test_the_stay_in_the_queue_without_departures_is_unknown(
+    per_second: float | None, seconds: float | None
+) -> None:
+    by_name = {stage.name: stage for stage in stages(facts(queued=12, handed_out=per_second))}
+
+    assert by_name["queue"].seconds == seconds
 
 
 shares = st.dictionaries(
@@ -284,9 +281,7 @@ rate = st.none() | st.floats(0, 1e6)
         }
     )
 )
-def test_every_diagnosis_has_one_sentence_and_valid_shares(
-    known: dict[str, Any],
-) -> None:
+def test_every_diagnosis_has_one_sentence_and_valid_shares(known: dict[str, Any]) -> None:
     of = facts(**known)
     diagnosis: Diagnosis = diagnose(of)
     seen = stages(of)

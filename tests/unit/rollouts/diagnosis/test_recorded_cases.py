@@ -12,13 +12,13 @@ import pytest
 
 from rollouts.diagnosis.rules.causes import diagnose
 from rollouts.diagnosis.rules.diagnosis import Diagnosis
-from rollouts.diagnosis.rules.flow import Facts, SlowestWorker, StageFlow, stages
+from rollouts.diagnosis.rules.flow import Facts, PipelineStage, SlowestWorker, stages
 from tests.diagnosis_cases.cases import CASES
 from web.rules.amounts import percent
 
 FOLDER = Path(__file__).parent / "cases"
 EVALUATED_EVERY_SECONDS = 10.0
-Shown = Mapping[str, StageFlow]
+Shown = Mapping[str, PipelineStage]
 STAGES = {
     "slow-environments": "step",
     "slow-policy": "infer",

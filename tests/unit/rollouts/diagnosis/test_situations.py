@@ -315,12 +315,7 @@ ALERTS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "newer weights are not published": (
         FLEET | UNTAKEN | QUIET | {"shares": HELD, "queued": 2, "version_age_seconds": 700.0},
-        [
-            (
-                "weights_late",
-                "workers of RUN wait for newer weights, and no trainer publishes any",
-            )
-        ],
+        [("weights_late", "workers of RUN wait for newer weights, and no trainer publishes any")],
     ),
     "a worker failed": (
         FLEET | {"down_workers": ["worker 3 has failed"]},
@@ -364,12 +359,7 @@ ALERTS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             "status_seconds": 190.0,
             "refused_weights": "they do not fit",
         },
-        [
-            (
-                "run_not_starting",
-                "RUN has been starting for more than 3 min: they do not fit",
-            )
-        ],
+        [("run_not_starting", "RUN has been starting for more than 3 min: they do not fit")],
     ),
     "two causes": (
         FLEET | {"stale_share": 0.5, "down_workers": ["worker 3 has failed"]},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.episodes.rules import Means, Window, tasks, unweighted, weighted
+from rollouts.episodes.rules import EpisodeMeans, Window, tasks, unweighted, weighted
 
 
 def window(environment: str = "a", *returns: float, **changes: Any) -> Window:
@@ -28,8 +28,8 @@ def window(environment: str = "a", *returns: float, **changes: Any) -> Window:
 def test_an_environment_with_many_episodes_counts_by_them_or_once() -> None:
     tasks_found = tasks([window("short", 1.0, 1.0, 1.0), window("long", 5.0)])
 
-    assert weighted(tasks_found) == Means(2.0, 1.0, 10.0)
-    assert unweighted(tasks_found) == Means(3.0, 1.5, 10.0)
+    assert weighted(tasks_found) == EpisodeMeans(2.0, 1.0, 10.0)
+    assert unweighted(tasks_found) == EpisodeMeans(3.0, 1.5, 10.0)
     assert (weighted([]), unweighted([])) == (None, None)
 
 
@@ -45,15 +45,15 @@ def test_training_and_evaluation_are_never_mixed() -> None:
 def test_percentiles_are_of_the_returns_of_all_windows() -> None:
     [task] = tasks([window("a", *map(float, range(51))), window("a", *map(float, range(51, 101)))])
 
-    assert task.percentiles == {5: 5.0, 25: 25.0, 50: 50.0, 75: 75.0, 95: 95.0}
+    assert task.percentiles == {"5": 5.0, "25": 25.0, "50": 50.0, "75": 75.0, "95": 95.0}
 
 
 def test_lengths_have_percentiles_if_reported() -> None:
     sent = window("a", 1.0, 1.0, 1.0, lengths=[10, 20, 30])
     [task] = tasks([sent, window("a", 1.0)])
 
-    assert task.length_percentiles[50] == 20.0
-    assert task.length_percentiles[95] == pytest.approx(29.0)
+    assert task.length_percentiles["50"] == 20.0
+    assert task.length_percentiles["95"] == pytest.approx(29.0)
     assert tasks([window("a", 1.0)])[0].length_percentiles == {}
 
 

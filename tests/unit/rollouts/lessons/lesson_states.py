@@ -1,9 +1,9 @@
 """Lessons and performances for the tests of curricula."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Outcome, Performance, Progress
-from rollouts.lessons.rules.strategy import Strategy, changes
+from rollouts.lessons.rules.strategy import Change, Strategy, draw_probabilities
 
 
 def over_time(*batches: tuple[Sequence[float], int]) -> Performance:
@@ -26,10 +26,39 @@ def progress(
     evaluation: Performance | None = None,
 ) -> Progress:
     return Progress(
-        status=status,
-        training=training or Performance(),
-        evaluation=evaluation or Performance(),
+        status=status, training=training or Performance(), evaluation=evaluation or Performance()
     )
+
+
+def changes(
+    strategy: Strategy,
+    lessons: Mapping[str, Lesson],
+    all_progress: Mapping[str, Progress],
+    *,
+    touched: Collection[str] | None = None,
+) -> list[Change]:
+    """Return the status changes after an outcome of the lessons in `touched`, of all if None."""
+    decided = (
+        strategy.decide(name, lessons, all_progress)
+        for name, lesson in lessons.items()
+        if touched is None
+        or name in touched
+        or any(one.lesson in touched for one in lesson.requires)
+    )
+    return [change for change in decided if change is not None]
+
+
+def probabilities(
+    strategy: Strategy, lessons: Mapping[str, Lesson], all_progress: Mapping[str, Progress]
+) -> dict[str, float]:
+    """Return the probability of each drawn lesson while at least one is active."""
+    weights = {
+        name: strategy.weight(lessons[name], one)
+        for name, one in all_progress.items()
+        if one.status is LessonStatus.ACTIVE
+    }
+    learnt = [name for name, one in all_progress.items() if one.status is LessonStatus.GRADUATED]
+    return draw_probabilities(strategy, weights, graduated=learnt)
 
 
 def moves(

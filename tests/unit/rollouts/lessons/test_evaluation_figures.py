@@ -111,9 +111,7 @@ def test_a_lesson_stalls_where_chance_explains_its_gain(
     assert has_stalled(results) is stalled
 
 
-@given(
-    problems=st.lists(st.integers(0, 4), min_size=1, max_size=60),
-)
+@given(problems=st.lists(st.integers(0, 4), min_size=1, max_size=60))
 def test_pass_at_k_is_within_its_bounds_and_rises_with_k(problems: list[int]) -> None:
     successes = [place < right for right in problems for place in range(4)]
 

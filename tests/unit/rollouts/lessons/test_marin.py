@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from rollouts.lessons.rules.lessons import Lesson, LessonStatus, Progress, Requirement
-from rollouts.lessons.rules.marin import (
-    MarinStrategy,
-    is_plateaued,
-    regression,
-    smoothed_success,
-)
-from rollouts.lessons.rules.strategy import probabilities
-from tests.unit.rollouts.lessons.lesson_states import moves, performance, progress
+from rollouts.lessons.rules.marin import MarinStrategy, is_plateaued, regression, smoothed_success
+from tests.unit.rollouts.lessons.lesson_states import moves, performance, probabilities, progress
 
 MARIN = MarinStrategy()
 ONE = {"a": Lesson(stop_success=1.0)}
@@ -95,8 +89,7 @@ def test_quirk_total_failure_unlocks_dependents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "share"),
-    [(0.0, 1.0), (0.5, 0.0), (0.8, 0.0), (0.95, 0.08), (0.99, 0.6), (1.0, 1.0)],
+    ("rate", "share"), [(0.0, 1.0), (0.5, 0.0), (0.8, 0.0), (0.95, 0.08), (0.99, 0.6), (1.0, 1.0)]
 )
 def test_quirk_rewards_of_0_and_1_hardly_ever_plateau(rate: float, share: float) -> None:
     random = np.random.default_rng(0)

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,8 +20,15 @@ from rollouts.lessons.rules.lessons import (
 )
 from rollouts.lessons.rules.marin import MarinStrategy
 from rollouts.lessons.rules.rolldeck import RolldeckStrategy, is_plateaued, with_floor
-from rollouts.lessons.rules.strategy import changes, draw, draw_probabilities, probabilities
-from tests.unit.rollouts.lessons.lesson_states import moves, over_time, performance, progress
+from rollouts.lessons.rules.strategy import draw, draw_probabilities
+from tests.unit.rollouts.lessons.lesson_states import (
+    changes,
+    moves,
+    over_time,
+    performance,
+    probabilities,
+    progress,
+)
 
 DEFAULT = RolldeckStrategy()
 ONE = {"a": Lesson(stop_success=0.9)}
@@ -210,17 +218,12 @@ def test_every_transition_has_a_reason() -> None:
 
 def test_a_batch_affects_its_lesson_and_dependents_only() -> None:
     lessons = CHAIN | {"c": Lesson(requires=(Requirement(lesson="b"),)), "d": Lesson()}
-    all_progress = {
-        "a": evaluated(64, 64),
-        "b": LOCKED,
-        "c": LOCKED,
-        "d": evaluated(64, 64),
-    }
+    all_progress = {"a": evaluated(64, 64), "b": LOCKED, "c": LOCKED, "d": evaluated(64, 64)}
 
     moved = changes(DEFAULT, lessons, all_progress, touched=["a"])
 
     assert [change.lesson for change in moved] == ["a"]
-    all_progress["a"] = all_progress["a"].moved(LessonStatus.GRADUATED)
+    all_progress["a"] = replace(all_progress["a"], status=LessonStatus.GRADUATED)
     again = changes(DEFAULT, lessons, all_progress, touched=["a"])
     assert [change.lesson for change in again] == ["b"]
 
@@ -297,9 +300,7 @@ def test_without_factors_the_curriculum_draws_to_the_last_bit(weights: dict[str,
     strategy=st.sampled_from([RolldeckStrategy(), MarinStrategy()]),
 )
 def test_a_hold_overrides_every_rule_of_its_lesson_only(
-    all_progress: dict[str, Progress],
-    held: set[str],
-    strategy: RolldeckStrategy | MarinStrategy,
+    all_progress: dict[str, Progress], held: set[str], strategy: RolldeckStrategy | MarinStrategy
 ) -> None:
     for name in GOAL_CHAIN:
         verdicts = decide(strategy, name, GOAL_CHAIN, all_progress, held=held)

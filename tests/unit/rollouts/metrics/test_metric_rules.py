@@ -20,8 +20,7 @@ from rollouts.metrics.rules import (
 
 PLACES = st.one_of(st.integers(0, 40), st.integers(0, 2**62))
 VALUES = st.one_of(
-    st.floats(-1e6, 1e6),
-    st.sampled_from([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0]),
+    st.floats(-1e6, 1e6), st.sampled_from([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0])
 )
 SAMPLES = st.lists(st.tuples(PLACES, VALUES), min_size=1, max_size=150)
 Samples = list[tuple[int, float]]
