@@ -98,31 +98,20 @@ def deployment(_request: HttpRequest) -> list[str] | None:
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the sidebar entries that the user may view."""
-    groups = [
-        {
-            "title": title,
-            "separator": bool(place),
-            "items": [
-                {"title": label, "icon": icon, "link": _address(target)}
-                for label, icon, target in entries
-                if _may_view(request, target)
-            ],
-        }
-        for place, (title, entries) in enumerate(_GROUPS)
-    ]
-    return [group for group in groups if group["items"]]
-
-
-def _may_view(request: HttpRequest, target: str) -> bool:
-    if target.startswith("/"):
-        return True
-    return admin.site.get_model_admin(apps.get_model(target)).has_view_permission(request)
-
-
-def _address(target: str) -> str:
-    if target.startswith("/"):
-        return target
-    return reverse(f"admin:{target.replace('.', '_')}_changelist")
+    groups: list[dict[str, Any]] = []
+    for place, (title, entries) in enumerate(_GROUPS):
+        items = []
+        for label, icon, target in entries:
+            link = target
+            if not target.startswith("/"):
+                model_admin = admin.site.get_model_admin(apps.get_model(target))
+                if not model_admin.has_view_permission(request):
+                    continue
+                link = reverse(f"admin:{target.replace('.', '_')}_changelist")
+            items.append({"title": label, "icon": icon, "link": link})
+        if items:
+            groups.append({"title": title, "separator": bool(place), "items": items})
+    return groups
 
 
 # Counts of open work on the start page of the admin, with links to the rows.
@@ -210,20 +199,14 @@ def attention(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 def figures(request: HttpRequest) -> list[Figure]:
     """Return the figures of the models that the user may view."""
-    return [
-        Figure(label=label, count=_counted(rows), address=_list_address(place), is_bad=is_bad)
-        for label, rows, place, is_bad in _ASKED
-        if admin.site.get_model_admin(rows.model).has_view_permission(request)
-    ]
-
-
-def _counted(rows: QuerySet[Any]) -> int:
-    return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
-
-
-def _list_address(place: str) -> str:
-    model, _, query = place.partition("?")
-    return f"{reverse(f'admin:{model}_changelist')}?{query}"
+    shown = []
+    for label, rows, place, is_bad in _ASKED:
+        if admin.site.get_model_admin(rows.model).has_view_permission(request):
+            count = rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
+            model, _, query = place.partition("?")
+            address = f"{reverse(f'admin:{model}_changelist')}?{query}"
+            shown.append(Figure(label=label, count=count, address=address, is_bad=is_bad))
+    return shown
 
 
 # Sign-in and password change of the admin, with the limits that the API has.

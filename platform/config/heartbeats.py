@@ -60,13 +60,26 @@ class _Heartbeat:
         self._forks = forks
         self._host = socket.gethostname()
         self._started_at = timezone.now()
-        self._is_first = True
 
     def send_heartbeats(self) -> None:
         """Send heartbeats without end; after a database error, retry at the next interval."""
+        is_first = True
         while True:
             try:
-                self._beat()
+                if is_first:
+                    # Removes the processes of the server before its restart.
+                    delete_dead_processes(host=self._host, is_alive=is_alive)
+                    is_first = False
+                record_heartbeat(
+                    kind=self._kind,
+                    name=self._name,
+                    host=self._host,
+                    pid=os.getpid(),
+                    started_at=self._started_at,
+                    version=own_version(),
+                    details={"memory_bytes": memory_bytes(), **self._details()},
+                    now=timezone.now(),
+                )
             except (DatabaseError, OSError) as error:
                 logger.info("heartbeat failed: %s", error)
             finally:
@@ -74,22 +87,6 @@ class _Heartbeat:
                 if self._forks:
                     connection.close_pool()  # type: ignore[attr-defined] # PostgreSQL has one
             time.sleep(EVERY_SECONDS)
-
-    def _beat(self) -> None:
-        if self._is_first:
-            # Removes the processes of the server before its restart.
-            delete_dead_processes(host=self._host, is_alive=is_alive)
-            self._is_first = False
-        record_heartbeat(
-            kind=self._kind,
-            name=self._name,
-            host=self._host,
-            pid=os.getpid(),
-            started_at=self._started_at,
-            version=own_version(),
-            details={"memory_bytes": memory_bytes(), **self._details()},
-            now=timezone.now(),
-        )
 
 
 def is_alive(pid: int) -> bool:

@@ -87,8 +87,15 @@ class _Sheet:
 def metrics_text() -> bytes:
     """Return the state of the runs as of now, in Prometheus' text format."""
     registry = CollectorRegistry()
-    _count_runs(registry)
-    _count_alerts(registry)
+    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
+    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
+    for status in RunStatus:
+        runs.labels(status).set(counts.get(str(status), 0))
+    alerts = Gauge(
+        "rolldeck_alerts", "Unresolved alerts.", ["state", "severity"], registry=registry
+    )
+    for (state, severity), count in unresolved_counts().items():
+        alerts.labels(state, severity).set(count)
     disk = Gauge("rolldeck_free_disk_bytes", "Free bytes on the data disk.", registry=registry)
     disk.set(free_disk_bytes())
     jobs = Gauge(
@@ -118,21 +125,6 @@ def metrics_text() -> bytes:
         _fill(sheet, run)
     text: bytes = generate_latest(registry)
     return text
-
-
-def _count_runs(registry: CollectorRegistry) -> None:
-    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
-    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
-    for status in RunStatus:
-        runs.labels(status).set(counts.get(str(status), 0))
-
-
-def _count_alerts(registry: CollectorRegistry) -> None:
-    alerts = Gauge(
-        "rolldeck_alerts", "Unresolved alerts.", ["state", "severity"], registry=registry
-    )
-    for (state, severity), count in unresolved_counts().items():
-        alerts.labels(state, severity).set(count)
 
 
 def _fill(sheet: _Sheet, run: Run) -> None:

@@ -60,8 +60,24 @@ class Child:
         self.command = command
         self.log_path = log_folder / f"{command.name}.log"
         self.started_at = time.monotonic()
-        self._log_starts_at = 0
-        self._process = self._spawn()
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        if self._log_bytes() > MAX_LOG_BYTES:
+            self.log_path.replace(self._old_log)
+        shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
+        watched = [str(int(command.death_signal)), str(os.getpid())]
+        with self.log_path.open("ab") as log:
+            self._log_starts_at = log.tell()
+            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
+            # then ends the children in order.
+            self._process = subprocess.Popen(
+                [*shim, *watched, *command.argv],
+                env=dict(command.env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=command.pass_fds,
+            )
 
     @property
     def pid(self) -> int:
@@ -131,26 +147,6 @@ class Child:
             return self.log_path.stat().st_size
         except FileNotFoundError:
             return 0
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        if self._log_bytes() > MAX_LOG_BYTES:
-            self.log_path.replace(self._old_log)
-        shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
-        watched = [str(int(self.command.death_signal)), str(os.getpid())]
-        with self.log_path.open("ab") as log:
-            self._log_starts_at = log.tell()
-            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
-            # then ends the children in order.
-            return subprocess.Popen(
-                [*shim, *watched, *self.command.argv],
-                env=dict(self.command.env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=self.command.pass_fds,
-            )
 
     def _kill_group(self) -> None:
         try:
@@ -248,10 +244,6 @@ def unprivileged(folders: tuple[Path, ...]) -> tuple[str, ...]:
     namespace = ("unshare", "--user", f"--map-user={MAPPED_ID}", f"--map-group={MAPPED_ID}")
     if _works((*namespace, "true")):
         return namespace
-    return _another_user(folders)
-
-
-def _another_user(folders: tuple[Path, ...]) -> tuple[str, ...]:
     for name in UNPRIVILEGED:
         try:
             user = pwd.getpwnam(name)

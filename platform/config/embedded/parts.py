@@ -129,6 +129,14 @@ def ray_head_command(
         token_file: File with the cluster's token; with None it is in the environment.
     """
     host, _, port = address.partition(":")
+    # Actors inherit the environment, so it holds no secret. With RAY_ADDRESS, `ray start` fails.
+    left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
+    rays_own = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("RAY_") and name not in left_out
+    }
+    token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
     words = [
         "start",
         "--head",
@@ -147,30 +155,17 @@ def ray_head_command(
     return Command(
         name="ray",
         argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
-        env=_environment(environment, token_file),
+        env={
+            **HEALTH,
+            **ON_LOOPBACK,
+            **child_environment.for_fleets(environment),
+            **rays_own,
+            **token,
+        },
         stop_signal=signal.SIGTERM,
         death_signal=signal.SIGTERM,
         stop_seconds=1.5,
     )
-
-
-def _environment(variables: Mapping[str, str], token_file: Path | None) -> dict[str, str]:
-    """Return the environment of Ray's processes; actors inherit it, so it holds no secret."""
-    # With RAY_ADDRESS in the environment, `ray start` fails.
-    left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
-    rays_own = {
-        name: value
-        for name, value in variables.items()
-        if name.startswith("RAY_") and name not in left_out
-    }
-    token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
-    return {
-        **HEALTH,
-        **ON_LOOPBACK,
-        **child_environment.for_fleets(variables),
-        **rays_own,
-        **token,
-    }
 
 
 def answers(address: str) -> bool:
