@@ -28,7 +28,7 @@ from runs.alerts.schemas import (
 )
 from runs.alerts.services import alert_rules, alerts, webhooks
 from runs.lifecycle.schemas import ActionReason
-from web.http.bodies import InvalidBody, answer, read, reason_in
+from web.http.bodies import answer, read, reason_in, text_parameter
 from web.http.openapi import REASON, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
@@ -68,7 +68,10 @@ class AlertsView(ApiView):
         listed one by one, like resolved alerts.
         """
         page = page_of(request, int, default=50, most=queries.ALERTS_AT_MOST)
-        filters = {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}
+        filters = {
+            name: text_parameter(request, name, choices=CHOICES.get(name, ()))
+            for name in FILTER_PARAMETERS
+        }
         return answer(queries.alert_page(page, filters=filters, now=timezone.now()))
 
 
@@ -151,15 +154,6 @@ class ResolveView(ApiView):
             now=timezone.now(),
         )
         return answer(queries.alert_detail(changed, now=timezone.now()))
-
-
-def _text_parameter(request: Request, name: str) -> str:
-    word = request.query_params.get(name, "")
-    if "\x00" in word:
-        raise InvalidBody(name, "must not contain the NUL character")
-    if word and name in CHOICES and word not in CHOICES[name]:
-        raise InvalidBody(name, f"must be one of {', '.join(CHOICES[name])}")
-    return word
 
 
 # API views of alert rules and silences.

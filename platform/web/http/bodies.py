@@ -1,5 +1,6 @@
 """Bodies of requests and responses, and types of their fields."""
 
+from collections.abc import Collection
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -102,6 +103,20 @@ def whole_number(
     if not raw.isascii() or not raw.isdigit() or not at_least <= int(raw[:20]) <= at_most:
         raise InvalidBody(name, f"must be a whole number from {at_least} to {at_most}")
     return int(raw)
+
+
+def text_parameter(request: Request, name: str, *, choices: Collection[str] = ()) -> str:
+    """Return a text of the query, empty without one.
+
+    Raises:
+        InvalidBody: If it contains NUL, or is not one of the choices, if there are any.
+    """
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    if word and choices and word not in choices:
+        raise InvalidBody(name, f"must be one of {', '.join(choices)}")
+    return word
 
 
 REASON_LETTERS: Final = 2000

@@ -70,7 +70,7 @@ def change_rule(*, rule_id: int, body: SetAlertRule, actor: str, now: datetime) 
         InvalidRule: If the rule is invalid.
     """
     values = _checked(body)
-    rule = _locked(rule_id)
+    rule = rule_of(rule_id, lock=True)
     changed = set_fields(rule, values)
     if not changed:
         return rule
@@ -90,7 +90,7 @@ def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) ->
     Raises:
         RuleNotFound: If there is no rule with this id.
     """
-    rule = _locked(rule_id)
+    rule = rule_of(rule_id, lock=True)
     details = {"before": {name: getattr(rule, name) for name in _PARTS}}
     _audit(rule, "deleted", details=details, actor=actor, reason=reason, now=now)
     rule.delete()
@@ -134,13 +134,6 @@ def scope_of(*, run: str | None, run_filter: str) -> dict[str, Any]:
         raise InvalidRule("filter", str(error)) from error
     except RunNotFound as error:
         raise InvalidRule("run", str(error)) from error
-
-
-def _locked(rule_id: int) -> AlertRule:
-    rule = AlertRule.objects.select_for_update(of=("self",)).filter(pk=rule_id).first()
-    if rule is None:
-        raise RuleNotFound(f"alert rule {rule_id} not found")
-    return rule
 
 
 def _audit(
