@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
 
-def _run_of(view: "APIView") -> str | None:
-    """Return the name of the run in the view's URL, or None when it has none."""
-    run = view.kwargs.get("run")
-    return run if isinstance(run, str) else None
-
-
 class Denied(BasePermission):
     """No caller: the permission of a view that declares none."""
 
@@ -52,7 +46,9 @@ class RulePermission(BasePermission):
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller passes the rule."""
-        caller, run = caller_of(request), _run_of(view)
+        caller, run = caller_of(request), view.kwargs.get("run")
+        if not isinstance(run, str):
+            run = None
         if self.rule.allows(caller, run=run):
             return True
         self.message = self.rule.refusal(caller, run=run)

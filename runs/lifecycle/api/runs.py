@@ -147,20 +147,16 @@ class OperationSchema(AutoSchema):
             yield status, ErrorForms().default
         if "path" in places:
             yield 404, forms.default
-        for status in self._refusals():
-            yield status, forms.default
-
-    def _refusals(self) -> Iterator[int]:
-        """Yield the statuses that follow from credentials and the database behind them."""
+        # Those that follow from credentials and the database behind them.
         authenticators = self.view.get_authenticators()
         if not authenticators:
             return
-        yield 503
+        yield 503, forms.default
         sessions = [isinstance(one, SessionAuthentication) for one in authenticators]
         if not all(sessions) or self._permissions() - {Anyone}:
-            yield 401
+            yield 401, forms.default
         if self._permissions() - {Anyone, Known} or (any(sessions) and self.method not in READS):
-            yield 403
+            yield 403, forms.default
 
 
 # API views that create, show and control runs.

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -193,7 +192,10 @@ class TokensView(ApiView):
         The secret is in this answer only.
         """
         body, now = read(request, CreateToken), timezone.now()
-        owner, issuer = _source_of_rights(request)
+        # The rights of a new token are those of the caller, or of the requesting token.
+        owner, issuer = person_of(request), TokenIssuer.PERSON
+        if isinstance(request.auth, ApiToken):
+            owner, issuer = request.auth.created_by, TokenIssuer(request.auth.issuer)
         lifetime = body.expires_in_seconds
         token, text = create_token(
             name=body.name,
@@ -211,13 +213,6 @@ class TokensView(ApiView):
         response = answer(created, status=201)
         response["Cache-Control"] = "no-store"
         return response
-
-
-def _source_of_rights(request: Request) -> tuple[User | None, TokenIssuer]:
-    """Return the owner and the issuer of a new token: those of the requesting token."""
-    if isinstance(request.auth, ApiToken):
-        return request.auth.created_by, TokenIssuer(request.auth.issuer)
-    return person_of(request), TokenIssuer.PERSON
 
 
 class TokenView(ApiView):

@@ -13,7 +13,7 @@ from runs.config.rules.sections import search_terms
 from runs.events.models import RunEvent
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, Run, RunKind, Trainer
-from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.queries import RunNotFound, current_run
 from runs.lifecycle.rules import (
     NO_POLICY_STEP,
     SEEN_EVERY,
@@ -47,7 +47,8 @@ def record_waiting_environment(*, run_id: int, name: str, now: datetime) -> None
     """Record an event of the run, at most once in :data:`RECORDED_EVERY` for each name."""
     with _lock:
         if len(_recorded) >= NAMES_AT_MOST:
-            _forget(before=now - RECORDED_EVERY)
+            for key in [key for key, at in _recorded.items() if at < now - RECORDED_EVERY]:
+                del _recorded[key]
         last = _recorded.get((run_id, name))
         if len(_recorded) >= NAMES_AT_MOST or (last is not None and now - last < RECORDED_EVERY):
             return
@@ -68,11 +69,6 @@ def waiting_environments(run: Run, *, now: datetime) -> list[str]:
         return []
     events = RunEvent.objects.filter(run=run, kind=KIND, at__gte=now - 2 * RECORDED_EVERY)
     return list(events.order_by("actor").values_list("actor", flat=True).distinct()[:SHOWN_AT_MOST])
-
-
-def _forget(*, before: datetime) -> None:
-    for key in [key for key, at in _recorded.items() if at < before]:
-        del _recorded[key]
 
 
 # Register trainers and environments, and manage the run at the server root.
@@ -126,14 +122,12 @@ def register_trainer(
     ):
         open_epoch(run, actor=identity, now=now)
     _configure(run, registration, batch_size=batch_size, now=now)
+    differing = None
+    if registration is not None and not run.has_fleet:
+        own = {field: getattr(run, field) for field in Registration.__slots__}
+        differing = differences(registration, own)
     trainer = _remember(
-        run,
-        known,
-        identity=identity,
-        name=name,
-        resume=resume,
-        differing=_differences(run, registration),
-        now=now,
+        run, known, identity=identity, name=name, resume=resume, differing=differing, now=now
     )
     if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
         move(
@@ -171,17 +165,8 @@ def _record_registration(run: Run, trainer: Trainer, *, resume: bool, now: datet
         )
 
 
-def _differences(run: Run, registration: Registration | None) -> Differences | None:
-    """Return the settings of a registration that the run does not use, or None."""
-    if registration is None or run.has_fleet:
-        return None
-    return differences(registration, {name: getattr(run, name) for name in Registration.__slots__})
-
-
 def _open_run(run_id: int) -> Run:
-    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
+    run = current_run(run_id, lock=True)
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: registrations are closed")
     return run
@@ -190,29 +175,22 @@ def _open_run(run_id: int) -> Run:
 def _configure(
     run: Run, registration: Registration | None, *, batch_size: int | None, now: datetime
 ) -> None:
-    """Apply the settings of a registration that the run does not have yet."""
-    settings = {} if run.has_fleet else _settings_of(run, registration, batch_size=batch_size)
+    """Apply the settings of a registration that an outside run does not have yet."""
+    settings: dict[str, Any] = {}
+    if not run.has_fleet:
+        # Every stock registration sets `max_token_len`; without it there was none.
+        if registration is not None and run.max_token_len is None:
+            settings = {name: getattr(registration, name) for name in Registration.__slots__}
+        elif batch_size is not None:
+            settings = {"batch_size": batch_size}
+        if run.batch_size is not None:  # it is final
+            settings.pop("batch_size", None)
     if run.registered_at is None and (settings or run.has_fleet):
         settings["registered_at"] = now
     if settings:
         for field, value in settings.items():
             setattr(run, field, value)
         run.save(update_fields=list(settings))
-
-
-def _settings_of(
-    run: Run, registration: Registration | None, *, batch_size: int | None
-) -> dict[str, Any]:
-    """Return the settings that a registration applies to an outside run; a batch size is final."""
-    settings: dict[str, Any] = {}
-    # Every stock registration sets `max_token_len`; without it there was none.
-    if registration is not None and run.max_token_len is None:
-        settings = {name: getattr(registration, name) for name in Registration.__slots__}
-    elif batch_size is not None:
-        settings = {"batch_size": batch_size}
-    if run.batch_size is not None:
-        settings.pop("batch_size", None)
-    return settings
 
 
 def _remember(
