@@ -36,10 +36,7 @@ from runs.lifecycle.rules import RunStatus
 
 # Title, then label, icon and model of each entry; or an address instead of a model.
 _GROUPS: Final = (
-    (
-        "Dashboard",
-        (("Runs", "rocket_launch", "/runs"), ("API", "api", "/docs")),
-    ),
+    ("Dashboard", (("Runs", "rocket_launch", "/runs"), ("API", "api", "/docs"))),
     (
         "Runs",
         (

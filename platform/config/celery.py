@@ -9,13 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from celery import Celery
-from celery.signals import (
-    beat_init,
-    celeryd_init,
-    worker_init,
-    worker_process_init,
-    worker_ready,
-)
+from celery.signals import beat_init, celeryd_init, worker_init, worker_process_init, worker_ready
 
 from config.tracing import trace_jobs
 from rollouts.fleet.process import child_environment

@@ -88,11 +88,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def decompress(
-    body: bytes,
-    *,
-    encoding: str,
-    bounds: Bounds,
-    client_left: Callable[[], bool] = lambda: False,
+    body: bytes, *, encoding: str, bounds: Bounds, client_left: Callable[[], bool] = lambda: False
 ) -> bytearray:
     """Return the decompressed body.
 

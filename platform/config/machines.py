@@ -218,9 +218,7 @@ class _Client:
             return True
         waiting = asyncio.ensure_future(turn.wait())
         await asyncio.wait(
-            {waiting, self.watch()},
-            timeout=max(seconds, 0),
-            return_when=asyncio.FIRST_COMPLETED,
+            {waiting, self.watch()}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED
         )
         waiting.cancel()
         return turn.is_set() and not self.has_disconnected

@@ -80,11 +80,7 @@ class AlertKindsView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="alert_kinds_list",
-        responses={200: AlertKindList},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alert_kinds_list", responses={200: AlertKindList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
         """List the kinds of alerts.
 
@@ -99,11 +95,7 @@ class AlertView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="alerts_get",
-        responses={200: AlertDetail},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alerts_get", responses={200: AlertDetail}, tags=["alerts"])
     def get(self, request: Request, alert: int) -> HttpResponse:
         """Get an alert.
 
@@ -166,11 +158,7 @@ class AlertRulesView(ApiView):
         """Return the permission: operators create rules, readers list them."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
-    @extend_schema(
-        operation_id="alert_rules_list",
-        responses={200: AlertRuleList},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alert_rules_list", responses={200: AlertRuleList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
         """List alert rules.
 
@@ -202,11 +190,7 @@ class AlertRuleView(ApiView):
         """Return the permission: operators change the rule, readers get it."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
-    @extend_schema(
-        operation_id="alert_rules_get",
-        responses={200: AlertRuleRow},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alert_rules_get", responses={200: AlertRuleRow}, tags=["alerts"])
     def get(self, request: Request, rule: int) -> HttpResponse:
         """Get an alert rule."""
         return answer(queries.rule_row(queries.rule_of(rule)))
@@ -255,9 +239,7 @@ class SilencesView(ApiView):
         return [Operators() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
-        operation_id="alert_silences_list",
-        responses={200: SilenceList},
-        tags=["alerts"],
+        operation_id="alert_silences_list", responses={200: SilenceList}, tags=["alerts"]
     )
     def get(self, request: Request) -> HttpResponse:
         """List alert silences.
@@ -318,11 +300,7 @@ class WebhooksView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="webhooks_list",
-        responses={200: WebhookList},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="webhooks_list", responses={200: WebhookList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
         """List webhooks.
 

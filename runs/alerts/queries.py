@@ -463,9 +463,7 @@ def failed_runs(_now: datetime) -> list[Condition]:
     failed = Run.objects.current().filter(status=RunStatus.FAILED).order_by("-pk")
     return [
         Condition(
-            kind=AlertKind.RUN_FAILED,
-            run_id=run_id,
-            message=_with_reason(f"{name} failed", reason),
+            kind=AlertKind.RUN_FAILED, run_id=run_id, message=_with_reason(f"{name} failed", reason)
         )
         for run_id, name, _, reason in failed.values_list(*_COLUMNS)[:SEEN_AT_MOST]
     ]

@@ -27,11 +27,7 @@ class PresetsView(ApiView):
         """Return the permission: readers list presets, operators save them."""
         return [Operators() if self.request.method == "POST" else Readers()]
 
-    @extend_schema(
-        operation_id="presets_list",
-        responses={200: SavedPresetList},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="presets_list", responses={200: SavedPresetList}, tags=["runs"])
     def get(self, request: Request) -> HttpResponse:
         """List saved presets.
 
@@ -73,11 +69,7 @@ class PresetView(ApiView):
         """Return the permission: readers get the preset, operators change it if they may."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
-    @extend_schema(
-        operation_id="presets_get",
-        responses={200: SavedPresetRow},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="presets_get", responses={200: SavedPresetRow}, tags=["runs"])
     def get(self, request: Request, preset: str) -> HttpResponse:
         """Get a preset."""
         return answer(_shown(presets.preset_named(preset, person=person_of(request)), request))
@@ -106,10 +98,7 @@ class PresetView(ApiView):
         return answer(_shown(changed, request))
 
     @extend_schema(
-        operation_id="presets_delete",
-        parameters=[REASON],
-        responses={204: None},
-        tags=["runs"],
+        operation_id="presets_delete", parameters=[REASON], responses={204: None}, tags=["runs"]
     )
     def delete(self, request: Request, preset: str) -> HttpResponse:
         """Delete a preset.

@@ -104,13 +104,7 @@ TRANSITIONS: Final[dict[RunStatus, frozenset[RunStatus]]] = {
 
 TERMINAL: Final = frozenset({RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED})
 ACTIVE: Final = frozenset(
-    {
-        RunStatus.QUEUED,
-        RunStatus.STARTING,
-        RunStatus.RUNNING,
-        RunStatus.PAUSED,
-        RunStatus.DRAINING,
-    }
+    {RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING}
 )
 # Existing data is still accepted while a run is paused or draining.
 ACCEPTING: Final = ACTIVE

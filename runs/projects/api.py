@@ -75,11 +75,7 @@ class ProjectView(ApiView):
         """Return the permission: readers get the project, operators change and delete it."""
         return [Readers() if self.request.method == "GET" else Operators()]
 
-    @extend_schema(
-        operation_id="projects_get",
-        responses={200: ProjectRow},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="projects_get", responses={200: ProjectRow}, tags=["runs"])
     def get(self, request: Request, project: str) -> HttpResponse:
         """Get a project."""
         return answer(project_row(project))
@@ -117,9 +113,6 @@ class ProjectView(ApiView):
         Refused while it has runs that are not archived. Its archived runs stay, without a project.
         """
         delete_project(
-            name=project,
-            actor=identity_of(request),
-            reason=reason_in(request),
-            now=timezone.now(),
+            name=project, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
         )
         return HttpResponse(status=204)

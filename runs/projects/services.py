@@ -52,12 +52,7 @@ def create_project(
 
 @transaction.atomic
 def change_project(
-    *,
-    name: str,
-    changes: dict[str, Any],
-    actor: str,
-    reason: str = "",
-    now: datetime,
+    *, name: str, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
 ) -> Project:
     """Change the `name`, `title`, `description`, `defaults` or `archived` of a project.
 

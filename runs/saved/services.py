@@ -76,12 +76,7 @@ def change(
 
 @transaction.atomic
 def delete(
-    row: SavedObject,
-    *,
-    run_id: int | None = None,
-    actor: str,
-    reason: str = "",
-    now: datetime,
+    row: SavedObject, *, run_id: int | None = None, actor: str, reason: str = "", now: datetime
 ) -> None:
     """Delete a locked object; its row stays."""
     row.deleted_at = now

@@ -10,14 +10,9 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.api.runs import CreateRunView
 from runs.lifecycle.models import Run
-from runs.lifecycle.queries import (
-    run_detail,
-    run_named,
-)
+from runs.lifecycle.queries import run_detail, run_named
 from runs.lifecycle.rules import RunStatus
-from runs.lifecycle.schemas import (
-    RunDetail,
-)
+from runs.lifecycle.schemas import RunDetail
 from runs.lifecycle.services.lifecycle import set_tags
 from runs.search import queries
 from runs.search.queries import project_activity, run_activity
@@ -47,11 +42,7 @@ class FilterView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="run_filter_get",
-        responses={200: QualifierList},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="run_filter_get", responses={200: QualifierList}, tags=["runs"])
     def get(self, request: Request) -> HttpResponse:
         """Get the run filter syntax.
 
@@ -177,10 +168,7 @@ class TagsView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="run_tags_replace",
-        request=SetTags,
-        responses={200: RunDetail},
-        tags=["runs"],
+        operation_id="run_tags_replace", request=SetTags, responses={200: RunDetail}, tags=["runs"]
     )
     def put(self, request: Request, run: str) -> HttpResponse:
         """Replace a run's tags."""
@@ -201,10 +189,7 @@ class RunActionsView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="runs_act",
-        request=ActOnRuns,
-        responses={200: ActedOnRuns},
-        tags=["runs"],
+        operation_id="runs_act", request=ActOnRuns, responses={200: ActedOnRuns}, tags=["runs"]
     )
     def post(self, request: Request) -> HttpResponse:
         """Apply an action to many runs.

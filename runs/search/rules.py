@@ -119,10 +119,7 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
             name="step", form=Form.NUMBER, meaning="Batches served so far.", example="step>100"
         ),
         Qualifier(
-            name="planned",
-            form=Form.NUMBER,
-            meaning="Planned train steps.",
-            example="planned>=1k",
+            name="planned", form=Form.NUMBER, meaning="Planned train steps.", example="planned>=1k"
         ),
         Qualifier(
             name="policy",

@@ -95,11 +95,7 @@ class WeightsView(ApiView):
     @extend_schema(
         operation_id="weights_publish",
         request=FORM,
-        responses={
-            200: WeightsManifest,
-            201: WeightsManifest,
-            **problems(409, 413, 415, 422, 507),
-        },
+        responses={200: WeightsManifest, 201: WeightsManifest, **problems(409, 413, 415, 422, 507)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

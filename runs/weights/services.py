@@ -157,8 +157,7 @@ def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
     except InvalidMessage as error:
         raise ManifestMismatch("weights", str(error)) from error
     differing = differing_field(
-        header,
-        expected=[(spec.name, spec.dtype, tuple(spec.shape)) for spec in manifest.tensors],
+        header, expected=[(spec.name, spec.dtype, tuple(spec.shape)) for spec in manifest.tensors]
     )
     if differing is not None:
         raise ManifestMismatch(f"manifest.{differing[0]}", differing[1])

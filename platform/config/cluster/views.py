@@ -37,11 +37,7 @@ class ClusterView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="cluster_get",
-        responses={200: Cluster},
-        tags=["server"],
-    )
+    @extend_schema(operation_id="cluster_get", responses={200: Cluster}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """Get the cluster status.
 

@@ -210,12 +210,7 @@ def valkey_part(valkey: Valkey) -> Part:
 
 
 def ray_part(
-    *,
-    address: str,
-    cpus: int,
-    temp_folder: Path,
-    environment: Mapping[str, str],
-    token_file: Path,
+    *, address: str, cpus: int, temp_folder: Path, environment: Mapping[str, str], token_file: Path
 ) -> Part:
     """Return the head of the Ray cluster."""
     command = ray_head_command(
@@ -238,13 +233,7 @@ def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, 
     """Return one of the web processes, which share a bound socket; they are numbered from 1."""
     command = Command(
         name="web" if number == 1 else f"web-{number}",
-        argv=(
-            sys.executable,
-            "-m",
-            "config.web",
-            str(listener.fileno()),
-            "1",
-        ),
+        argv=(sys.executable, "-m", "config.web", str(listener.fileno()), "1"),
         env={**MALLOC, **environment},
         death_signal=signal.SIGTERM,
         stop_seconds=3.0,

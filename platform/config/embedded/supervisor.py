@@ -153,11 +153,7 @@ class ExitRecords:
 def store(found: Exit) -> None:
     """Store an exit; Ray is also shown as down, as it sends no heartbeats of its own."""
     record_exit(
-        host=socket.gethostname(),
-        part=found.part,
-        reason=found.reason,
-        log=found.log,
-        now=found.at,
+        host=socket.gethostname(), part=found.part, reason=found.reason, log=found.log, now=found.at
     )
     if found.part == "ray":
         record_failed_check(

@@ -92,10 +92,7 @@ class SessionView(ApiView):
         return response
 
     @extend_schema(
-        operation_id="session_delete",
-        request=None,
-        responses={200: Session},
-        tags=["session"],
+        operation_id="session_delete", request=None, responses={200: Session}, tags=["session"]
     )
     def delete(self, request: Request) -> HttpResponse:
         """Sign out."""
@@ -203,11 +200,7 @@ class SessionsView(ApiView):
 
     permission_classes = [Known]
 
-    @extend_schema(
-        operation_id="sessions_list",
-        responses={200: SessionRow},
-        tags=["session"],
-    )
+    @extend_schema(operation_id="sessions_list", responses={200: SessionRow}, tags=["session"])
     def get(self, request: Request) -> HttpResponse:
         """List your sessions.
 

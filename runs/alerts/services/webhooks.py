@@ -181,9 +181,7 @@ def send_test(*, webhook: str, actor: str, reason: str = "", now: datetime) -> A
     with connection.cursor() as cursor:
         cursor.execute(_TEST_LOCK, [webhook])
     lately = AlertDelivery.objects.filter(
-        change="test",
-        target_fingerprint=webhook,
-        created_at__gt=now - alerts_rules.TEST_INTERVAL,
+        change="test", target_fingerprint=webhook, created_at__gt=now - alerts_rules.TEST_INTERVAL
     )
     if lately.exists():
         seconds = alerts_rules.TEST_INTERVAL.total_seconds()

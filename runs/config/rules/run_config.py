@@ -162,11 +162,7 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     num_steps: Annotated[
         int,
         _field(
-            "Train steps",
-            "Train steps the run is planned for.",
-            essential=True,
-            ge=1,
-            le=1 << 31,
+            "Train steps", "Train steps the run is planned for.", essential=True, ge=1, le=1 << 31
         ),
     ] = 1000
     ends_at_num_steps: Annotated[
@@ -174,8 +170,7 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         _field("End at train steps", "Drain and complete the run after the planned train steps."),
     ] = True
     seed: Annotated[
-        int,
-        _field("Seed", "Base of all random seeds.", essential=True, ge=0, le=(1 << 31) - 1),
+        int, _field("Seed", "Base of all random seeds.", essential=True, ge=0, le=(1 << 31) - 1)
     ] = 0
 
 

@@ -214,11 +214,7 @@ class RunView(ApiView):
         """Return the permission: readers and machines read the run, operators change it."""
         return [Operators() if self.request.method == "PATCH" else RunMachines()]
 
-    @extend_schema(
-        operation_id="runs_get",
-        responses={200: RunDetail},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="runs_get", responses={200: RunDetail}, tags=["runs"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get a run.
 
@@ -337,9 +333,7 @@ class EnvironmentsView(ApiView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="run_environments_list",
-        responses={200: EnvironmentList},
-        tags=["runs"],
+        operation_id="run_environments_list", responses={200: EnvironmentList}, tags=["runs"]
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """List a run's environments.
@@ -356,9 +350,7 @@ class RunConfigSchemaView(ApiView):
     permission_classes = [Known]
 
     @extend_schema(
-        operation_id="run_config_schema",
-        responses={200: RunConfigSchema},
-        tags=["runs"],
+        operation_id="run_config_schema", responses={200: RunConfigSchema}, tags=["runs"]
     )
     def get(self, request: Request) -> HttpResponse:
         """Get the run configuration schema.

@@ -84,10 +84,7 @@ class ResetView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="runs_reset",
-        request=ResetRun,
-        responses={200: RunDetail},
-        tags=["runs"],
+        operation_id="runs_reset", request=ResetRun, responses={200: RunDetail}, tags=["runs"]
     )
     def post(self, request: Request, run: str) -> HttpResponse:
         """Reset an outside run.
@@ -114,11 +111,7 @@ class TrainersView(ApiView):
         """Return the permission: trainers register, readers and trainers list them."""
         return [scoped("trainer")() if self.request.method == "POST" else readable_by("trainer")()]
 
-    @extend_schema(
-        operation_id="trainers_list",
-        responses={200: TrainerList},
-        tags=["trainers"],
-    )
+    @extend_schema(operation_id="trainers_list", responses={200: TrainerList}, tags=["trainers"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """List trainers.
 
@@ -168,11 +161,7 @@ class TokensView(ApiView):
 
     permission_classes = [Admins]
 
-    @extend_schema(
-        operation_id="tokens_list",
-        responses={200: TokenList},
-        tags=["tokens"],
-    )
+    @extend_schema(operation_id="tokens_list", responses={200: TokenList}, tags=["tokens"])
     def get(self, request: Request) -> HttpResponse:
         """List tokens.
 
@@ -251,11 +240,7 @@ class NotesView(ApiView):
         """Return the permission: readers get notes, operators write them."""
         return [Operators() if self.request.method == "PUT" else Readers()]
 
-    @extend_schema(
-        operation_id="run_notes_get",
-        responses={200: Notes},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="run_notes_get", responses={200: Notes}, tags=["runs"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get a run's notes.
 
@@ -291,11 +276,7 @@ class NoteView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="run_notes_revision",
-        responses={200: Note},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="run_notes_revision", responses={200: Note}, tags=["runs"])
     def get(self, request: Request, run: str, revision: int) -> HttpResponse:
         """Get a revision of a run's notes."""
         return answer(note_at(readable_run_id(run), revision))

@@ -438,12 +438,7 @@ def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Ru
     if not changed:
         raise RunNotFound(f"no archived run with id {run_id}")
     record_event(
-        run_id=run_id,
-        kind="unarchived",
-        message="unarchived",
-        actor=actor,
-        reason=reason,
-        now=now,
+        run_id=run_id, kind="unarchived", message="unarchived", actor=actor, reason=reason, now=now
     )
     run = Run.objects.get(pk=run_id)
     if run.epoch and Run.objects.filter(name=run.name, epoch__gte=run.epoch).exclude(pk=run.pk):
