@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import Operators, Readers
+from runs.access.api.permissions import Operators, OperatorsToChange, Readers
 from runs.alerts import queries
 from runs.alerts.jobs import send_webhooks_soon
 from runs.alerts.queries import silence_list, silence_row
@@ -154,9 +154,7 @@ class ResolveView(ApiView):
 class AlertRulesView(ApiView):
     """The alert rules."""
 
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permission: operators create rules, readers list them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(operation_id="alert_rules_list", responses={200: AlertRuleList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
@@ -186,9 +184,7 @@ class AlertRulesView(ApiView):
 class AlertRuleView(ApiView):
     """One alert rule."""
 
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permission: operators change the rule, readers get it."""
-        return [Readers() if self.request.method == "GET" else Operators()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(operation_id="alert_rules_get", responses={200: AlertRuleRow}, tags=["alerts"])
     def get(self, request: Request, rule: int) -> HttpResponse:
@@ -234,9 +230,7 @@ class AlertRuleView(ApiView):
 class SilencesView(ApiView):
     """The silences of alerts."""
 
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permission: operators create silences, readers list them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(
         operation_id="alert_silences_list", responses={200: SilenceList}, tags=["alerts"]

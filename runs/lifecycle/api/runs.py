@@ -15,7 +15,14 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of, person_of
-from runs.access.api.permissions import Anyone, Known, Operators, Readers, RunMachines
+from runs.access.api.permissions import (
+    Anyone,
+    Known,
+    Operators,
+    OperatorsToChange,
+    Readers,
+    RunMachines,
+)
 from runs.config.rules import extensions, run_config
 from runs.config.services import registered_extensions
 from runs.lifecycle.models import Run
@@ -167,9 +174,7 @@ EVENTS_PER_ANSWER = 100
 class CreateRunView(ApiView):
     """Creation of runs; the list of runs extends it, on the same route."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers list runs, operators create them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(
         operation_id="runs_create",

@@ -11,7 +11,14 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of, person_of
-from runs.access.api.permissions import Admins, Operators, Readers, readable_by, scoped
+from runs.access.api.permissions import (
+    Admins,
+    Operators,
+    OperatorsToChange,
+    Readers,
+    readable_by,
+    scoped,
+)
 from runs.access.models import ApiToken, TokenIssuer
 from runs.access.queries import role_of, token_fields, tokens
 from runs.access.schemas import CreatedToken, CreateToken, TokenList
@@ -236,9 +243,7 @@ class TokenView(ApiView):
 class NotesView(ApiView):
     """The notes of a run."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers get notes, operators write them."""
-        return [Operators() if self.request.method == "PUT" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(operation_id="run_notes_get", responses={200: Notes}, tags=["runs"])
     def get(self, request: Request, run: str) -> HttpResponse:
