@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,6 +153,24 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             return  # the group has ended
+
+
+def started(
+    command: Command, answers: Callable[[], bool], *, log_folder: Path, seconds: float
+) -> Child:
+    """Start a server and wait until it answers.
+
+    Raises:
+        StartFailed: If it ends first or is not ready in time.
+    """
+    child = Child(command, log_folder=log_folder)
+    deadline = time.monotonic() + seconds
+    while not answers():
+        if child.exit_code is not None or time.monotonic() > deadline:
+            child.stop()
+            raise StartFailed(f"{command.name} did not start; its log ends:\n{child.last_lines()}")
+        time.sleep(0.02)
+    return child
 
 
 # Locate the servers' programs: first an environment variable, then the wheel, then the system.

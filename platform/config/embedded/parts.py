@@ -12,7 +12,7 @@ from typing import Final
 
 import redis
 
-from config.embedded.children import Child, Command, StartFailed, valkey_server
+from config.embedded.children import Child, Command, started, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
 from config.embedded.services import Folders
@@ -45,14 +45,8 @@ class Valkey:
         Raises:
             StartFailed: If it ends first or is not ready in time.
         """
-        child = Child(self.prepare(), log_folder=self._log_folder)
-        deadline = time.monotonic() + START_SECONDS
-        while not self.answers():
-            if child.exit_code is not None or time.monotonic() > deadline:
-                child.stop()
-                raise StartFailed(f"Valkey did not start; its log ends:\n{child.last_lines()}")
-            time.sleep(0.01)
-        return child
+        command = self.prepare()
+        return started(command, self.answers, log_folder=self._log_folder, seconds=START_SECONDS)
 
     def prepare(self) -> Command:
         """Return the start command."""

@@ -11,7 +11,14 @@ from urllib.parse import quote
 
 import psycopg
 
-from config.embedded.children import Child, Command, StartFailed, postgres_folder, unprivileged
+from config.embedded.children import (
+    Child,
+    Command,
+    StartFailed,
+    postgres_folder,
+    started,
+    unprivileged,
+)
 from rollouts.fleet.process import child_environment
 
 USER: Final = "rolldeck"
@@ -55,14 +62,8 @@ class Postgres:
         Raises:
             StartFailed: With the reason, if the server cannot run on this data.
         """
-        child = Child(self.prepare(), log_folder=self._log_folder)
-        deadline = time.monotonic() + START_SECONDS
-        while not self.answers():
-            if child.exit_code is not None or time.monotonic() > deadline:
-                child.stop()
-                raise StartFailed(f"PostgreSQL did not start; its log ends:\n{child.last_lines()}")
-            time.sleep(0.02)
-        return child
+        command = self.prepare()
+        return started(command, self.answers, log_folder=self._log_folder, seconds=START_SECONDS)
 
     def prepare(self) -> Command:
         """Return the start command; initialize the data folder if it is empty.

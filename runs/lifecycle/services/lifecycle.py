@@ -256,38 +256,34 @@ def open_epoch(run: Run, *, actor: str, now: datetime) -> None:
     )
 
 
-def in_epoch(run: Run) -> str:
-    """Return the epoch of a new run in words, if earlier runs have its name."""
-    return f" in epoch {run.epoch}, after earlier runs of its name" if run.epoch else ""
+def insert_run(*, actor: str, now: datetime, **fields: Any) -> Run:
+    """Insert a run with these columns, record it and announce it.
+
+    Raises:
+        IntegrityError: If a current run has its name.
+    """
+    epoch = Run.objects.first_epoch(fields["name"])
+    run = Run.objects.create(created_at=now, status_changed_at=now, epoch=epoch, **fields)
+    words = f"{run.kind} run created"
+    if epoch:
+        words += f" in epoch {epoch}, after earlier runs of its name"
+    record_event(run_id=run.pk, kind="created", message=words, actor=actor, now=now)
+    announce(run.pk, "run")
+    return run
 
 
 @transaction.atomic
-def _insert(*, now: datetime, actor: str, project: Project | None, **fields: Any) -> Run:
+def _insert(*, project: Project | None, **fields: Any) -> Run:
     if project is not None:
         # Locked: a project that is being deleted or archived gets no run.
         project = project_for_runs(project.name, is_locked=True)
     try:
         with transaction.atomic():
-            run = Run.objects.create(
-                created_at=now,
-                status_changed_at=now,
-                project=project,
-                epoch=Run.objects.first_epoch(fields["name"]),
-                **fields,
-            )
+            return insert_run(project=project, **fields)
     except IntegrityError as error:
         if "run_name_is_taken_once" not in str(error):
             raise
         raise RunExists(f"a run named {fields['name']!r} already exists") from error
-    record_event(
-        run_id=run.pk,
-        kind="created",
-        message=f"{run.kind} run created" + in_epoch(run),
-        actor=actor,
-        now=now,
-    )
-    announce(run.pk, "run")
-    return run
 
 
 @transaction.atomic

@@ -18,7 +18,6 @@ from runs.lifecycle.rules import (
     NO_POLICY_STEP,
     SEEN_EVERY,
     TERMINAL,
-    Differences,
     Registration,
     RunStatus,
     describe_differences,
@@ -26,7 +25,7 @@ from runs.lifecycle.rules import (
     opens_epoch,
     was_seen_recently,
 )
-from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, in_epoch, move, open_epoch
+from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, insert_run, move, open_epoch
 from web.live.announcements import announce
 from web.rules.errors import Conflict
 from web.sql import first_row
@@ -126,9 +125,15 @@ def register_trainer(
     if registration is not None and not run.has_fleet:
         own = {field: getattr(run, field) for field in Registration.__slots__}
         differing = differences(registration, own)
-    trainer = _remember(
-        run, known, identity=identity, name=name, resume=resume, differing=differing, now=now
-    )
+    # A restarted trainer keeps its row, and with it its unacknowledged batch.
+    trainer = known or Trainer(run=run, identity=identity)
+    if known is None or not resume:
+        trainer.uuid = secrets.randbits(UUID_BITS)
+    trainer.name = name or trainer.name
+    trainer.differences = differing
+    trainer.epoch = run.epoch
+    trainer.registered_at = trainer.last_seen_at = now
+    trainer.save()
     if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
         move(
             run_id=run.pk,
@@ -191,38 +196,6 @@ def _configure(
         for field, value in settings.items():
             setattr(run, field, value)
         run.save(update_fields=list(settings))
-
-
-def _remember(
-    run: Run,
-    known: Trainer | None,
-    *,
-    identity: str,
-    name: str,
-    resume: bool,
-    differing: Differences | None,
-    now: datetime,
-) -> Trainer:
-    if known is None:
-        return Trainer.objects.create(
-            run=run,
-            uuid=secrets.randbits(UUID_BITS),
-            identity=identity,
-            name=name,
-            differences=differing,
-            epoch=run.epoch,
-            registered_at=now,
-            last_seen_at=now,
-        )
-    # A restarted trainer keeps its row, and with it its unacknowledged batch.
-    if not resume:
-        known.uuid = secrets.randbits(UUID_BITS)
-    known.name = name or known.name
-    known.differences = differing
-    known.epoch = run.epoch
-    known.registered_at = known.last_seen_at = now
-    known.save()
-    return known
 
 
 @transaction.atomic
@@ -321,33 +294,23 @@ def default_run(*, now: datetime) -> Run:
         return run
     try:
         with transaction.atomic():
-            return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
+            return _new_outside_run(
+                name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now
+            )
     except IntegrityError:
         # A concurrent request created the run first.
         return Run.objects.current().get(is_default=True)
 
 
-def _fresh(*, name: str, is_default: bool, actor: str, now: datetime, **fields: Any) -> Run:
-    run = Run.objects.create(
-        name=name,
+def _new_outside_run(*, actor: str, now: datetime, **fields: Any) -> Run:
+    return insert_run(
         kind=RunKind.OUTSIDE,
-        is_default=is_default,
-        epoch=Run.objects.first_epoch(name),
         status=RunStatus.QUEUED,
-        created_at=now,
-        status_changed_at=now,
         started_at=now,
-        **fields,
-    )
-    record_event(
-        run_id=run.pk,
-        kind="created",
-        message="outside run created" + in_epoch(run),
         actor=actor,
         now=now,
+        **fields,
     )
-    announce(run.pk, "run")
-    return run
 
 
 @transaction.atomic
@@ -373,7 +336,7 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
         reason=reason,
         now=now,
     )
-    fresh = _fresh(
+    fresh = _new_outside_run(
         name=run.name,
         is_default=run.is_default,
         project_id=run.project_id,
