@@ -44,6 +44,7 @@ from config.cluster.messages import (
 from config.versions import versions
 from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons, workers_by_node
+from runs.alerts.jobs import IN_A_HURRY
 from runs.deployment import queries as deployment
 from runs.deployment.models import ProcessHeartbeat
 
@@ -162,14 +163,7 @@ ANSWER_SECONDS: Final = 0.9
 # The smallest connect timeout of libpq.
 _CONNECT_SECONDS: Final = 2
 _DEFAULT_QUEUE: Final = "celery"
-_HURRY: Final[dict[str, Any]] = {
-    "max_retries": 1,
-    "interval_start": 0,
-    "interval_step": 0,
-    "interval_max": 0,
-    "socket_connect_timeout": 0.4,
-    "socket_timeout": 0.8,
-}
+_HURRY: Final = IN_A_HURRY | {"socket_timeout": 0.8}
 _SESSIONS: Final = """
     SELECT current_setting('server_version'), current_setting('max_connections')::int,
         count(*), count(*) FILTER (WHERE state = 'active' AND pid <> pg_backend_pid()),

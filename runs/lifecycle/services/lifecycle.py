@@ -345,7 +345,7 @@ def move(*, run_id: int, target: RunStatus, actor: str, reason: str = "", now: d
     """Move a run to `target` if its status still allows that; return whether it did.
 
     For transitions detected by the platform (a fleet is ready, a drain is complete); requests use
-    :func:`ask`.
+    :func:`change_status`.
 
     Raises:
         RunNotFound: If there is no such current run.
