@@ -101,8 +101,6 @@ def _counter(*parts: str, limit: int) -> LoginCounter:
 
 # Rules for network addresses, without sockets.
 
-NETWORKS_AT_MOST: Final = 20
-
 
 class InvalidNetwork(Invalid):
     """An entry is neither an address nor a network."""

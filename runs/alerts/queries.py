@@ -551,17 +551,10 @@ class RefusedEnvironment:
         return advice_for(self.reason)
 
 
-def refused_environments(
-    *, now: datetime, run_id: int | None = None, within: timedelta = RECENT
-) -> list[RefusedEnvironment]:
+def refused_environments(*, now: datetime, run_id: int | None = None) -> list[RefusedEnvironment]:
     """Return the environments of active runs, or of one run, whose pushes were refused recently.
 
     Pushes that name no environment of their run count as those of one more environment.
-
-    Args:
-        now: Present time.
-        run_id: The run; None for all.
-        within: Time since the newest refusal.
     """
     environments = Environment.objects.filter(refused__isnull=False, run__archived_at=None)
     runs = Run.objects.current().filter(refused__isnull=False)
@@ -586,7 +579,7 @@ def refused_environments(
         counts = msgspec.convert(refused, dict[str, RefusedPushes])
         lost = [(reason, one) for reason, one in counts.items() if reason not in _TRANSIENT]
         reason, newest = max(lost, key=lambda each: each[1].newest_at, default=("", None))
-        if newest is not None and newest.newest_at >= now - within:
+        if newest is not None and newest.newest_at >= now - RECENT:
             recent.append(
                 RefusedEnvironment(
                     run_id=pk,
