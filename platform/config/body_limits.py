@@ -133,7 +133,8 @@ class BodyLimits:
         whole = await body.read_all()
         headers = [pair for pair in scope["headers"] if pair[0] != b"transfer-encoding"]
         headers.append((b"content-length", str(len(whole)).encode()))
-        await self._app({**scope, "headers": headers}, body.replaying(whole), send)
+        with_length: HTTPScope = {**scope, "headers": headers}
+        await self._app(with_length, body.replaying(whole), send)
 
 
 class _Started:

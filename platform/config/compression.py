@@ -85,13 +85,14 @@ class _CompressingSend:
             (name, value) for name, value in head["headers"] if name.lower() != b"content-length"
         ]
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+        start: HTTPResponseStartEvent = {**head, "headers": headers}
         if message.get("more_body", False):
-            await self._send({**head, "headers": headers})
+            await self._send(start)
             await self._send_compressed(message)
             return
         packed = self._packer.compress(bytes(message.get("body", b""))) + self._packer.flush()
         headers.append((b"content-length", str(len(packed)).encode()))
-        await self._send({**head, "headers": headers})
+        await self._send(start)
         await self._send({"type": "http.response.body", "body": packed, "more_body": False})
 
     async def _send_compressed(self, message: HTTPResponseBodyEvent) -> None:
