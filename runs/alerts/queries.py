@@ -381,14 +381,12 @@ class RuleNotFound(NotFound):
     """The rule does not exist."""
 
 
-def runs_of(*, run_id: int | None, run_filter: str, now: datetime) -> QuerySet[Run]:
-    """Return the runs that a rule covers, in any status."""
-    return Run.objects.filter(pk=run_id) if run_id is not None else filtered(run_filter, now=now)
-
-
 def watched_runs(rule: AlertRule, *, now: datetime) -> QuerySet[Run]:
     """Return the runs in which a rule is evaluated now."""
-    runs = runs_of(run_id=rule.run_id, run_filter=rule.run_filter, now=now)
+    if rule.run_id is not None:
+        runs = Run.objects.filter(pk=rule.run_id)
+    else:
+        runs = filtered(rule.run_filter, now=now)
     return runs.filter(archived_at=None, status__in=EVALUATED_STATES)
 
 

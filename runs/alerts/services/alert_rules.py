@@ -105,6 +105,16 @@ def _checked(body: SetAlertRule) -> dict[str, Any]:
     )
     if not body.name.strip():
         raise InvalidRule("name", "must not be empty")
+    run_filter = body.filter.strip()
+    if body.run is not None and run_filter:
+        raise InvalidRule("filter", "must be empty if a run is given")
+    try:
+        parse(run_filter)
+        run_id = None if body.run is None else run_id_named(body.run)
+    except InvalidFilter as error:
+        raise InvalidRule("filter", str(error)) from error
+    except RunNotFound as error:
+        raise InvalidRule("run", str(error)) from error
     return {
         "name": body.name.strip(),
         "metric": body.metric,
@@ -114,26 +124,9 @@ def _checked(body: SetAlertRule) -> dict[str, Any]:
         "severity": body.severity,
         "runbook": body.runbook,
         "is_enabled": body.is_enabled,
-        **scope_of(run=body.run, run_filter=body.filter),
+        "run_id": run_id,
+        "run_filter": run_filter,
     }
-
-
-def scope_of(*, run: str | None, run_filter: str) -> dict[str, Any]:
-    """Return the columns that select the runs of a rule.
-
-    Raises:
-        InvalidRule: If the run does not exist, the filter is invalid, or both are given.
-    """
-    text = run_filter.strip()
-    if run is not None and text:
-        raise InvalidRule("filter", "must be empty if a run is given")
-    try:
-        parse(text)
-        return {"run_id": None if run is None else run_id_named(run), "run_filter": text}
-    except InvalidFilter as error:
-        raise InvalidRule("filter", str(error)) from error
-    except RunNotFound as error:
-        raise InvalidRule("run", str(error)) from error
 
 
 def _audit(
