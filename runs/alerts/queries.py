@@ -383,9 +383,9 @@ class RuleNotFound(NotFound):
 
 def watched_runs(rule: AlertRule, *, now: datetime) -> QuerySet[Run]:
     """Return the runs in which a rule is evaluated now."""
-    runs: QuerySet[Run] = Run.objects.filter(pk=rule.run_id)
-    if rule.run_id is None:
-        runs = filtered(rule.run_filter, now=now)
+    runs = filtered(rule.run_filter, now=now)
+    if rule.run_id is not None:
+        runs = Run.objects.filter(pk=rule.run_id)
     return runs.filter(archived_at=None, status__in=EVALUATED_STATES)
 
 
