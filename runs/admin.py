@@ -9,13 +9,4 @@ from runs.projects import admin as projects
 from runs.saved import admin as saved
 from runs.weights import admin as weights
 
-__all__ = [
-    "access",
-    "alerts",
-    "deployment",
-    "events",
-    "lifecycle",
-    "projects",
-    "saved",
-    "weights",
-]
+__all__ = ["access", "alerts", "deployment", "events", "lifecycle", "projects", "saved", "weights"]

@@ -2,13 +2,7 @@
 
 from runs.access.models import ApiToken, LoginCount, TokenIssuer
 from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSilence
-from runs.deployment.models import (
-    PART_KINDS,
-    Deployment,
-    PartExit,
-    ProcessHeartbeat,
-    ServerNotice,
-)
+from runs.deployment.models import PART_KINDS, Deployment, PartExit, ProcessHeartbeat, ServerNotice
 from runs.events.models import RunEvent
 from runs.lifecycle.models import (
     AdvantageRule,

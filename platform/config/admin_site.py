@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.apps import apps
 from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -36,10 +37,7 @@ from runs.lifecycle.rules import RunStatus
 
 # Title, then label, icon and model of each entry; or an address instead of a model.
 _GROUPS: Final = (
-    (
-        "Dashboard",
-        (("Runs", "rocket_launch", "/runs"), ("API", "api", "/docs")),
-    ),
+    ("Dashboard", (("Runs", "rocket_launch", "/runs"), ("API", "api", "/docs"))),
     (
         "Runs",
         (
@@ -98,31 +96,20 @@ def deployment(_request: HttpRequest) -> list[str] | None:
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the sidebar entries that the user may view."""
-    groups = [
-        {
-            "title": title,
-            "separator": bool(place),
-            "items": [
-                {"title": label, "icon": icon, "link": _address(target)}
-                for label, icon, target in entries
-                if _may_view(request, target)
-            ],
-        }
-        for place, (title, entries) in enumerate(_GROUPS)
-    ]
-    return [group for group in groups if group["items"]]
-
-
-def _may_view(request: HttpRequest, target: str) -> bool:
-    if target.startswith("/"):
-        return True
-    return admin.site.get_model_admin(apps.get_model(target)).has_view_permission(request)
-
-
-def _address(target: str) -> str:
-    if target.startswith("/"):
-        return target
-    return reverse(f"admin:{target.replace('.', '_')}_changelist")
+    groups: list[dict[str, Any]] = []
+    for place, (title, entries) in enumerate(_GROUPS):
+        items = []
+        for label, icon, target in entries:
+            link = target
+            if not target.startswith("/"):
+                model_admin = admin.site.get_model_admin(apps.get_model(target))
+                if not model_admin.has_view_permission(request):
+                    continue
+                link = reverse(f"admin:{target.replace('.', '_')}_changelist")
+            items.append({"title": label, "icon": icon, "link": link})
+        if items:
+            groups.append({"title": title, "separator": bool(place), "items": items})
+    return groups
 
 
 # Counts of open work on the start page of the admin, with links to the rows.
@@ -155,51 +142,16 @@ class Figure:
         return f"over {COUNTED_AT_MOST:,}"
 
 
-# Label, rows, the list of these rows, and whether one is too many. Each count uses an index of
-# open rows or a small table.
-_ASKED: Final[tuple[tuple[str, QuerySet[Any], str, bool], ...]] = (
-    (
-        "alerts open",
-        Alert.objects.filter(state=AlertState.OPEN),
-        "runs_alert?state__exact=open",
-        True,
-    ),
-    (
-        "runs under way",
-        Run.objects.filter(status=RunStatus.RUNNING),
-        "runs_run?status__exact=running",
-        False,
-    ),
-    (
-        "runs failed",
-        Run.objects.filter(status=RunStatus.FAILED),
-        "runs_run?status__exact=failed",
-        True,
-    ),
-    (
-        "batches left by their trainer",
-        Batch.objects.filter(state=BatchState.RETURNED),
-        "buffer_batch?state__exact=returned",
-        False,
-    ),
-    (
-        "batches in quarantine",
-        Batch.objects.filter(state=BatchState.QUARANTINED),
-        "buffer_batch?state__exact=quarantined",
-        True,
-    ),
-    (
-        "archives failed",
-        ArchiveJob.objects.filter(state=ArchiveState.FAILED),
-        "buffer_archivejob?state__exact=failed",
-        True,
-    ),
-    (
-        "webhook calls given up",
-        AlertDelivery.objects.filter(state="given up"),
-        "runs_alertdelivery?state__exact=given+up",
-        True,
-    ),
+# Label, model, column and value of the rows, and whether one is too many. Each count uses an index
+# of open rows or a small table.
+_ASKED: Final[tuple[tuple[str, type[Model], str, str, bool], ...]] = (
+    ("alerts open", Alert, "state", AlertState.OPEN, True),
+    ("runs under way", Run, "status", RunStatus.RUNNING, False),
+    ("runs failed", Run, "status", RunStatus.FAILED, True),
+    ("batches left by their trainer", Batch, "state", BatchState.RETURNED, False),
+    ("batches in quarantine", Batch, "state", BatchState.QUARANTINED, True),
+    ("archives failed", ArchiveJob, "state", ArchiveState.FAILED, True),
+    ("webhook calls given up", AlertDelivery, "state", "given up", True),
 )
 
 
@@ -210,20 +162,16 @@ def attention(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 def figures(request: HttpRequest) -> list[Figure]:
     """Return the figures of the models that the user may view."""
-    return [
-        Figure(label=label, count=_counted(rows), address=_list_address(place), is_bad=is_bad)
-        for label, rows, place, is_bad in _ASKED
-        if admin.site.get_model_admin(rows.model).has_view_permission(request)
-    ]
-
-
-def _counted(rows: QuerySet[Any]) -> int:
-    return rows.order_by().values("pk")[: COUNTED_AT_MOST + 1].count()
-
-
-def _list_address(place: str) -> str:
-    model, _, query = place.partition("?")
-    return f"{reverse(f'admin:{model}_changelist')}?{query}"
+    shown = []
+    for label, model, column, value, is_bad in _ASKED:
+        model_admin = admin.site.get_model_admin(model)
+        if model_admin.has_view_permission(request):
+            rows: QuerySet[Any] = QuerySet(model).filter(**{column: value}).values("pk")
+            page = f"admin:{model_admin.opts.label_lower.replace('.', '_')}_changelist"
+            address = f"{reverse(page)}?{urlencode({f'{column}__exact': str(value)})}"
+            count = rows[: COUNTED_AT_MOST + 1].count()
+            shown.append(Figure(label=label, count=count, address=address, is_bad=is_bad))
+    return shown
 
 
 # Sign-in and password change of the admin, with the limits that the API has.

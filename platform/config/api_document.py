@@ -75,7 +75,13 @@ def topic_shapes() -> dict[str, TopicShape]:
 
 def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Add the sockets to an OpenAPI document; a postprocessing hook of its generator."""
-    shapes = [_live_topics(), *MESSAGES.values()]
+    # One Struct that references the contents of every topic.
+    topics = _struct(
+        "LiveTopics",
+        {name: _topic(name, shape) for name, shape in topic_shapes().items()},
+        doc=f"Every topic; `{RUN}` stands for `{RUN}:<name>`.",
+    )
+    shapes = [topics, *MESSAGES.values()]
     (_, *messages), components = msgspec.json.schema_components(shapes, ref_template=REF)
     components = dict(zip(MESSAGES, messages, strict=True)) | components
     known: dict[str, Any] = result["components"]["schemas"]
@@ -85,12 +91,6 @@ def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         for path, socket in SOCKETS.items()
     }
     return result
-
-
-def _live_topics() -> type[Struct]:
-    """Return one Struct that references the contents of every topic."""
-    topics = {name: _topic(name, shape) for name, shape in topic_shapes().items()}
-    return _struct("LiveTopics", topics, doc=f"Every topic; `{RUN}` stands for `{RUN}:<name>`.")
 
 
 def _topic(name: str, shape: TopicShape) -> type[Struct]:

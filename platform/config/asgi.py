@@ -27,7 +27,7 @@ refuse_dangers()
 # Views and their messages are loaded before threads decode the first requests.
 _ = get_resolver().url_patterns
 prepare_structs()
-machines = Machines(CompressedHandler())
+machines = Machines(CompressedHandler())  # type: ignore[arg-type] # Django has own ASGI types
 limited = BodyLimits(machines, on_refusal=count_refused_request)
 sockets = [
     path("ws/live", LiveConsumer.as_asgi()),

@@ -7,21 +7,24 @@ compressed here; :mod:`config.decompression` decompresses them after authenticat
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
+from asgiref.typing import (
+    ASGI3Application,
+    ASGIReceiveCallable,
+    ASGIReceiveEvent,
+    ASGISendCallable,
+    ASGISendEvent,
+    HTTPScope,
+    Scope,
+)
 from django.conf import settings
 
 from config.decompression import BodyTooLarge, check_compressed, encoding_of
 from web.http.problems import headers_of, problem_of
 from web.rules.errors import ApiError, Invalid
-
-Message = Mapping[str, Any]
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Time for which a rejected client may continue to send before the connection is closed: many
 # clients read a response only after they have sent everything.
@@ -63,7 +66,7 @@ class BodyLimits:
 
     def __init__(
         self,
-        app: App,
+        app: ASGI3Application,
         *,
         idle_seconds: float | None = None,
         min_bytes_per_second: float | None = None,
@@ -76,9 +79,13 @@ class BodyLimits:
         # A client that sends nothing for this long in the middle of a body counts as gone.
         self._idle_seconds = idle_seconds or float(settings.ROLLDECK_MAX_IDLE_SECONDS)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         """Pass the request on, or reject it."""
-        if scope["type"] != "http" or not _has_body(scope):
+        if scope["type"] != "http" or not any(
+            name in {b"content-length", b"transfer-encoding"} for name, _ in scope["headers"]
+        ):
             await self._app(scope, receive, send)
             return
         started = _Started(send)
@@ -102,8 +109,11 @@ class BodyLimits:
                 expects_continue=_header(scope, b"expect").lower() == "100-continue",
             )
 
-    async def _pass_on(self, scope: Scope, body: "_CountedBody", send: "_Started") -> None:
-        length = _content_length(scope)
+    async def _pass_on(self, scope: HTTPScope, body: "_CountedBody", send: "_Started") -> None:
+        given = _header(scope, b"content-length")
+        if given and not (given.isascii() and given.isdigit()):
+            raise LengthInvalid(f"Content-Length is {given!r}")
+        length = int(given) if given else None
         encoding = encoding_of(_header(scope, b"content-encoding"))
         is_weights = WEIGHTS_PATH.fullmatch(scope["path"]) is not None
         plain = encoding == ""
@@ -121,17 +131,20 @@ class BodyLimits:
         if is_weights:
             raise LengthMissing("weights require a Content-Length")
         whole = await body.read_all()
-        await self._app(_with_length(scope, len(whole)), body.replaying(whole), send)
+        headers = [pair for pair in scope["headers"] if pair[0] != b"transfer-encoding"]
+        headers.append((b"content-length", str(len(whole)).encode()))
+        with_length: HTTPScope = {**scope, "headers": headers}
+        await self._app(with_length, body.replaying(whole), send)
 
 
 class _Started:
     """A send channel that records whether a response has begun."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: ASGISendCallable) -> None:
         self._send = send
         self.yes = False
 
-    async def __call__(self, message: Message) -> None:
+    async def __call__(self, message: ASGISendEvent) -> None:
         self.yes = True
         await self._send(message)
 
@@ -140,7 +153,7 @@ class _CountedBody:
     """The body of one request, counted as it arrives."""
 
     def __init__(
-        self, receive: Receive, *, idle_seconds: float, min_bytes_per_second: float
+        self, receive: ASGIReceiveCallable, *, idle_seconds: float, min_bytes_per_second: float
     ) -> None:
         self._receive = receive
         self._idle_seconds = idle_seconds
@@ -160,7 +173,7 @@ class _CountedBody:
             f"the body is larger than {self.limit_bytes} bytes (max_{self.limit_name})"
         )
 
-    async def receive_or_hang_up(self) -> Message:
+    async def receive_or_hang_up(self) -> ASGIReceiveEvent:
         """Return the next message; a rejected body appears to Django as a disconnect."""
         try:
             return await self.receive()
@@ -168,7 +181,7 @@ class _CountedBody:
             self.refusal = refusal
             return {"type": "http.disconnect"}
 
-    async def receive(self) -> Message:
+    async def receive(self) -> ASGIReceiveEvent:
         """Return the next message.
 
         Raises:
@@ -181,7 +194,10 @@ class _CountedBody:
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
             self._seen_bytes += size
-            self._earn(size, waited_seconds)
+            if self._min_bytes_per_second > 0:
+                left = max(self._credit_seconds - waited_seconds, 0.0)
+                earned = size / self._min_bytes_per_second
+                self._credit_seconds = min(left + earned, self._idle_seconds)
             self.complete = not message.get("more_body", False)
             if self._seen_bytes > self.limit_bytes:
                 raise self.too_large()
@@ -189,7 +205,7 @@ class _CountedBody:
             self.complete = True
         return message
 
-    async def _in_time(self) -> tuple[Message, float]:
+    async def _in_time(self) -> tuple[ASGIReceiveEvent, float]:
         """Return the next message and the seconds it took to arrive."""
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -205,18 +221,12 @@ class _CountedBody:
             raise BodyTooSlow(f"no byte came for {self._idle_seconds:g} seconds") from None
         return message, clock() - began
 
-    def _earn(self, size: int, waited_seconds: float) -> None:
-        rate = self._min_bytes_per_second
-        if rate > 0:
-            left = max(self._credit_seconds - waited_seconds, 0.0)
-            self._credit_seconds = min(left + size / rate, self._idle_seconds)
-
     async def read_all(self) -> bytearray:
         """Return the whole body."""
         whole = bytearray()
         while not self.complete:
             message = await self.receive()
-            if message["type"] == "http.disconnect":
+            if message["type"] != "http.request":
                 raise _Disconnected
             whole += message.get("body", b"")
         return whole
@@ -231,20 +241,21 @@ class _CountedBody:
         except TimeoutError:
             return
 
-    def replaying(self, whole: bytes | bytearray) -> Receive:
+    def replaying(self, whole: bytearray) -> ASGIReceiveCallable:
         """Return a receive channel that yields a body once, then the client's messages."""
         left = [whole]
 
-        async def receive() -> Message:
+        async def receive() -> ASGIReceiveEvent:
             if left:
-                return {"type": "http.request", "body": left.pop(), "more_body": False}
+                body = left.pop()  # not copied to bytes: it may be large
+                return {"type": "http.request", "body": body, "more_body": False}  # type: ignore[typeddict-item]
             return await self._receive()
 
         return receive
 
 
 async def _refuse(
-    refusal: ApiError, body: _CountedBody, send: Send, *, expects_continue: bool
+    refusal: ApiError, body: _CountedBody, send: ASGISendCallable, *, expects_continue: bool
 ) -> None:
     content = msgspec.json.encode(problem_of(refusal))
     headers = [
@@ -252,7 +263,14 @@ async def _refuse(
         (b"content-length", str(len(content)).encode()),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": refusal.status,
+            "headers": headers,
+            "trailers": False,
+        }
+    )
     await send({"type": "http.response.body", "body": content, "more_body": True})
     # Reading on would send "100 Continue" to a client that waits for it.
     if not expects_continue and not isinstance(refusal, BodyTooSlow):
@@ -260,25 +278,7 @@ async def _refuse(
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _has_body(scope: Scope) -> bool:
-    return any(name in {b"content-length", b"transfer-encoding"} for name, _ in scope["headers"])
-
-
-def _header(scope: Scope, header_name: bytes) -> str:
+def _header(scope: HTTPScope, header_name: bytes) -> str:
     return ",".join(
         value.decode("latin-1") for name, value in scope["headers"] if name == header_name
     )
-
-
-def _content_length(scope: Scope) -> int | None:
-    raw = _header(scope, b"content-length")
-    if not raw:
-        return None
-    if not raw.isascii() or not raw.isdigit():
-        raise LengthInvalid(f"Content-Length is {raw!r}")
-    return int(raw)
-
-
-def _with_length(scope: Scope, length: int) -> Scope:
-    headers = [(name, value) for name, value in scope["headers"] if name != b"transfer-encoding"]
-    return scope | {"headers": [*headers, (b"content-length", str(length).encode())]}

@@ -71,8 +71,14 @@ class Connections:
             is_full, oldest = True, next(iter(self._silent_of_address.get(address, ())), None)
         elif open_count > self.most:
             is_full, oldest = True, next(iter(self._silent), None)
-        if is_full:
-            self._report(address)
+        if is_full and (now := time.monotonic()) >= self._report_at:
+            self._report_at = now + REPORT_SECONDS
+            logger.warning(
+                "connections_limited limit=%d limit_of_address=%d newest_address=%s",
+                self.most,
+                self._most_of_address,
+                address,
+            )
         if is_full and oldest is None:
             return False
         self._by_address[address] += 1
@@ -98,14 +104,3 @@ class Connections:
         self._by_address[address] -= 1
         if self._by_address[address] <= 0:
             del self._by_address[address]
-
-    def _report(self, address: str) -> None:
-        now = time.monotonic()
-        if now >= self._report_at:
-            self._report_at = now + REPORT_SECONDS
-            logger.warning(
-                "connections_limited limit=%d limit_of_address=%d newest_address=%s",
-                self.most,
-                self._most_of_address,
-                address,
-            )

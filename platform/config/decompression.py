@@ -5,7 +5,7 @@ A view reads the body after authentication, so an unauthorized request costs no 
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, Any, Final, cast
@@ -88,11 +88,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def decompress(
-    body: bytes,
-    *,
-    encoding: str,
-    bounds: Bounds,
-    client_left: Callable[[], bool] = lambda: False,
+    body: bytes, *, encoding: str, bounds: Bounds, client_left: Callable[[], bool] = lambda: False
 ) -> bytearray:
     """Return the decompressed body.
 
@@ -209,7 +205,7 @@ _ROUTES_WITH_PACKED_BODIES: Final = re.compile(
 class CompressedRequest(ASGIRequest):
     """A request whose body may be compressed."""
 
-    def __init__(self, scope: dict[str, Any], body_file: IO[bytes]) -> None:
+    def __init__(self, scope: Mapping[str, Any], body_file: IO[bytes]) -> None:
         super().__init__(scope, body_file)
         self._packed = body_file
         self._is_packed = encoding_of(self.META.get("HTTP_CONTENT_ENCODING", "")) != ""

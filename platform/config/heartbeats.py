@@ -42,54 +42,35 @@ def start(
         forks: Whether the process forks others and does not use the database otherwise; its
             connection is then closed after each heartbeat.
     """
-    heartbeat = _Heartbeat(
-        kind, name or f"{socket.gethostname()}:{os.getpid()}", read_details, forks=forks
-    )
-    threading.Thread(
-        target=heartbeat.send_heartbeats, name="rolldeck-heartbeat", daemon=True
-    ).start()
+    host, started_at = socket.gethostname(), timezone.now()
 
-
-class _Heartbeat:
-    def __init__(
-        self, kind: str, name: str, read_details: Callable[[], dict[str, Any]], *, forks: bool
-    ) -> None:
-        self._kind = kind
-        self._name = name
-        self._details = read_details
-        self._forks = forks
-        self._host = socket.gethostname()
-        self._started_at = timezone.now()
-        self._is_first = True
-
-    def send_heartbeats(self) -> None:
-        """Send heartbeats without end; after a database error, retry at the next interval."""
+    def send_heartbeats() -> None:
+        is_first = True
         while True:
             try:
-                self._beat()
-            except (DatabaseError, OSError) as error:
+                if is_first:
+                    # Removes the processes of the server before its restart.
+                    delete_dead_processes(host=host, is_alive=is_alive)
+                    is_first = False
+                record_heartbeat(
+                    kind=kind,
+                    name=name or f"{host}:{os.getpid()}",
+                    host=host,
+                    pid=os.getpid(),
+                    started_at=started_at,
+                    version=own_version(),
+                    details={"memory_bytes": memory_bytes(), **read_details()},
+                    now=timezone.now(),
+                )
+            except (DatabaseError, OSError) as error:  # retried at the next interval
                 logger.info("heartbeat failed: %s", error)
             finally:
                 connection.close()
-                if self._forks:
+                if forks:
                     connection.close_pool()  # type: ignore[attr-defined] # PostgreSQL has one
             time.sleep(EVERY_SECONDS)
 
-    def _beat(self) -> None:
-        if self._is_first:
-            # Removes the processes of the server before its restart.
-            delete_dead_processes(host=self._host, is_alive=is_alive)
-            self._is_first = False
-        record_heartbeat(
-            kind=self._kind,
-            name=self._name,
-            host=self._host,
-            pid=os.getpid(),
-            started_at=self._started_at,
-            version=own_version(),
-            details={"memory_bytes": memory_bytes(), **self._details()},
-            now=timezone.now(),
-        )
+    threading.Thread(target=send_heartbeats, name="rolldeck-heartbeat", daemon=True).start()
 
 
 def is_alive(pid: int) -> bool:

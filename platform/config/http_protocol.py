@@ -142,16 +142,14 @@ class LargeWrites:
 
     def write(self, data: Data | Parts) -> None:
         """Send the data after everything that was written before."""
-        is_large = len(data) >= LARGE_BYTES and self._may_write()
         parts: Sequence[Data] = data.parts if isinstance(data, Parts) else (data,)
-        for part in self._left_of(parts) if is_large else parts:
-            if part:
-                self.plain.write(part)
-
-    def _may_write(self) -> bool:
         # After a close, another connection may have the same file descriptor.
         is_open = self._is_plain and not self.plain.is_closing()
-        return is_open and self.plain.get_write_buffer_size() == 0
+        if len(data) >= LARGE_BYTES and is_open and self.plain.get_write_buffer_size() == 0:
+            parts = self._left_of(parts)
+        for part in parts:
+            if part:
+                self.plain.write(part)
 
     def _left_of(self, parts: Sequence[Data]) -> Sequence[Data]:
         """Write what the kernel accepts, and return the rest."""
@@ -268,9 +266,18 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the received bytes, unless the headers have become too large."""
-        if self._body is not None:
-            data = self._add_to_body(self._body, data)
+        if self._body is not None:  # its bytes bypass the parser
+            self._unset_keepalive_if_required()
+            data = self._body.add(data)
+            if self._body.is_complete:
+                self._body, self._fields = None, _Fields(HEAD)
+                # The parser still expects the body.
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(
+                    lenient_data_after_close=True  # as uvicorn does
+                )
             if not data:
+                self._wait_for_more()
                 return
         fields = self._fields
         super().data_received(data)
@@ -319,7 +326,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._check_head()
         if not self.transport.is_closing():
             super().on_headers_complete()
-            self._body = None if self.pipeline else self._buffer_of_body()
+            length = 0 if self.pipeline else buffered_length(self.headers)
+            self._body = BodyBuffer(length, self._deliver, self.loop) if length else None
 
     def on_body(self, body: bytes) -> None:
         """Ignore the body of a rejected request."""
@@ -362,23 +370,6 @@ class BoundedHttp(HttpToolsProtocol):
         if self._counted_as is not None:
             _CONNECTIONS.release(self, self._counted_as)
             self._counted_as = None
-
-    def _buffer_of_body(self) -> BodyBuffer | None:
-        length = buffered_length(self.headers)
-        return BodyBuffer(length, self._deliver, self.loop) if length else None
-
-    def _add_to_body(self, body: BodyBuffer, data: bytes) -> bytes:
-        """Add received bytes to a body, past the parser; return those of the next request."""
-        self._unset_keepalive_if_required()
-        beyond = body.add(data)
-        if body.is_complete:
-            self._body, self._fields = None, _Fields(HEAD)
-            # The parser still expects the body.
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-        if not beyond:
-            self._wait_for_more()
-        return beyond
 
     def _deliver(self, data: bytes, is_complete: bool) -> None:
         """Pass bytes of a body to the application, unless the request was rejected."""

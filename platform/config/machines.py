@@ -16,6 +16,13 @@ from functools import partial
 from io import BytesIO
 from typing import Any, Final, TypeVar
 
+from asgiref.typing import (
+    ASGI3Application,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    HTTPResponseStartEvent,
+    Scope,
+)
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.exception import convert_exception_to_response
 from django.db import connection
@@ -25,7 +32,6 @@ from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.module_loading import import_string
 
 from buffer.batches.api.batches import StoredAnswer, TrackedAnswer
-from config.body_limits import App, Receive, Scope, Send
 from config.decompression import CompressedRequest
 from config.http_protocol import Parts
 from web.http.problems import respond
@@ -52,7 +58,7 @@ MIDDLEWARE: Final = (
 class Machines:
     """ASGI application that serves machines' requests and passes on all others."""
 
-    def __init__(self, others: App) -> None:
+    def __init__(self, others: ASGI3Application) -> None:
         self._others = others
         self._handler = _Handler()
         self._threads = ThreadPoolExecutor(
@@ -60,16 +66,26 @@ class Machines:
         )
         self._wait_queues: WaitQueues | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         """Serve a machine's request, or pass another one on."""
         route = machine_route(scope)
         if route is None:
             await self._others(scope, receive, send)
             return
-        body = await _read(receive)
-        if body is None:
-            return
-        client = _Client(receive, client_left=scope.get(CLIENT_LEFT, _never))
+        pieces: list[bytes] = []
+        is_complete = False
+        while not is_complete:  # the body, which outer middleware limits
+            message = await receive()
+            if message["type"] != "http.request":
+                return  # the client left
+            pieces.append(message.get("body", b""))
+            is_complete = not message.get("more_body", False)
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        # A server that cannot detect a hang-up reports none.
+        client_left: Any = scope.get(CLIENT_LEFT, lambda: False)
+        client = _Client(receive, client_left=client_left)
         try:
             answer = await self._run(partial(self._handler.answer, scope, body, route))
             later = await self._later(answer, client) if isinstance(answer, Waiting) else answer
@@ -116,13 +132,31 @@ class Machines:
             wait_queues.leave(slot, satisfied=answer is not None)
         return await self._run(waiting.last)
 
-    async def _send(self, answer: HttpResponseBase, send: Send, client: "_Client") -> None:
+    async def _send(
+        self, answer: HttpResponseBase, send: ASGISendCallable, client: "_Client"
+    ) -> None:
         if not isinstance(answer, TrackedAnswer):
-            await _send_whole(answer, send)
+            if isinstance(answer, StoredAnswer):
+                parts = [*answer.parts]
+            elif isinstance(answer, HttpResponse):
+                parts = [answer.content]
+            else:
+                parts = [b"".join(answer)]
+            await send(_start(answer, parts))
+            # The end of a small response is sent with its head, in one write.
+            last = parts.pop() if parts and len(parts[-1]) < SMALL_BYTES else b""
+            await send_pieces(parts, send)
+            await send({"type": "http.response.body", "body": last, "more_body": False})
+            if answer.streaming:  # it may hold a file; other responses need no close
+                answer.close()
             return
         is_sent = False
         try:
-            is_sent = await _send_but_last_byte(answer, send, client)
+            await send(_start(answer, answer.parts))
+            await send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
+            # Returns when the server's buffer is nearly empty.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            is_sent = not client.client_left()
         finally:
             # The note is not awaited, so it cannot be cancelled.
             self._threads.submit(_connected, partial(answer.finish, is_sent=is_sent))
@@ -161,7 +195,7 @@ class _Handler(BaseHandler):
 class _Client:
     """The state of a client's connection, watched by a separate task."""
 
-    def __init__(self, receive: Receive, *, client_left: Callable[[], bool]) -> None:
+    def __init__(self, receive: ASGIReceiveCallable, *, client_left: Callable[[], bool]) -> None:
         self._receive = receive
         self.client_left = client_left
         """Returns whether the client hung up, according to the kernel."""
@@ -184,9 +218,7 @@ class _Client:
             return True
         waiting = asyncio.ensure_future(turn.wait())
         await asyncio.wait(
-            {waiting, self.watch()},
-            timeout=max(seconds, 0),
-            return_when=asyncio.FIRST_COMPLETED,
+            {waiting, self.watch()}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED
         )
         waiting.cancel()
         return turn.is_set() and not self.has_disconnected
@@ -212,19 +244,6 @@ def machine_route(scope: Scope) -> ResolverMatch | None:
     return None if has_cookie and not view.ignores_cookies else route
 
 
-async def _read(receive: Receive) -> bytes | None:
-    """Return the body, already limited by outer middleware; None if the client left."""
-    pieces = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        if piece := message.get("body"):
-            pieces.append(piece)
-        if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
 def _use_own_connection() -> None:
     """Give this thread its own connection, outside of the pool that pages and jobs share.
 
@@ -239,10 +258,16 @@ def _use_own_connection() -> None:
 def _connected(work: Callable[[], T]) -> T:
     """Run `work` on this thread's database connection, and keep a healthy connection open."""
     raw = connection.connection
-    # An idle server sends data only when it closes the connection.
-    if raw is not None and (raw.closed or _is_readable(raw.fileno())):
-        raw.close()
-        connection.close()
+    if raw is not None:
+        is_closed = raw.closed
+        if not is_closed:
+            # An idle server sends data only when it closes the connection.
+            news = select.poll()  # unlike select.select, works above descriptor 1,023
+            news.register(raw.fileno(), select.POLLIN)
+            is_closed = bool(news.poll(0))
+        if is_closed:
+            raw.close()
+            connection.close()
     try:
         return work()
     finally:
@@ -250,27 +275,18 @@ def _connected(work: Callable[[], T]) -> T:
             connection.close()
 
 
-def _is_readable(descriptor: int) -> bool:
-    news = select.poll()  # unlike select.select, works above descriptor 1,023
-    news.register(descriptor, select.POLLIN)
-    return bool(news.poll(0))
-
-
-def _parts(answer: HttpResponseBase) -> list[bytes]:
-    if isinstance(answer, StoredAnswer):
-        return [*answer.parts]
-    if isinstance(answer, HttpResponse):
-        return [answer.content]
-    return [b"".join(answer)]
-
-
-def _start(answer: HttpResponseBase, parts: list[bytes]) -> dict[str, Any]:
+def _start(answer: HttpResponseBase, parts: list[bytes]) -> HTTPResponseStartEvent:
     if answer.status_code not in {204, 304}:
         answer.headers["Content-Length"] = str(sum(map(len, parts)))
     headers = [
         (name.lower().encode("ascii"), value.encode("latin-1")) for name, value in answer.items()
     ]
-    return {"type": "http.response.start", "status": answer.status_code, "headers": headers}
+    return {
+        "type": "http.response.start",
+        "status": answer.status_code,
+        "headers": headers,
+        "trailers": False,
+    }
 
 
 def _pieces(parts: Sequence[bytes]) -> Iterator[Parts]:
@@ -302,39 +318,15 @@ def _with_small_joined(parts: Sequence[bytes]) -> Iterator[bytes]:
     yield b"".join(small)
 
 
-async def send_pieces(parts: Sequence[bytes], send: Send) -> None:
+async def send_pieces(parts: Sequence[bytes], send: ASGISendCallable) -> None:
     """Send the parts of a body; yield to other tasks after each megabyte."""
     unheard = 0
     for piece in _pieces(parts):
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        body: Any = piece  # not bytes: `BoundedHttp` writes `Parts` without joining them
+        await send({"type": "http.response.body", "body": body, "more_body": True})
         unheard += len(piece)
         # `send` blocks only if the client reads slowly. With a fast client all pieces would be
         # sent in one turn of the loop, and other tasks would not run until the end.
         if unheard >= PIECE_BYTES:
             unheard = 0
             await asyncio.sleep(0)
-
-
-async def _send_whole(answer: HttpResponseBase, send: Send) -> None:
-    parts = _parts(answer)
-    await send(_start(answer, parts))
-    # The end of a small response is sent with its head, in one write.
-    last = parts.pop() if parts and len(parts[-1]) < SMALL_BYTES else b""
-    await send_pieces(parts, send)
-    await send({"type": "http.response.body", "body": last, "more_body": False})
-    if answer.streaming:  # it may hold a file; other responses need no close
-        answer.close()
-
-
-async def _send_but_last_byte(answer: TrackedAnswer, send: Send, client: _Client) -> bool:
-    """Return whether the client was connected until all but the last byte were sent."""
-    await send(_start(answer, answer.parts))
-    await send_pieces([*answer.parts[:-1], answer.parts[-1][:-1]], send)
-    # Returns when the server's buffer is nearly empty.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    return not client.client_left()
-
-
-def _never() -> bool:
-    """Report no hang-up; for servers that cannot detect it."""
-    return False

@@ -130,6 +130,11 @@ def _log(
     if not principal:
         return
     token = getattr(request, "auth", None)
+    size_bytes = None  # of a stream
+    if isinstance(response, StoredAnswer):
+        size_bytes = sum(map(len, response.parts))
+    elif isinstance(response, HttpResponse):
+        size_bytes = len(response.content)
     facts: dict[str, Any] = {
         "method": request.method,
         "route": route,
@@ -141,7 +146,7 @@ def _log(
         "token": f"{token.name} ({token.prefix})" if isinstance(token, ApiToken) else None,
         "client": request.headers.get("User-Agent", "")[:LONGEST_TEXT],
         "bytes_in": int(request.META.get("CONTENT_LENGTH") or 0),  # checked by the server
-        "bytes_out": _size(response),
+        "bytes_out": size_bytes,
         "replayed": "Idempotent-Replayed" in response.headers,
         "request_id": CURRENT.get(),
         **_error(response),
@@ -170,13 +175,6 @@ def _principal(request: HttpRequest, route: str, *, is_refused: bool) -> str:
     if is_machine or (is_refused and route.startswith("api/v1/")):
         return f"address:{request.META.get('REMOTE_ADDR', '')}"
     return ""
-
-
-def _size(response: HttpResponseBase) -> int | None:
-    """Return the length of the body; None for a stream."""
-    if isinstance(response, StoredAnswer):
-        return sum(map(len, response.parts))
-    return len(response.content) if isinstance(response, HttpResponse) else None
 
 
 def _error(response: HttpResponseBase) -> dict[str, str]:

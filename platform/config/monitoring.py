@@ -6,7 +6,6 @@ A gauge of items counts groups for an outside run and fragments for a fleet run.
 import json
 import logging
 import threading
-from dataclasses import dataclass
 from typing import Final
 
 import redis
@@ -23,6 +22,7 @@ from rest_framework.request import Request
 
 from buffer.batches.queries.queues import queue_depth
 from buffer.items import queries
+from buffer.items.rules.ledger import Ledger
 from buffer.items.rules.states import ItemKind
 from config.own_folders import folder_problem
 from rollouts.control.queries.fleets import weights_transfers
@@ -74,71 +74,57 @@ _QUERIES: Final = {
 }
 
 
-@dataclass(slots=True)
-class _Sheet:
-    """The gauges of one scrape."""
-
-    registry: CollectorRegistry
-    of_run: dict[str, Gauge]
-    dropped: Gauge
-    weights: Gauge
-
-
 def metrics_text() -> bytes:
     """Return the state of the runs as of now, in Prometheus' text format."""
     registry = CollectorRegistry()
-    _count_runs(registry)
-    _count_alerts(registry)
+    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
+    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
+    for status in RunStatus:
+        runs.labels(status).set(counts.get(str(status), 0))
+    alerts = Gauge(
+        "rolldeck_alerts", "Unresolved alerts.", ["state", "severity"], registry=registry
+    )
+    for (state, severity), count in unresolved_counts().items():
+        alerts.labels(state, severity).set(count)
     disk = Gauge("rolldeck_free_disk_bytes", "Free bytes on the data disk.", registry=registry)
     disk.set(free_disk_bytes())
     jobs = Gauge(
         "rolldeck_jobs_age_seconds", "Seconds since a background job started.", registry=registry
     )
     jobs.set(jobs_health(now=timezone.now()).age_seconds)
-    sheet = _Sheet(
+    of_run = {
+        name: Gauge(f"rolldeck_{name}", meaning, ["run"], registry=registry)
+        for name, meaning in _GAUGES.items()
+    }
+    dropped = Gauge(
+        "rolldeck_dropped_items",
+        "Items that will never be trained on.",
+        ["run", "reason"],
         registry=registry,
-        of_run={
-            name: Gauge(f"rolldeck_{name}", text, ["run"], registry=registry)
-            for name, text in _GAUGES.items()
-        },
-        dropped=Gauge(
-            "rolldeck_dropped_items",
-            "Items that will never be trained on.",
-            ["run", "reason"],
-            registry=registry,
-        ),
-        weights=Gauge(
-            "rolldeck_weights",
-            "Weights received by live workers: versions by state, bytes, and seconds of transfer.",
-            ["run", "count"],
-            registry=registry,
-        ),
+    )
+    weights = Gauge(
+        "rolldeck_weights",
+        "Weights received by live workers: versions by state, bytes, and seconds of transfer.",
+        ["run", "count"],
+        registry=registry,
     )
     for run in Run.objects.current().filter(status__in=ACTIVE).order_by("pk"):
-        _fill(sheet, run)
+        kind = ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
+        ledger = queries.ledger(run.pk, kind)
+        for name, value in _figures(run, kind, ledger).items():
+            of_run[name].labels(run.name).set(value)
+        for reason, items in ledger.dropped.items():
+            dropped.labels(run.name, reason).set(items)
+        for what, amount in weights_transfers(run.pk).items():
+            weights.labels(run.name, what).set(amount)
     text: bytes = generate_latest(registry)
     return text
 
 
-def _count_runs(registry: CollectorRegistry) -> None:
-    runs = Gauge("rolldeck_runs", "Runs by status.", ["status"], registry=registry)
-    counts = dict(Run.objects.current().values_list("status").annotate(Count("pk")).order_by())
-    for status in RunStatus:
-        runs.labels(status).set(counts.get(str(status), 0))
-
-
-def _count_alerts(registry: CollectorRegistry) -> None:
-    alerts = Gauge(
-        "rolldeck_alerts", "Unresolved alerts.", ["state", "severity"], registry=registry
-    )
-    for (state, severity), count in unresolved_counts().items():
-        alerts.labels(state, severity).set(count)
-
-
-def _fill(sheet: _Sheet, run: Run) -> None:
-    kind = ItemKind.GROUPS if run.takes_groups else ItemKind.FRAGMENTS
-    depth, ledger = queue_depth(run.pk), queries.ledger(run.pk, kind)
-    values = {
+def _figures(run: Run, kind: ItemKind, ledger: Ledger) -> dict[str, float]:
+    """Return the values of the gauges in `_GAUGES`, as far as they are known."""
+    depth = queue_depth(run.pk)
+    figures = {
         "queued_items": depth.queued,
         "queued_sequences": depth.queued_sequences,
         "waiting_items": depth.waiting,
@@ -154,31 +140,21 @@ def _fill(sheet: _Sheet, run: Run) -> None:
         "policy_step": run.policy_step,
         "truncated_groups": queries.truncated_groups(run.pk),
         "ledger_balanced": float(ledger.balanced and not run.ledger_problem),
-        **_newest_batch(run.pk, kind),
     }
-    for name, value in values.items():
-        sheet.of_run[name].labels(run.name).set(value)
-    for reason, items in ledger.dropped.items():
-        sheet.dropped.labels(run.name, reason).set(items)
-    for count, amount in weights_transfers(run.pk).items():
-        sheet.weights.labels(run.name, count).set(amount)
-
-
-def _newest_batch(run_id: int, kind: ItemKind) -> dict[str, float]:
-    """Return the wait and the mean staleness of the newest batch, as far as known."""
     with connection.cursor() as cursor:
-        cursor.execute(_QUERIES[kind], [run_id])
-        row = cursor.fetchone()
-    if row is None:
-        return {}
-    found: dict[str, float] = {}
-    if row[1] is not None:
-        found["batch_wait_seconds"] = float(row[1])
-    staleness = {int(versions): items for versions, items in json.loads(row[0]).items()}
-    if staleness:
-        total = sum(versions * items for versions, items in staleness.items())
-        found["batch_staleness_versions"] = total / sum(staleness.values())
-    return found
+        cursor.execute(_QUERIES[kind], [run.pk])
+        newest_batch = cursor.fetchone()
+    if newest_batch is not None:
+        staleness_counts, wait_seconds = newest_batch
+        if wait_seconds is not None:
+            figures["batch_wait_seconds"] = float(wait_seconds)
+        staleness = {
+            int(versions): items for versions, items in json.loads(staleness_counts).items()
+        }
+        if staleness:
+            total = sum(versions * items for versions, items in staleness.items())
+            figures["batch_staleness_versions"] = total / sum(staleness.values())
+    return figures
 
 
 # Liveness, readiness and Prometheus metrics of this process.

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
 
-from config.body_limits import App, Message, Receive, Scope, Send
 from rolldeck import tracing
 
 if TYPE_CHECKING:
+    from asgiref.typing import (
+        ASGI3Application,
+        ASGIReceiveCallable,
+        ASGISendCallable,
+        ASGISendEvent,
+        Scope,
+    )
     from opentelemetry.trace import Span, Tracer
 
 _RUN: Final = re.compile(r"^/(?:api/v1/runs|atropos|runs|ws/runs)/(?P<run>[^/]+)")
@@ -36,7 +42,7 @@ def tracer(service: str) -> "Tracer | None":
         raise ImproperlyConfigured(str(error)) from error
 
 
-def traced(app: App) -> App:
+def traced(app: "ASGI3Application") -> "ASGI3Application":
     """Wrap an application with a span for each HTTP request; unchanged without a collector."""
     made = tracer("rolldeck-web")
     return app if made is None else _TracedRequests(app, made)
@@ -45,11 +51,13 @@ def traced(app: App) -> App:
 class _TracedRequests:
     """ASGI middleware that opens a span for each HTTP request."""
 
-    def __init__(self, app: App, tracer: "Tracer") -> None:
+    def __init__(self, app: "ASGI3Application", tracer: "Tracer") -> None:
         self._app = app
         self._tracer = tracer
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: "Scope", receive: "ASGIReceiveCallable", send: "ASGISendCallable"
+    ) -> None:
         from opentelemetry.propagate import extract
         from opentelemetry.trace import SpanKind, StatusCode
 
@@ -67,7 +75,7 @@ class _TracedRequests:
             if run := run_of(path):
                 span.set_attribute("rolldeck.run", run)
 
-            async def note(message: Message) -> None:
+            async def note(message: "ASGISendEvent") -> None:
                 if message["type"] == "http.response.start":
                     span.set_attribute("http.response.status_code", message["status"])
                     if message["status"] >= 500:

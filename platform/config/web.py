@@ -28,7 +28,11 @@ def serve(listener: socket.socket, *, workers: int) -> None:
     """Serve until SIGTERM or SIGINT; exit at once if the folders are not those of the database."""
     child_environment.hide_this_process()
     raise_open_files()
-    _claim_folders()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
+    django.setup(set_prefix=False)
+    from config.own_folders import claim_or_exit  # Django's applications load first
+
+    claim_or_exit()
     config = uvicorn.Config(
         "config.served:application",
         workers=workers,
@@ -50,14 +54,6 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         uvicorn.Server(config).run(sockets=[listener])
     else:
         Multiprocess(config, sockets=[listener]).run()
-
-
-def _claim_folders() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
-    django.setup(set_prefix=False)
-    from config.own_folders import claim_or_exit  # Django's applications load first
-
-    claim_or_exit()
 
 
 def listener_at(place: str) -> socket.socket:

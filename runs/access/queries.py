@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Q
 
 from runs.access.models import ApiToken, TokenIssuer
 from runs.access.rules import Caller, Role, token_caller
@@ -48,17 +48,6 @@ def audit(
         limit: Maximum number of rows.
         after: Only rows with a larger id.
     """
-    found = _audited(filters)
-    if after is not None:
-        found = found.filter(id__gt=after)
-    if before is not None:
-        found = found.filter(id__lt=before)
-    rows = list(found.select_related("run").order_by("-id")[:limit])
-    names = token_names(row.actor for row in rows)
-    return [_audit_row(row, names) for row in rows]
-
-
-def _audited(filters: dict[str, str]) -> QuerySet[RunEvent]:
     found = RunEvent.objects.all()
     whole = {"actor": "actor", "run": "run__name", "kind": "kind", "request": "request_id"}
     for name, column in whole.items():
@@ -68,16 +57,21 @@ def _audited(filters: dict[str, str]) -> QuerySet[RunEvent]:
         found = found.filter(Q(actor__startswith="user:") | Q(actor__startswith="token:"))
     if text := filters.get("text"):
         found = found.filter(Q(message__icontains=text) | Q(reason__icontains=text))
-    return found
-
-
-def _audit_row(row: RunEvent, names: dict[str, str]) -> AuditRow:
+    if after is not None:
+        found = found.filter(id__gt=after)
+    if before is not None:
+        found = found.filter(id__lt=before)
+    rows = list(found.select_related("run").order_by("-id")[:limit])
+    names = token_names(row.actor for row in rows)
     own = set(AuditRow.__struct_fields__) - {"run", "actor_name"}
-    return AuditRow(
-        **{name: getattr(row, name) for name in own},
-        run=row.run.name if row.run else None,
-        actor_name=names.get(row.actor, row.actor.partition(":")[2] or row.actor),
-    )
+    return [
+        AuditRow(
+            **{name: getattr(row, name) for name in own},
+            run=row.run.name if row.run else None,
+            actor_name=names.get(row.actor, row.actor.partition(":")[2] or row.actor),
+        )
+        for row in rows
+    ]
 
 
 RECENT_ROWS: Final = 6
@@ -97,18 +91,17 @@ class AuditReader:
         """Return the newest row's id, and the newest rows of people and tokens."""
         with self._lock:
             newest = RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
+            after = None
             if self._newest is None or newest < self._newest:
-                self._recent = audit(filters={"people": "1"}, before=None, limit=RECENT_ROWS)
+                self._recent = []
             else:
-                known = {row.id: row for row in self._recent}
-                known |= {row.id: row for row in self._further(self._newest - OVERLAP_IDS)}
-                self._recent = [known[row_id] for row_id in sorted(known, reverse=True)]
-            self._newest, self._recent = newest, self._recent[:RECENT_ROWS]
+                after = self._newest - OVERLAP_IDS
+            known = {row.id: row for row in self._recent}
+            read = audit(filters={"people": "1"}, before=None, limit=RECENT_ROWS, after=after)
+            known |= {row.id: row for row in read}
+            recent = [known[row_id] for row_id in sorted(known, reverse=True)]
+            self._newest, self._recent = newest, recent[:RECENT_ROWS]
             return RecentAudit(newest=newest, recent=self._recent)
-
-    @staticmethod
-    def _further(after: int) -> list[AuditRow]:
-        return audit(filters={"people": "1"}, before=None, limit=RECENT_ROWS, after=after)
 
 
 audit_reader: Final = AuditReader()

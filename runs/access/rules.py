@@ -15,6 +15,7 @@ import base64
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -78,7 +79,13 @@ def counters(*, name: str, address: str, browser: str = "") -> list[LoginCounter
     person = hashlib.sha256(unicodedata.normalize("NFKC", name).casefold().encode()).hexdigest()
     if browser:
         return [_counter("browser", person, browser, limit=ATTEMPTS_PER_NAME_AND_PLACE)]
-    network = _network(address)
+    network = address
+    with suppress(ValueError):
+        parsed = ip_address(address)
+        network = str(parsed)
+        if isinstance(parsed, IPv6Address):
+            mapped = parsed.ipv4_mapped
+            network = str(mapped or ip_network((parsed, _IPV6_PREFIX), strict=False))
     return [
         _counter("name and address", person, network, limit=ATTEMPTS_PER_NAME_AND_PLACE),
         _counter("name", person, limit=ATTEMPTS_PER_NAME),
@@ -92,21 +99,7 @@ def _counter(*parts: str, limit: int) -> LoginCounter:
     return LoginCounter(key=key, limit=limit)
 
 
-def _network(address: str) -> str:
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address):
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
-        return str(ip_network((parsed, _IPV6_PREFIX), strict=False))
-    return str(parsed)
-
-
 # Rules for network addresses, without sockets.
-
-NETWORKS_AT_MOST: Final = 20
 
 
 class InvalidNetwork(Invalid):
@@ -228,7 +221,11 @@ class Rule:
         if caller.identity.startswith("user:"):
             return f"This needs {role}; yours is {caller.role.name.lower()}."
         needed = " or ".join(sorted(self.scopes) or ["admin"])
-        return f"This needs a token with the scope {needed}, or {role}; {_held(caller)}."
+        held = " and ".join(sorted(caller.scopes)) or "no scope in effect"
+        if caller.suspended:
+            lost = " and ".join(sorted(caller.suspended))
+            held += f" ({lost} suspended: its owner is not an administrator)"
+        return f"This needs a token with the scope {needed}, or {role}; this token has {held}."
 
 
 READ: Final = Rule(Role.VIEWER, frozenset({"read"}))
@@ -285,13 +282,3 @@ def may_operate(caller: Caller, *, run: str | None = None) -> bool:
 def may_administer(caller: Caller, *, run: str | None = None) -> bool:
     """Return whether the caller may create tokens."""
     return ADMINISTER.allows(caller, run=run)
-
-
-def _held(caller: Caller) -> str:
-    """Describe a token's scopes, for a refusal."""
-    held = " and ".join(sorted(caller.scopes)) or "no scope in effect"
-    text = f"this token has {held}"
-    if not caller.suspended:
-        return text
-    lost = " and ".join(sorted(caller.suspended))
-    return f"{text} ({lost} suspended: its owner is not an administrator)"

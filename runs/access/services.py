@@ -116,7 +116,14 @@ def create_token(
         InvalidNetwork: If `from_networks` holds anything but addresses and rules.
     """
     known = rules.checked(from_networks)
-    checked = _checked_scopes(scopes, has_owner=created_by is not None)
+    checked = sorted(set(scopes))
+    if not checked or not set(checked) <= set(SCOPES):
+        raise UnknownScope(f"must be some of {', '.join(SCOPES)}; got {checked}")
+    if "user" in checked and created_by is None:
+        raise UnknownScope(
+            "a token with the scope user has the role of its owner: create it while signed in, "
+            "or with a token that a person created"
+        )
     prefix = f"rd_{secrets.token_hex(4)}"
     text = f"{prefix}_{secrets.token_urlsafe(24)}"
     token = ApiToken.objects.create(
@@ -140,18 +147,6 @@ def create_token(
         now=now,
     )
     return token, text
-
-
-def _checked_scopes(scopes: Iterable[str], *, has_owner: bool) -> list[str]:
-    unique = sorted(set(scopes))
-    if not unique or not set(unique) <= set(SCOPES):
-        raise UnknownScope(f"must be some of {', '.join(SCOPES)}; got {unique}")
-    if "user" in unique and not has_owner:
-        raise UnknownScope(
-            "a token with the scope user has the role of its owner: create it while signed in, "
-            "or with a token that a person created"
-        )
-    return unique
 
 
 @transaction.atomic
@@ -287,10 +282,12 @@ def sessions_of(user: User, *, now: datetime) -> list[PersonSession]:
         content = session.get_decoded()
         if content.get("_auth_user_id") == mine:
             browser, address, at = content.get(_NOTE) or ("", "", "")
+            # The key's entropy makes a plain hash irreversible.
+            hashed = hashlib.sha256(session.session_key.encode()).hexdigest()
             found.append(
                 PersonSession(
                     key=session.session_key,
-                    public_id=_public_id(session.session_key),
+                    public_id=hashed[:_ID_LETTERS],
                     browser=browser,
                     address=address,
                     signed_in_at=datetime.fromisoformat(at) if at else None,
@@ -298,11 +295,6 @@ def sessions_of(user: User, *, now: datetime) -> list[PersonSession]:
                 )
             )
     return sorted(found, key=lambda one: one.expires_at, reverse=True)
-
-
-def _public_id(key: str) -> str:
-    # The key's entropy makes a plain hash irreversible.
-    return hashlib.sha256(key.encode()).hexdigest()[:_ID_LETTERS]
 
 
 @transaction.atomic

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import Operators, Readers
+from runs.access.api.permissions import Operators, OperatorsToChange, Readers
 from runs.alerts import queries
 from runs.alerts.jobs import send_webhooks_soon
 from runs.alerts.queries import silence_list, silence_row
@@ -28,7 +28,7 @@ from runs.alerts.schemas import (
 )
 from runs.alerts.services import alert_rules, alerts, webhooks
 from runs.lifecycle.schemas import ActionReason
-from web.http.bodies import InvalidBody, answer, read, reason_in
+from web.http.bodies import answer, read, reason_in, text_parameter
 from web.http.openapi import REASON, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
@@ -68,7 +68,10 @@ class AlertsView(ApiView):
         listed one by one, like resolved alerts.
         """
         page = page_of(request, int, default=50, most=queries.ALERTS_AT_MOST)
-        filters = {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}
+        filters = {
+            name: text_parameter(request, name, choices=CHOICES.get(name, ()))
+            for name in FILTER_PARAMETERS
+        }
         return answer(queries.alert_page(page, filters=filters, now=timezone.now()))
 
 
@@ -77,11 +80,7 @@ class AlertKindsView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="alert_kinds_list",
-        responses={200: AlertKindList},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alert_kinds_list", responses={200: AlertKindList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
         """List the kinds of alerts.
 
@@ -96,11 +95,7 @@ class AlertView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="alerts_get",
-        responses={200: AlertDetail},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alerts_get", responses={200: AlertDetail}, tags=["alerts"])
     def get(self, request: Request, alert: int) -> HttpResponse:
         """Get an alert.
 
@@ -153,30 +148,15 @@ class ResolveView(ApiView):
         return answer(queries.alert_detail(changed, now=timezone.now()))
 
 
-def _text_parameter(request: Request, name: str) -> str:
-    word = request.query_params.get(name, "")
-    if "\x00" in word:
-        raise InvalidBody(name, "must not contain the NUL character")
-    if word and name in CHOICES and word not in CHOICES[name]:
-        raise InvalidBody(name, f"must be one of {', '.join(CHOICES[name])}")
-    return word
-
-
 # API views of alert rules and silences.
 
 
 class AlertRulesView(ApiView):
     """The alert rules."""
 
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permission: operators create rules, readers list them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="alert_rules_list",
-        responses={200: AlertRuleList},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alert_rules_list", responses={200: AlertRuleList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
         """List alert rules.
 
@@ -204,15 +184,9 @@ class AlertRulesView(ApiView):
 class AlertRuleView(ApiView):
     """One alert rule."""
 
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permission: operators change the rule, readers get it."""
-        return [Readers() if self.request.method == "GET" else Operators()]
+    permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="alert_rules_get",
-        responses={200: AlertRuleRow},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="alert_rules_get", responses={200: AlertRuleRow}, tags=["alerts"])
     def get(self, request: Request, rule: int) -> HttpResponse:
         """Get an alert rule."""
         return answer(queries.rule_row(queries.rule_of(rule)))
@@ -256,14 +230,10 @@ class AlertRuleView(ApiView):
 class SilencesView(ApiView):
     """The silences of alerts."""
 
-    def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permission: operators create silences, readers list them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(
-        operation_id="alert_silences_list",
-        responses={200: SilenceList},
-        tags=["alerts"],
+        operation_id="alert_silences_list", responses={200: SilenceList}, tags=["alerts"]
     )
     def get(self, request: Request) -> HttpResponse:
         """List alert silences.
@@ -324,11 +294,7 @@ class WebhooksView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="webhooks_list",
-        responses={200: WebhookList},
-        tags=["alerts"],
-    )
+    @extend_schema(operation_id="webhooks_list", responses={200: WebhookList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
         """List webhooks.
 

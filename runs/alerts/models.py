@@ -197,10 +197,7 @@ class AlertDelivery(models.Model):
     alert = models.ForeignKey(
         Alert, null=True, blank=True, on_delete=models.CASCADE, related_name="deliveries"
     )
-    change = models.CharField(
-        max_length=12,
-        choices=_choices(get_args(Change)),
-    )
+    change = models.CharField(max_length=12, choices=_choices(get_args(Change)))
     # The URL is often a secret, so it stays in the settings.
     target = models.CharField(
         max_length=260, help_text="Scheme and host of a webhook, or a mail address."
@@ -208,9 +205,7 @@ class AlertDelivery(models.Model):
     target_fingerprint = models.CharField(max_length=16)
     body = models.TextField()
     state = models.CharField(
-        max_length=10,
-        choices=_choices(get_args(DeliveryState)),
-        default="waiting",
+        max_length=10, choices=_choices(get_args(DeliveryState)), default="waiting"
     )
     created_at = models.DateTimeField()
     attempts = models.PositiveSmallIntegerField(default=0)
@@ -228,9 +223,7 @@ class AlertDelivery(models.Model):
         verbose_name_plural = "alert deliveries"
         indexes = [
             models.Index(
-                fields=["next_attempt_at"],
-                condition=Q(state="waiting"),
-                name="alert_delivery_due",
+                fields=["next_attempt_at"], condition=Q(state="waiting"), name="alert_delivery_due"
             ),
             models.Index(
                 F("target_fingerprint"),

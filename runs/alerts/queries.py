@@ -1,6 +1,6 @@
 """Queries of alerts, their rules, silences, channels and conditions."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -205,7 +205,19 @@ def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datet
             `run` (exact match), `text` (a part of the message).
         now: Time at which silences are evaluated.
     """
-    alerts = _filtered(filters, now=now).order_by("-pk")
+    alerts = Alert.objects.order_by("-pk")
+    state = filters.get("state") or "unresolved"
+    if state == "unresolved":
+        alerts = alerts.filter(UNRESOLVED)
+    elif state == "silenced":
+        alerts = alerts.filter(pk__in=silenced_ids(now=now))
+    elif state != "all":
+        alerts = alerts.filter(state=state)
+    for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
+        if filters.get(name):
+            alerts = alerts.filter(**{column: filters[name]})
+    if text := filters.get("text"):
+        alerts = alerts.filter(message__icontains=text)
     if filters.get("kind") or filters.get("state") in {"all", AlertState.RESOLVED}:
         if page.after is not None:
             alerts = alerts.filter(pk__lt=page.after)
@@ -219,23 +231,6 @@ def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datet
             groups = [group for group in groups if group.id < page.after]
     results, cursor = page.cut(groups, lambda group: group.id)
     return AlertList(results=results, next=cursor, summary=alert_summary(now=now))
-
-
-def _filtered(filters: Mapping[str, str], *, now: datetime) -> QuerySet[Alert]:
-    found = Alert.objects.all()
-    state = filters.get("state") or "unresolved"
-    if state == "unresolved":
-        found = found.filter(UNRESOLVED)
-    elif state == "silenced":
-        found = found.filter(pk__in=silenced_ids(now=now))
-    elif state != "all":
-        found = found.filter(state=state)
-    for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
-        if filters.get(name):
-            found = found.filter(**{column: filters[name]})
-    if text := filters.get("text"):
-        found = found.filter(message__icontains=text)
-    return found
 
 
 def alert_summary(*, now: datetime) -> AlertSummary:
@@ -287,13 +282,16 @@ def unresolved_counts(*, besides: Sequence[int] = ()) -> dict[tuple[str, str], i
     return counts | {(state, each): number for state, each, number in rows.annotate(Count("pk"))}
 
 
-def alert_of(alert_id: int) -> Alert:
-    """Return an alert.
+def alert_of(alert_id: int, *, lock: bool = False) -> Alert:
+    """Return an alert; `lock` keeps it until the end of the transaction.
 
     Raises:
         AlertNotFound: If there is no alert with this id.
     """
-    alert = Alert.objects.select_related("run").filter(pk=alert_id).first()
+    alerts = Alert.objects.select_related("run")
+    if lock:
+        alerts = alerts.select_for_update(of=("self",))
+    alert = alerts.filter(pk=alert_id).first()
     if alert is None:
         raise AlertNotFound(f"alert {alert_id} not found")
     return alert
@@ -383,14 +381,11 @@ class RuleNotFound(NotFound):
     """The rule does not exist."""
 
 
-def runs_of(*, run_id: int | None, run_filter: str, now: datetime) -> QuerySet[Run]:
-    """Return the runs that a rule covers, in any status."""
-    return Run.objects.filter(pk=run_id) if run_id is not None else filtered(run_filter, now=now)
-
-
 def watched_runs(rule: AlertRule, *, now: datetime) -> QuerySet[Run]:
     """Return the runs in which a rule is evaluated now."""
-    runs = runs_of(run_id=rule.run_id, run_filter=rule.run_filter, now=now)
+    runs = filtered(rule.run_filter, now=now)
+    if rule.run_id is not None:
+        runs = Run.objects.filter(pk=rule.run_id)
     return runs.filter(archived_at=None, status__in=EVALUATED_STATES)
 
 
@@ -399,13 +394,16 @@ def enabled_rules() -> list[AlertRule]:
     return list(AlertRule.objects.filter(is_enabled=True).order_by("pk")[:RULES_AT_MOST])
 
 
-def rule_of(rule_id: int) -> AlertRule:
-    """Return a rule.
+def rule_of(rule_id: int, *, lock: bool = False) -> AlertRule:
+    """Return a rule; `lock` keeps it until the end of the transaction.
 
     Raises:
         RuleNotFound: If there is no rule with this id.
     """
-    rule = AlertRule.objects.select_related("run").filter(pk=rule_id).first()
+    found = AlertRule.objects.select_related("run")
+    if lock:
+        found = found.select_for_update(of=("self",))
+    rule = found.filter(pk=rule_id).first()
     if rule is None:
         raise RuleNotFound(f"alert rule {rule_id} not found")
     return rule
@@ -428,29 +426,28 @@ def _rule_rows(rules: list[AlertRule]) -> list[AlertRuleRow]:
     )
     firing = dict(holding.order_by().values_list("subject").annotate(Count("pk")))
     names = token_names(one for rule in rules for one in (rule.created_by, rule.changed_by))
-    return [_row_of_rule(rule, firing=firing.get(str(rule.pk), 0), names=names) for rule in rules]
-
-
-def _row_of_rule(rule: AlertRule, *, firing: int, names: Mapping[str, str]) -> AlertRuleRow:
-    return AlertRuleRow(
-        id=rule.pk,
-        name=rule.name,
-        metric=rule.metric,
-        comparator=rule.limit.comparator,
-        threshold=rule.threshold,
-        for_seconds=rule.for_seconds,
-        severity=Severity(rule.severity),
-        runbook=rule.runbook,
-        run=rule.run.name if rule.run else None,
-        filter=rule.run_filter,
-        is_enabled=rule.is_enabled,
-        condition=rule.limit.condition,
-        created_at=rule.created_at,
-        created_by=shown_name(rule.created_by, names),
-        changed_at=rule.changed_at,
-        changed_by=shown_name(rule.changed_by, names),
-        firing=firing,
-    )
+    return [
+        AlertRuleRow(
+            id=rule.pk,
+            name=rule.name,
+            metric=rule.metric,
+            comparator=rule.limit.comparator,
+            threshold=rule.threshold,
+            for_seconds=rule.for_seconds,
+            severity=Severity(rule.severity),
+            runbook=rule.runbook,
+            run=rule.run.name if rule.run else None,
+            filter=rule.run_filter,
+            is_enabled=rule.is_enabled,
+            condition=rule.limit.condition,
+            created_at=rule.created_at,
+            created_by=shown_name(rule.created_by, names),
+            changed_at=rule.changed_at,
+            changed_by=shown_name(rule.changed_by, names),
+            firing=firing.get(str(rule.pk), 0),
+        )
+        for rule in rules
+    ]
 
 
 # Alert conditions of runs: failed, differing trainers, unbalanced ledger.
@@ -463,9 +460,7 @@ def failed_runs(_now: datetime) -> list[Condition]:
     failed = Run.objects.current().filter(status=RunStatus.FAILED).order_by("-pk")
     return [
         Condition(
-            kind=AlertKind.RUN_FAILED,
-            run_id=run_id,
-            message=_with_reason(f"{name} failed", reason),
+            kind=AlertKind.RUN_FAILED, run_id=run_id, message=_with_reason(f"{name} failed", reason)
         )
         for run_id, name, _, reason in failed.values_list(*_COLUMNS)[:SEEN_AT_MOST]
     ]
@@ -553,17 +548,10 @@ class RefusedEnvironment:
         return advice_for(self.reason)
 
 
-def refused_environments(
-    *, now: datetime, run_id: int | None = None, within: timedelta = RECENT
-) -> list[RefusedEnvironment]:
+def refused_environments(*, now: datetime, run_id: int | None = None) -> list[RefusedEnvironment]:
     """Return the environments of active runs, or of one run, whose pushes were refused recently.
 
     Pushes that name no environment of their run count as those of one more environment.
-
-    Args:
-        now: Present time.
-        run_id: The run; None for all.
-        within: Time since the newest refusal.
     """
     environments = Environment.objects.filter(refused__isnull=False, run__archived_at=None)
     runs = Run.objects.current().filter(refused__isnull=False)
@@ -583,24 +571,22 @@ def refused_environments(
             for pk, name, refused, kind in unnamed
         ),
     ]
-    return list(_recent(rows, since=now - within))
-
-
-def _recent(
-    rows: Iterable[tuple[int, str, str, dict[str, object]]], *, since: datetime
-) -> Iterator[RefusedEnvironment]:
-    for run_id, run, environment, refused in rows:
+    recent = []
+    for pk, run, environment, refused in rows:
         counts = msgspec.convert(refused, dict[str, RefusedPushes])
-        lost = {reason: one for reason, one in counts.items() if reason not in _TRANSIENT}
-        reason = max(lost, key=lambda one: lost[one].newest_at, default=None)
-        if reason is not None and lost[reason].newest_at >= since:
-            yield RefusedEnvironment(
-                run_id=run_id,
-                run=run,
-                environment=environment,
-                pushes=sum(one.pushes for one in lost.values()),
-                groups=sum(max(one.groups, one.pushes) for one in lost.values()),
-                newest_at=lost[reason].newest_at,
-                reason=reason,
-                message=lost[reason].message,
+        lost = [(reason, one) for reason, one in counts.items() if reason not in _TRANSIENT]
+        reason, newest = max(lost, key=lambda each: each[1].newest_at, default=("", None))
+        if newest is not None and newest.newest_at >= now - RECENT:
+            recent.append(
+                RefusedEnvironment(
+                    run_id=pk,
+                    run=run,
+                    environment=environment,
+                    pushes=sum(one.pushes for _, one in lost),
+                    groups=sum(max(one.groups, one.pushes) for _, one in lost),
+                    newest_at=newest.newest_at,
+                    reason=reason,
+                    message=newest.message,
+                )
             )
+    return recent

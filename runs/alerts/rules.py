@@ -472,18 +472,15 @@ def check_url(url: str) -> str:
     except ValueError as error:
         raise InvalidWebhook(f"{url!r} is not a URL: {error}") from None
     is_plain = url.isascii() and url.isprintable() and " " not in url
-    is_host = _is_host(parts.hostname or "")
+    host = (parts.hostname or "").removesuffix(".")  # of the root
+    is_host = len(host) <= _LONGEST_HOST and all(
+        0 < len(part) <= _LONGEST_LABEL for part in host.split(".")
+    )
     if parts.scheme not in {"http", "https"} or not is_host or port == 0 or not is_plain:
         raise InvalidWebhook(f"{url!r} must be http://… or https://…, in ASCII")
     if parts.username or parts.password:
         raise InvalidWebhook("the URL must not contain a user name; use the signature instead")
     return url
-
-
-def _is_host(name: str) -> bool:
-    """Return whether a host name is valid; a trailing root dot is allowed."""
-    labels = name.removesuffix(".").split(".")
-    return len(name) <= _LONGEST_HOST and all(0 < len(one) <= _LONGEST_LABEL for one in labels)
 
 
 def label(url: str) -> str:

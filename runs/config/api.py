@@ -6,11 +6,10 @@ import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.access.api.identity import caller_of, identity_of, person_of
-from runs.access.api.permissions import Operators, Readers
+from runs.access.api.permissions import OperatorsToChange
 from runs.config import queries as presets
 from runs.config.schemas import ChangePreset, SavedPresetList, SavedPresetRow, SavePreset
 from runs.config.services import change_preset, delete_preset, save_preset
@@ -23,15 +22,9 @@ from web.http.views import ApiView
 class PresetsView(ApiView):
     """The saved presets."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers list presets, operators save them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="presets_list",
-        responses={200: SavedPresetList},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="presets_list", responses={200: SavedPresetList}, tags=["runs"])
     def get(self, request: Request) -> HttpResponse:
         """List saved presets.
 
@@ -69,15 +62,9 @@ class PresetsView(ApiView):
 class PresetView(ApiView):
     """One saved preset."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers get the preset, operators change it if they may."""
-        return [Readers() if self.request.method == "GET" else Operators()]
+    permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="presets_get",
-        responses={200: SavedPresetRow},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="presets_get", responses={200: SavedPresetRow}, tags=["runs"])
     def get(self, request: Request, preset: str) -> HttpResponse:
         """Get a preset."""
         return answer(_shown(presets.preset_named(preset, person=person_of(request)), request))
@@ -106,10 +93,7 @@ class PresetView(ApiView):
         return answer(_shown(changed, request))
 
     @extend_schema(
-        operation_id="presets_delete",
-        parameters=[REASON],
-        responses={204: None},
-        tags=["runs"],
+        operation_id="presets_delete", parameters=[REASON], responses={204: None}, tags=["runs"]
     )
     def delete(self, request: Request, preset: str) -> HttpResponse:
         """Delete a preset.

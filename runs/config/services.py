@@ -50,7 +50,15 @@ def configured(*, preset: str, config: dict[str, Any], asked_by: User | None = N
         UnknownPreset: If there is no such preset that `asked_by` may see.
         InvalidRunConfig: If a field is invalid; `field` is its path.
     """
-    base = _base(preset, asked_by)
+    base: dict[str, Any] = {}
+    if preset in PRESETS:
+        base = run_config.to_builtins(PRESETS[preset][1])
+    elif preset:
+        rows = presets.seen_by(asked_by).filter(name=preset)
+        body = rows.values_list("body", flat=True).first()
+        if body is None:
+            raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
+        base = dict(body)
     try:
         json_shape.check(config)
     except json_shape.NotStorable as error:
@@ -108,18 +116,6 @@ def _check_server(config: RunConfig) -> None:
         kind = settings.ROLLDECK_INFERENCE_SERVERS[server].kind if server else ""
         if wrong := unsupported(config.language, kind=kind):
             raise InvalidRunConfig(*wrong)
-
-
-def _base(preset: str, asked_by: User | None) -> dict[str, Any]:
-    """Return the configuration of a preset; empty without one."""
-    if not preset:
-        return {}
-    if preset in PRESETS:
-        return run_config.to_builtins(PRESETS[preset][1])
-    saved = presets.seen_by(asked_by).filter(name=preset).values_list("body", flat=True).first()
-    if saved is None:
-        raise UnknownPreset(f"preset {preset!r} not found; built in: {', '.join(PRESETS)}")
-    return dict(saved)
 
 
 # Save, change and delete presets.

@@ -23,21 +23,14 @@ class NoticeView(ApiView):
         """Return the permission: all known callers read it, operators change it."""
         return [Known() if self.request.method == "GET" else Operators()]
 
-    @extend_schema(
-        operation_id="notice_get",
-        responses={200: NoticeAnswer},
-        tags=["server"],
-    )
+    @extend_schema(operation_id="notice_get", responses={200: NoticeAnswer}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """Get the announcement."""
         del request
         return _now()
 
     @extend_schema(
-        operation_id="notice_set",
-        request=SetNotice,
-        responses={200: NoticeAnswer},
-        tags=["server"],
+        operation_id="notice_set", request=SetNotice, responses={200: NoticeAnswer}, tags=["server"]
     )
     def put(self, request: Request) -> HttpResponse:
         """Post an announcement.

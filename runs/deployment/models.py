@@ -57,9 +57,7 @@ class PartExit(models.Model):
     log = models.TextField(blank=True, help_text="Last lines of the part's log at that time.")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["host", "part"], name="part_exit_is_one"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["host", "part"], name="part_exit_is_one")]
 
     def __str__(self) -> str:
         return f"{self.part} on {self.host}: {self.reason}"

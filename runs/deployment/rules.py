@@ -62,8 +62,7 @@ class JobsHealth:
             ("last heartbeat of the scheduler", self.scheduler_seconds),
             ("last start of a job", self.job_seconds),
         )
-        return [f"{what}: {_ago(seconds)}" for what, seconds in ages]
-
-
-def _ago(seconds: float | None) -> str:
-    return "none received" if seconds is None else f"{duration(seconds)} ago"
+        return [
+            f"{what}: {'none received' if seconds is None else f'{duration(seconds)} ago'}"
+            for what, seconds in ages
+        ]

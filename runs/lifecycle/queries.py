@@ -132,6 +132,21 @@ class WeightsMissing(NoWeights):
     title = "Weights file missing"
 
 
+def current_run(run_id: int, *, lock: bool = False) -> Run:
+    """Return a current run; `lock` keeps others from changing it until the transaction ends.
+
+    Raises:
+        RunNotFound: If there is no such current run.
+    """
+    current = Run.objects.current()
+    if lock:
+        current = current.select_for_update(no_key=True)
+    run = current.filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"no current run with id {run_id}")
+    return run
+
+
 def run_named(name: str) -> Run:
     """Return the current run named `name`.
 
@@ -215,15 +230,10 @@ def served_steps(run_id: int) -> int:
 
 def run_detail(run: Run) -> RunDetail:
     """Return a run with its configuration."""
-    return RunDetail(
-        **summary_fields(run), config=run.config, inference_server=_inference_server(run.config)
-    )
-
-
-def _inference_server(config: dict[str, Any]) -> RunInferenceServer | None:
-    name = (config.get("language") or {}).get("inference", "")
-    server = settings.ROLLDECK_INFERENCE_SERVERS.get(name)
-    return None if server is None else RunInferenceServer(kind=server.kind, port=server.port)
+    name = (run.config.get("language") or {}).get("inference", "")
+    offered = settings.ROLLDECK_INFERENCE_SERVERS.get(name)
+    server = None if offered is None else RunInferenceServer(kind=offered.kind, port=offered.port)
+    return RunDetail(**summary_fields(run), config=run.config, inference_server=server)
 
 
 def run_part(run_id: int) -> RunDetail | None:

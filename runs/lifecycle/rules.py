@@ -55,62 +55,26 @@ class RunVerb(StrEnum):
     KILL = "kill"
 
 
+_FAILURES: Final = frozenset({RunStatus.STOPPED, RunStatus.FAILED})
+_ENDS: Final = _FAILURES | {RunStatus.COMPLETED}
 TRANSITIONS: Final[dict[RunStatus, frozenset[RunStatus]]] = {
     RunStatus.DRAFT: frozenset({RunStatus.QUEUED, RunStatus.STOPPED}),
     # An outside run (without a fleet) goes from queued directly to running.
-    RunStatus.QUEUED: frozenset(
-        {
-            RunStatus.STARTING,
-            RunStatus.RUNNING,
-            RunStatus.PAUSED,
-            RunStatus.DRAINING,
-            RunStatus.STOPPED,
-            RunStatus.FAILED,
-        }
-    ),
-    RunStatus.STARTING: frozenset(
-        {
-            RunStatus.RUNNING,
-            RunStatus.PAUSED,
-            RunStatus.DRAINING,
-            RunStatus.STOPPED,
-            RunStatus.FAILED,
-        }
-    ),
-    RunStatus.RUNNING: frozenset(
-        {
-            RunStatus.PAUSED,
-            RunStatus.DRAINING,
-            RunStatus.COMPLETED,
-            RunStatus.STOPPED,
-            RunStatus.FAILED,
-        }
-    ),
-    RunStatus.PAUSED: frozenset(
-        {
-            RunStatus.RUNNING,
-            RunStatus.DRAINING,
-            RunStatus.COMPLETED,
-            RunStatus.STOPPED,
-            RunStatus.FAILED,
-        }
-    ),
-    RunStatus.DRAINING: frozenset({RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED}),
+    RunStatus.QUEUED: _FAILURES
+    | {RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING},
+    RunStatus.STARTING: _FAILURES | {RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING},
+    RunStatus.RUNNING: _ENDS | {RunStatus.PAUSED, RunStatus.DRAINING},
+    RunStatus.PAUSED: _ENDS | {RunStatus.RUNNING, RunStatus.DRAINING},
+    RunStatus.DRAINING: _ENDS,
     RunStatus.COMPLETED: frozenset(),
     # A stopped or failed run may be restarted: a new attempt with the same history.
     RunStatus.STOPPED: frozenset({RunStatus.QUEUED}),
     RunStatus.FAILED: frozenset({RunStatus.QUEUED}),
 }
 
-TERMINAL: Final = frozenset({RunStatus.COMPLETED, RunStatus.STOPPED, RunStatus.FAILED})
+TERMINAL: Final = _ENDS
 ACTIVE: Final = frozenset(
-    {
-        RunStatus.QUEUED,
-        RunStatus.STARTING,
-        RunStatus.RUNNING,
-        RunStatus.PAUSED,
-        RunStatus.DRAINING,
-    }
+    {RunStatus.QUEUED, RunStatus.STARTING, RunStatus.RUNNING, RunStatus.PAUSED, RunStatus.DRAINING}
 )
 # Existing data is still accepted while a run is paused or draining.
 ACCEPTING: Final = ACTIVE

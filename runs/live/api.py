@@ -102,15 +102,7 @@ def caller_of(credential: Credential) -> Caller | None:
 
 Callers = SharedReads[Credential, Caller | None]
 _callers: "WeakKeyDictionary[asyncio.AbstractEventLoop, Callers]" = WeakKeyDictionary()
-
-
-def _callers_here() -> Callers:
-    """Return the shared lookups of the running event loop."""
-    loop = asyncio.get_running_loop()
-    if loop not in _callers:
-        read_caller = database_sync_to_async(caller_of)
-        _callers[loop] = SharedReads(read_caller, seconds=RIGHTS_SHARED_SECONDS)
-    return _callers[loop]
+"""Lookups that the sockets of an event loop share."""
 
 
 class SocketConsumer(AsyncWebsocketConsumer):
@@ -178,8 +170,12 @@ class SocketConsumer(AsyncWebsocketConsumer):
             logger.debug("socket closed while beating: %s", error)
 
     async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop not in _callers:
+            read_caller = database_sync_to_async(caller_of)
+            _callers[loop] = SharedReads(read_caller, seconds=RIGHTS_SHARED_SECONDS)
         try:
-            caller = await _callers_here().of(self.credential)
+            caller = await _callers[loop].of(self.credential)
         except outages.DATABASE_ERRORS:
             # Nothing can be read during the outage; without heartbeats the page shows that it lags.
             logger.exception("rights not checked")
@@ -213,14 +209,6 @@ def _run_in(topic: str) -> str:
     return topic.partition(":")[2]
 
 
-def _is_current(run: str) -> bool:
-    try:
-        run_named(run)
-    except RunNotFound:
-        return False
-    return True
-
-
 class LiveConsumer(SocketConsumer):
     """The live pages of one browser tab."""
 
@@ -228,46 +216,32 @@ class LiveConsumer(SocketConsumer):
         """Handle a page's message, or reply with an error."""
         if not self._tasks:
             return
+        topic = ""
         try:
-            command = self._decoded(text_data)
-        except (msgspec.MsgspecError, ValueError) as error:
-            await self._refuse("", Invalid(str(error)))
-            return
-        match command:
-            case Visible(visible=visible):
-                self.hub.show(self.page, visible=visible)
-            case Subscribe(topic=topic):
-                await self._subscribe(topic)
-            case Unsubscribe(topic=topic):
-                self.hub.unsubscribe(self.page, key_of(topic, self.caller))
-            case Resync(topic=topic):
-                await self._resync(topic)
-            case ReadClock():
-                await self._send_frame(ClockFrame(at=timezone.now()))
-
-    @staticmethod
-    def _decoded(text: str | None) -> PageMessage:
-        if text is None or len(text) > MAX_MESSAGE_CHARACTERS:
-            raise ValueError(f"must be text of at most {MAX_MESSAGE_CHARACTERS} characters")
-        return msgspec.json.decode(text, type=PageMessage)
-
-    async def _subscribe(self, topic: str) -> None:
-        try:
-            await self._check(topic)
-        except ApiError as error:
-            await self._refuse(topic, error)
-        else:
-            self.hub.subscribe(self.page, key_of(topic, self.caller))
-
-    async def _resync(self, topic: str) -> None:
-        key = key_of(topic, self.caller)
-        if key in self.page.sequences:
-            self.hub.resync(self.page, key)
-        else:
-            await self._refuse(topic, NotSubscribed("subscribe to the topic first"))
-
-    async def _refuse(self, topic: str, error: ApiError) -> None:
-        await self._send_frame(ErrorFrame(topic=topic, code=error.code, detail=str(error)))
+            if text_data is None or len(text_data) > MAX_MESSAGE_CHARACTERS:
+                raise Invalid(f"must be text of at most {MAX_MESSAGE_CHARACTERS} characters")
+            try:
+                command: PageMessage = msgspec.json.decode(text_data, type=PageMessage)
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise Invalid(str(error)) from error
+            match command:
+                case Visible(visible=visible):
+                    self.hub.show(self.page, visible=visible)
+                case Subscribe(topic=topic):
+                    await self._check(topic)
+                    self.hub.subscribe(self.page, key_of(topic, self.caller))
+                case Unsubscribe(topic=topic):
+                    self.hub.unsubscribe(self.page, key_of(topic, self.caller))
+                case Resync(topic=topic):
+                    key = key_of(topic, self.caller)
+                    if key not in self.page.sequences:
+                        raise NotSubscribed("subscribe to the topic first")
+                    self.hub.resync(self.page, key)
+                case ReadClock():
+                    await self._send_frame(ClockFrame(at=timezone.now()))
+        except ApiError as refusal:
+            frame = ErrorFrame(topic=topic, code=refusal.code, detail=str(refusal))
+            await self._send_frame(frame)
 
     async def _check(self, topic: str) -> None:
         """Check that the page may watch a topic.
@@ -306,7 +280,10 @@ class ControlConsumer(SocketConsumer):
         run: str = self.scope["url_route"]["kwargs"]["run"]
         if not KNOW_RUN.allows(self.caller, run=run):
             await self.close(NOT_ALLOWED)
-        elif not await database_sync_to_async(_is_current)(run):
+            return
+        try:
+            await database_sync_to_async(run_named)(run)
+        except RunNotFound:
             await self.close(NOT_FOUND)
         else:
             self.hub.subscribe(self.page, f"{CONTROL_PREFIX}{run}")

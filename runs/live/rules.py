@@ -18,14 +18,6 @@ ME: Final = "me"
 """Each person has a separate topic under this name."""
 
 
-def _is_person(caller: Caller) -> bool:
-    return caller.identity.startswith("user:")
-
-
-def _needs_person(_caller: Caller) -> str:
-    return "This needs a signed-in user."
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalTopicRule:
     """Access and rate of a deployment topic."""
@@ -59,8 +51,8 @@ SERVER_TOPICS: Final[dict[str, GlobalTopicRule]] = {
         is_visible_only=True,
     ),
     ME: GlobalTopicRule(
-        may_watch=_is_person,
-        refusal=_needs_person,
+        may_watch=lambda caller: caller.identity.startswith("user:"),
+        refusal=lambda _: "This needs a signed-in user.",
         listens_to=frozenset({"me"}),
         poll_seconds=5.0,
     ),

@@ -99,7 +99,10 @@ class RunTopic:
         if names is not None and not names:
             return None
         if names is None:
-            self._find_run()
+            # After a reset, there is a new run at the address, with an empty page.
+            run = Run.objects.only("pk").at(self.name.partition(":")[2])
+            if run is not None and run.pk != self.run_id:
+                self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
         if self.run_id is None:
             return None
         found = Change(sequence=0)
@@ -109,12 +112,6 @@ class RunTopic:
             return None
         self.sequence = found.sequence = next_sequence()
         return found
-
-    def _find_run(self) -> None:
-        """Find the run at the address; after a reset it is a new run with an empty page."""
-        run = Run.objects.only("pk").at(self.name.partition(":")[2])
-        if run is not None and run.pk != self.run_id:
-            self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
         """Read the parts of a page; those without a pace are of one moment."""
@@ -425,18 +422,15 @@ class Hub:
             await self._refresh(watched)
             # Limits the frame rate; after a slow read the pause is at least half as long.
             await asyncio.sleep(max(began + rest - self._loop.time(), rest / 2))
-            if not watched.changed.is_set():
-                await self._wait_for_notice(watched, due_at=looked_at_all + poll_seconds)
-
-    async def _wait_for_notice(self, watched: Watched, *, due_at: float) -> None:
-        """Wait for a notice of the topic, at most until the next poll."""
-        try:
-            async with asyncio.timeout_at(due_at):
-                await watched.changed.wait()
-        except TimeoutError:
-            watched.look_at_all = True
-        else:
-            await asyncio.sleep(GATHER_SECONDS)
+            if watched.changed.is_set():
+                continue
+            try:
+                async with asyncio.timeout_at(looked_at_all + poll_seconds):
+                    await watched.changed.wait()
+            except TimeoutError:
+                watched.look_at_all = True
+            else:
+                await asyncio.sleep(GATHER_SECONDS)
 
     async def _refresh(self, watched: Watched) -> None:
         if watched.is_asleep:

@@ -6,11 +6,10 @@ import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import Operators, Readers
+from runs.access.api.permissions import OperatorsToChange
 from runs.projects.queries import project_page, project_row
 from runs.projects.schemas import ChangeProject, CreateProject, ProjectList, ProjectRow
 from runs.projects.services import change_project, create_project, delete_project
@@ -26,9 +25,7 @@ PROJECTS_AT_MOST = 200
 class ProjectsView(ApiView):
     """The projects."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers list projects, operators create them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(
         operation_id="projects_list",
@@ -71,15 +68,9 @@ class ProjectsView(ApiView):
 class ProjectView(ApiView):
     """One project."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers get the project, operators change and delete it."""
-        return [Readers() if self.request.method == "GET" else Operators()]
+    permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="projects_get",
-        responses={200: ProjectRow},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="projects_get", responses={200: ProjectRow}, tags=["runs"])
     def get(self, request: Request, project: str) -> HttpResponse:
         """Get a project."""
         return answer(project_row(project))
@@ -117,9 +108,6 @@ class ProjectView(ApiView):
         Refused while it has runs that are not archived. Its archived runs stay, without a project.
         """
         delete_project(
-            name=project,
-            actor=identity_of(request),
-            reason=reason_in(request),
-            now=timezone.now(),
+            name=project, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
         )
         return HttpResponse(status=204)

@@ -52,9 +52,7 @@ class Project(models.Model):
     objects = ProjectQuerySet.as_manager()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(Lower("name"), name="project_name_is_unique"),
-        ]
+        constraints = [models.UniqueConstraint(Lower("name"), name="project_name_is_unique")]
 
     def __str__(self) -> str:
         return self.name

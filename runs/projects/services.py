@@ -52,12 +52,7 @@ def create_project(
 
 @transaction.atomic
 def change_project(
-    *,
-    name: str,
-    changes: dict[str, Any],
-    actor: str,
-    reason: str = "",
-    now: datetime,
+    *, name: str, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
 ) -> Project:
     """Change the `name`, `title`, `description`, `defaults` or `archived` of a project.
 
@@ -123,15 +118,9 @@ def _checked(project: Project, defaults: dict[str, Any]) -> dict[str, Any]:
             columns["tags"] = texts.checked(columns["tags"])
         except texts.InvalidTag as error:
             raise InvalidDefaults("tags", str(error)) from error
-    if {"preset", "config"} & columns.keys():
-        _check_config(
-            preset=columns.get("preset", project.preset),
-            config=columns.get("config", project.config),
-        )
-    return columns
-
-
-def _check_config(*, preset: str, config: dict[str, Any]) -> None:
+    if not {"preset", "config"} & columns.keys():
+        return columns
+    config = columns.get("config", project.config)
     secret = secret_in(config)
     if secret is not None:
         raise InvalidDefaults(
@@ -139,12 +128,13 @@ def _check_config(*, preset: str, config: dict[str, Any]) -> None:
             "looks like a secret, which projects must not contain: set it at each launch",
         )
     try:
-        configured(preset=preset, config=config)
+        configured(preset=columns.get("preset", project.preset), config=config)
     except UnknownPreset as error:
         raise InvalidDefaults("preset", f"{error}, or shared") from error
     except InvalidRunConfig as error:
         path = ".".join(part for part in ("config", error.field) if part)
         raise InvalidDefaults(path, error.message) from error
+    return columns
 
 
 def _store(project: Project, *, now: datetime) -> None:

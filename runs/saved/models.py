@@ -73,8 +73,7 @@ class SavedObject(models.Model):
                 name="saved_object_access_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(run=None) | Q(kind="layout", tag=""),
-                name="saved_object_has_one_scope",
+                condition=Q(run=None) | Q(kind="layout", tag=""), name="saved_object_has_one_scope"
             ),
             models.UniqueConstraint(
                 fields=["name"],

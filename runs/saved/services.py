@@ -28,7 +28,10 @@ def save(
     """
     row.kind, row.author = kind.name, actor[:ACTOR_LENGTH]
     row.created_at = now
-    if kind.at_most is not None and _count_in_scope(kind, row) >= kind.at_most:
+    in_scope = SavedObject.objects.of(kind).filter(run=row.run, tag=row.tag)
+    if row.access == Access.PRIVATE:
+        in_scope = in_scope.filter(author=row.author)
+    if kind.at_most is not None and in_scope.count() >= kind.at_most:
         raise kind.too_many(
             f"all {kind.at_most} places for {kind.name}s are used; delete one first"
         )
@@ -73,23 +76,13 @@ def change(
 
 @transaction.atomic
 def delete(
-    row: SavedObject,
-    *,
-    run_id: int | None = None,
-    actor: str,
-    reason: str = "",
-    now: datetime,
+    row: SavedObject, *, run_id: int | None = None, actor: str, reason: str = "", now: datetime
 ) -> None:
     """Delete a locked object; its row stays."""
     row.deleted_at = now
     row.save(update_fields=["deleted_at"])
     event = _event(row, "deleted", "deleted", {})
     record_event(**event, run_id=run_id, actor=actor, reason=reason, now=now)
-
-
-def _count_in_scope(kind: SavedKind, row: SavedObject) -> int:
-    found = SavedObject.objects.of(kind).filter(run=row.run, tag=row.tag)
-    return (found.filter(author=row.author) if row.access == Access.PRIVATE else found).count()
 
 
 def _store(kind: SavedKind, row: SavedObject, *, actor: str, now: datetime) -> None:

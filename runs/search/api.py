@@ -1,6 +1,5 @@
 """API views that filter, export and act on many runs."""
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
@@ -11,14 +10,9 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, Readers
 from runs.lifecycle.api.runs import CreateRunView
 from runs.lifecycle.models import Run
-from runs.lifecycle.queries import (
-    run_detail,
-    run_named,
-)
+from runs.lifecycle.queries import run_detail, run_named
 from runs.lifecycle.rules import RunStatus
-from runs.lifecycle.schemas import (
-    RunDetail,
-)
+from runs.lifecycle.schemas import RunDetail
 from runs.lifecycle.services.lifecycle import set_tags
 from runs.search import queries
 from runs.search.queries import project_activity, run_activity
@@ -34,7 +28,7 @@ from runs.search.schemas import (
     ValueList,
 )
 from runs.search.services import AT_ONCE, BulkAction, act_on
-from web.http.bodies import InvalidBody, answer, read
+from web.http.bodies import InvalidBody, answer, read, text_parameter
 from web.http.openapi import listed
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
@@ -48,11 +42,7 @@ class FilterView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="run_filter_get",
-        responses={200: QualifierList},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="run_filter_get", responses={200: QualifierList}, tags=["runs"])
     def get(self, request: Request) -> HttpResponse:
         """Get the run filter syntax.
 
@@ -80,12 +70,10 @@ class FilterValuesView(ApiView):
 
         Most frequent first.
         """
-        of, part = request.query_params.get("of", ""), request.query_params.get("part", "")
+        of = request.query_params.get("of", "")
         if of not in queries.VALUES_OF:
             raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
-        if "\x00" in part:
-            raise InvalidBody("part", "must not contain the NUL character")
-        found = queries.filter_values(of=of, part=part)
+        found = queries.filter_values(of=of, part=text_parameter(request, "part"))
         return answer(ValueList(results=found, next=None))
 
 
@@ -180,10 +168,7 @@ class TagsView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="run_tags_replace",
-        request=SetTags,
-        responses={200: RunDetail},
-        tags=["runs"],
+        operation_id="run_tags_replace", request=SetTags, responses={200: RunDetail}, tags=["runs"]
     )
     def put(self, request: Request, run: str) -> HttpResponse:
         """Replace a run's tags."""
@@ -204,10 +189,7 @@ class RunActionsView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="runs_act",
-        request=ActOnRuns,
-        responses={200: ActedOnRuns},
-        tags=["runs"],
+        operation_id="runs_act", request=ActOnRuns, responses={200: ActedOnRuns}, tags=["runs"]
     )
     def post(self, request: Request) -> HttpResponse:
         """Apply an action to many runs.
@@ -225,7 +207,15 @@ class RunActionsView(ApiView):
             else queries.filtered(body.q or "", now=now)
         )
         if body.ids is None and not (body.q or "").strip():
-            _check_confirmed(body, found)
+            matching = found[: queries.COUNTED_AT_MOST + 1].count()
+            # A request that continues the action is not compared: its first part may have
+            # archived runs.
+            if body.all_runs is None or (not body.after_id and body.all_runs != matching):
+                raise InvalidBody(
+                    "all_runs",
+                    f"an empty filter matches all {matching:,} runs; confirm with all_runs: "
+                    f"{matching}, or name a filter in q",
+                )
         found = found.filter(pk__gt=body.after_id)
         rows = list(found.order_by("pk")[:AT_ONCE])
         left = found.count() - len(rows)
@@ -242,20 +232,6 @@ class RunActionsView(ApiView):
                 next_after_id=rows[-1].pk if left else None,
                 left=left,
             )
-        )
-
-
-def _check_confirmed(body: ActOnRuns, found: QuerySet[Run]) -> None:
-    """Refuse an action on all runs without their number.
-
-    A request that continues the action is not compared: its first part may have archived runs.
-    """
-    matching = found[: queries.COUNTED_AT_MOST + 1].count()
-    if body.all_runs is None or (not body.after_id and body.all_runs != matching):
-        raise InvalidBody(
-            "all_runs",
-            f"an empty filter matches all {matching:,} runs; confirm with all_runs: {matching}, or "
-            "name a filter in q",
         )
 
 

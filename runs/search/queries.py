@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, RowNumber
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
 from runs.lifecycle.rules import ACTIVE, TERMINAL
-from runs.search.rules import QUALIFIERS, Term, parse
+from runs.search.rules import QUALIFIERS, parse
 from runs.search.schemas import (
     LiveRunRow,
     ProjectActivity,
@@ -51,6 +51,7 @@ _TEXTS: Final = {
     "project": "project__name",
 }
 _LISTS: Final = {"tag": "tags", "env": "environment_words"}
+_CHOICES: Final = {"state": "status", "kind": "kind"}
 _LOOKUPS: Final = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 # Older runs have earlier times, so comparisons of ages are reversed.
 _TURNED: Final = {">": "lt", ">=": "lte", "<": "gt", "<=": "gte"}
@@ -73,51 +74,33 @@ def filtered(text: str, *, now: datetime) -> QuerySet[Run]:
     if not any(term.name == "is" and "archived" in term.values for term in terms):
         found = found.filter(archived_at=None)
     for term in terms:
-        condition = _condition(term, now)
+        condition = Q(pk__in=[])
+        for value in term.values:
+            condition |= _condition(term.name, term.operator, value, now)
         found = found.exclude(condition) if term.negated else found.filter(condition)
     return found
 
 
-def _condition(term: Term, now: datetime) -> Q:
-    values: Sequence[Any] = term.values
-    if term.name == "is":
-        return _any(_IS[value]() for value in values)
-    if term.name in ("state", "kind"):
-        return Q(**{f"{'status' if term.name == 'state' else 'kind'}__in": values})
-    if term.name in _LISTS:
-        return _any(_in_list(_LISTS[term.name], term.operator, value) for value in values)
-    if term.name in _TEXTS:
-        lookup = "icontains" if term.operator == "~" else "iexact"
-        return _any(Q(**{f"{_TEXTS[term.name]}__{lookup}": value}) for value in values)
-    if term.name in _TIMES:
-        return _any(_at(_TIMES[term.name], term.operator, value, now) for value in values)
-    return _any(_number(_COLUMNS[term.name], term.operator, value) for value in values)
-
-
-def _any(conditions: Any) -> Q:
-    found = Q(pk__in=[])
-    for condition in conditions:
-        found |= condition
-    return found
-
-
-def _in_list(column: str, operator: str, value: str) -> Q:
-    if operator != "~":
-        return Q(**{f"{column}__overlap": [value.lower()]})
-    joined = Func(F(column), Value("\n"), function="array_to_string", output_field=TextField())
-    return Q(pk__in=Run.objects.annotate(words=joined).filter(words__icontains=value))
-
-
-def _number(column: str, operator: str, value: float) -> Q:
+def _condition(name: str, operator: str, value: Any, now: datetime) -> Q:
+    """Return the condition that a run meets one of the values of a term."""
+    if name == "is":
+        return _IS[value]()
+    if name in _CHOICES:
+        return Q(**{_CHOICES[name]: value})
+    if name in _LISTS:
+        column = _LISTS[name]
+        if operator != "~":
+            return Q(**{f"{column}__overlap": [value.lower()]})
+        joined = Func(F(column), Value("\n"), function="array_to_string", output_field=TextField())
+        return Q(pk__in=Run.objects.annotate(words=joined).filter(words__icontains=value))
+    if name in _TEXTS:
+        return Q(**{f"{_TEXTS[name]}__{'icontains' if operator == '~' else 'iexact'}": value})
+    if isinstance(value, timedelta):  # an age
+        return Q(**{f"{_TIMES[name]}__{_TURNED[operator]}": now - value})
+    column = _TIMES[name] if name in _TIMES else _COLUMNS[name]
     if operator in _LOOKUPS:
         return Q(**{f"{column}__{_LOOKUPS[operator]}": value})
     return Q(**{column: int(value)}) if value == int(value) else Q(pk__in=[])
-
-
-def _at(column: str, operator: str, value: timedelta | datetime, now: datetime) -> Q:
-    if isinstance(value, timedelta):
-        return Q(**{f"{column}__{_TURNED[operator]}": now - value})
-    return Q(**{f"{column}__{_LOOKUPS[operator]}": value})
 
 
 # Read the list of runs, filtered, sorted and paginated, and the activity of runs and projects.
@@ -416,15 +399,14 @@ def _activity(
         if (mean := beside[run.pk].get("return_mean")) is not None
     ]
     best = sorted(with_return, key=lambda run: run.return_mean, reverse=True)
+    # Of the last status change, heartbeat or measurement.
+    times = [run.status_changed_at for run in rows]
+    for run in rows:
+        signs = (beside[run.pk].get(name) for name in ("observed_at", "measured_at"))
+        times += [at for at in signs if at is not None]
     return ProjectActivity(
         active_runs=active,
-        last_activity_at=max(_last_activity(run, beside[run.pk]) for run in rows),
+        last_activity_at=max(times),
         newest_return=with_return[0] if with_return else None,
         best_runs=best[:BEST_AT_MOST],
     )
-
-
-def _last_activity(run: Run, more: dict[str, Any]) -> datetime:
-    """Return the time of the last status change, heartbeat or measurement of a run."""
-    times = (run.status_changed_at, more.get("observed_at"), more.get("measured_at"))
-    return max(time for time in times if time is not None)

@@ -119,10 +119,7 @@ QUALIFIERS: Final[dict[str, Qualifier]] = {
             name="step", form=Form.NUMBER, meaning="Batches served so far.", example="step>100"
         ),
         Qualifier(
-            name="planned",
-            form=Form.NUMBER,
-            meaning="Planned train steps.",
-            example="planned>=1k",
+            name="planned", form=Form.NUMBER, meaning="Planned train steps.", example="planned>=1k"
         ),
         Qualifier(
             name="policy",
@@ -228,8 +225,12 @@ def _term(word: str, start: int) -> Term:
     if word.count('"') % 2:
         raise InvalidFilter("a quote is not closed", start=start, end=end)
     found = _QUALIFIED.fullmatch(word)
-    if found is None:
-        return _bare(word, start)
+    if found is None:  # a part of the name
+        negated = word.startswith("-") and len(word) > 1
+        text = _unquoted(word[1:] if negated else word)
+        if not text:
+            raise InvalidFilter("the quotes are empty", start=start, end=end)
+        return Term(name="name", operator="~", values=(text,), negated=negated)
     minus, name, operator, raw = found.groups()
     qualifier = QUALIFIERS.get(name.lower())
     at = start + len(minus)
@@ -246,15 +247,6 @@ def _term(word: str, start: int) -> Term:
         )
     values = tuple(_values(qualifier, raw, end - len(raw), end))
     return Term(name=qualifier.name, operator=operator, values=values, negated=bool(minus))
-
-
-def _bare(word: str, start: int) -> Term:
-    """Return the term of a word without a qualifier: a part of the name."""
-    negated = word.startswith("-") and len(word) > 1
-    text = _unquoted(word[1:] if negated else word)
-    if not text:
-        raise InvalidFilter("the quotes are empty", start=start, end=start + len(word))
-    return Term(name="name", operator="~", values=(text,), negated=negated)
 
 
 def _values(qualifier: Qualifier, raw: str, start: int, end: int) -> Iterator[Value]:
@@ -286,12 +278,8 @@ def _value(qualifier: Qualifier, text: str, start: int, end: int) -> Value:
             message = f"{qualifier.name} must be one of {known}"
             raise InvalidFilter(message, start=start, end=end)
         return text.lower()
-    if qualifier.form is Form.NUMBER:
-        return _number(text, start, end)
-    return _time(text, start, end)
-
-
-def _number(text: str, start: int, end: int) -> float:
+    if qualifier.form is Form.TIME:
+        return _time(text, start, end)
     found = _NUMBER.fullmatch(text)
     number = float(found[1]) * _TIMES[found[2]] if found else None
     if number is None or abs(number) > LARGEST_NUMBER:

@@ -1,8 +1,9 @@
 """Bulk actions on runs; a failure on one run does not affect the others."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from runs.lifecycle.models import Run
@@ -13,6 +14,13 @@ from web.rules.texts import InvalidTag
 
 AT_ONCE: Final = 100
 REFUSALS: Final = (MoveNotAllowed, RunNotFound, lifecycle.RunExists, InvalidTag)
+_CHANGES: Final[dict[str, Callable[..., Run]]] = {
+    "archive": lifecycle.archive,
+    "unarchive": lifecycle.unarchive,
+    "tag": lifecycle.set_tags,
+    "untag": lifecycle.set_tags,
+    **{str(verb): partial(lifecycle.change_status, verb=verb) for verb in RunVerb},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,30 +35,16 @@ class BulkAction:
 
 def act_on(runs: Sequence[Run], action: BulkAction, *, now: datetime) -> list[str]:
     """Apply `action` to each run in a separate transaction; return the problems, "" on success."""
-    return [_act(run, action, now) for run in runs]
-
-
-def _act(run: Run, action: BulkAction, now: datetime) -> str:
-    try:
-        if action.action == "archive":
-            lifecycle.archive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
-        elif action.action == "unarchive":
-            lifecycle.unarchive(run_id=run.pk, actor=action.actor, reason=action.reason, now=now)
-        elif action.action in ("tag", "untag"):
-            _tag(run, action, now)
-        else:
-            lifecycle.change_status(
-                run_id=run.pk,
-                verb=RunVerb(action.action),
-                actor=action.actor,
-                reason=action.reason,
-                now=now,
-            )
-    except REFUSALS as error:
-        return str(error)
-    return ""
-
-
-def _tag(run: Run, action: BulkAction, now: datetime) -> None:
-    tags = {*run.tags, action.tag} if action.action == "tag" else {*run.tags} - {action.tag.lower()}
-    lifecycle.set_tags(run_id=run.pk, tags=tags, actor=action.actor, reason=action.reason, now=now)
+    problems = []
+    for run in runs:
+        change = partial(_CHANGES[action.action], run_id=run.pk)
+        if action.action == "tag":
+            change = partial(change, tags={*run.tags, action.tag})
+        elif action.action == "untag":
+            change = partial(change, tags={*run.tags} - {action.tag.lower()})
+        try:
+            change(actor=action.actor, reason=action.reason, now=now)
+            problems.append("")
+        except REFUSALS as error:
+            problems.append(str(error))
+    return problems

@@ -95,11 +95,7 @@ class WeightsView(ApiView):
     @extend_schema(
         operation_id="weights_publish",
         request=FORM,
-        responses={
-            200: WeightsManifest,
-            201: WeightsManifest,
-            **problems(409, 413, 415, 422, 507),
-        },
+        responses={200: WeightsManifest, 201: WeightsManifest, **problems(409, 413, 415, 422, 507)},
         tags=["weights"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -108,7 +104,14 @@ class WeightsView(ApiView):
         A repeated upload of the same version is answered with 200.
         """
         target = run_named(run)
-        manifest, file = _form(request.data)
+        form: Any = request.data
+        written, file = form.get("manifest"), form.get("weights")
+        if written is None:
+            raise InvalidBody("manifest", "required")
+        if file is not None and not isinstance(file, UploadedFile):
+            raise InvalidBody("weights", "must be a file")
+        raw = written.read() if isinstance(written, UploadedFile) else written.encode()
+        manifest = decoded(raw, WeightsManifest, inside="manifest")
         if file is None and not weights_directory(target):
             raise InvalidBody("weights", "required")
         version, is_new = publish_weights(
@@ -119,21 +122,6 @@ class WeightsView(ApiView):
             now=timezone.now(),
         )
         return _manifest(version, status=201 if is_new else 200)
-
-
-def _form(fields: Any) -> tuple[WeightsManifest, "UploadedFile[bytes] | None"]:
-    """Return the manifest and, if present, the file of the form.
-
-    Raises:
-        InvalidBody: If a field is missing or the manifest is invalid.
-    """
-    manifest, file = fields.get("manifest"), fields.get("weights")
-    if manifest is None:
-        raise InvalidBody("manifest", "required")
-    if file is not None and not isinstance(file, UploadedFile):
-        raise InvalidBody("weights", "must be a file")
-    raw = manifest.read() if isinstance(manifest, UploadedFile) else manifest.encode()
-    return decoded(raw, WeightsManifest, inside="manifest"), file
 
 
 class CurrentWeightsView(ApiView):

@@ -45,12 +45,11 @@ def weights_commands(run: Run, page: PageRequest[int]) -> WeightsCommands:
         pinned_step=pinned_step(run, newest),
         acting_step=acting_step(run, newest),
         newest_step=run.policy_step,
-        results=[_row(one) for one in rows],
+        results=[
+            WeightsCommandRow(
+                **{name: getattr(command, name) for name in WeightsCommandRow.__struct_fields__}
+            )
+            for command in rows
+        ],
         next=cursor,
-    )
-
-
-def _row(command: WeightsCommand) -> WeightsCommandRow:
-    return WeightsCommandRow(
-        **{name: getattr(command, name) for name in WeightsCommandRow.__struct_fields__}
     )

@@ -24,7 +24,7 @@ from rolldeck import safetensors
 from rolldeck.wire import InvalidMessage, WeightsManifest
 from runs.events.services import record_event
 from runs.lifecycle.models import PolicyVersion, Run, RunKind, Trainer
-from runs.lifecycle.queries import NoWeights, RunNotFound, weights_directory
+from runs.lifecycle.queries import NoWeights, current_run, weights_directory
 from runs.lifecycle.rules import NO_POLICY_STEP, TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
 from runs.lifecycle.services.settings import NoFleet
@@ -92,8 +92,7 @@ def publish_weights(
         DiskFull: If a file is given and free disk space is below the minimum.
     """
     # Checked before reading the file, which may take long, and again with the run locked.
-    run = Run.objects.current().filter(pk=run_id).first()
-    known = _known_or_allowed(run, run_id, manifest)
+    known = _known_or_allowed(current_run(run_id), manifest)
     if known is not None:
         return known, False
     _check_size(manifest.size_bytes)
@@ -101,7 +100,16 @@ def publish_weights(
     if file is not None:
         check_disk()
         _check_file(file, manifest)
-        name = _stored(run_id, manifest, file)
+        file.seek(0)
+        name = default_storage.save(
+            f"weights/{run_id}/{manifest.epoch}-{manifest.step}.safetensors", file
+        )
+        # An announced version must survive a power loss; object stores guarantee that.
+        with (
+            contextlib.suppress(NotImplementedError),
+            Path(default_storage.path(name)).open() as kept,
+        ):
+            os.fsync(kept.fileno())
     try:
         return _published(run_id=run_id, manifest=manifest, name=name, identity=identity, now=now)
     except BaseException:
@@ -110,12 +118,8 @@ def publish_weights(
         raise
 
 
-def _known_or_allowed(
-    run: Run | None, run_id: int, manifest: WeightsManifest
-) -> PolicyVersion | None:
+def _known_or_allowed(run: Run, manifest: WeightsManifest) -> PolicyVersion | None:
     """Return the version if it is already published; None if it may be published."""
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
     known = PolicyVersion.objects.filter(
         run=run, epoch=manifest.epoch, step=manifest.step, sha256=manifest.sha256
     ).first()
@@ -147,41 +151,23 @@ def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
         digest.update(chunk)
     if digest.hexdigest() != manifest.sha256:
         raise ManifestMismatch("manifest.sha256", f"the file has {digest.hexdigest()}")
-    _check_header(file, manifest)
-
-
-def _check_header(file: "File[bytes]", manifest: WeightsManifest) -> None:
     file.seek(0)
     try:
         header = safetensors.read_header(file, file_bytes=file.size)
     except InvalidMessage as error:
         raise ManifestMismatch("weights", str(error)) from error
     differing = differing_field(
-        header,
-        expected=[(spec.name, spec.dtype, tuple(spec.shape)) for spec in manifest.tensors],
+        header, expected=[(spec.name, spec.dtype, tuple(spec.shape)) for spec in manifest.tensors]
     )
     if differing is not None:
         raise ManifestMismatch(f"manifest.{differing[0]}", differing[1])
-
-
-def _stored(run_id: int, manifest: WeightsManifest, file: "File[bytes]") -> str:
-    """Store the file under a unique name and return the name."""
-    file.seek(0)
-    name = default_storage.save(
-        f"weights/{run_id}/{manifest.epoch}-{manifest.step}.safetensors", file
-    )
-    # An announced version must survive a power loss; object stores guarantee that.
-    with contextlib.suppress(NotImplementedError), Path(default_storage.path(name)).open() as kept:
-        os.fsync(kept.fileno())
-    return name
 
 
 @transaction.atomic
 def _published(
     *, run_id: int, manifest: WeightsManifest, name: str, identity: str, now: datetime
 ) -> tuple[PolicyVersion, bool]:
-    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
-    known = _known_or_allowed(run, run_id, manifest)
+    known = _known_or_allowed(current_run(run_id, lock=True), manifest)
     if known is not None:
         # A concurrent upload of the same version was first.
         if name:
@@ -279,7 +265,12 @@ def pin_weights(
     version = PolicyVersion.objects.filter(run=run, epoch=run.epoch, step=step).first()
     if version is None:
         raise NoWeights(f"{run.name} has no version {run.epoch}.{step}")
-    _check_stored(run, version)
+    # The trainer keeps as many files in the directory as the platform would.
+    newer = PolicyVersion.objects.filter(run=run, pk__gt=version.pk)
+    if not version.file and (not weights_directory(run) or newer.count() >= KEPT_FILES):
+        raise VersionEvicted(
+            f"the file of version {version.step} has been evicted; the newest {KEPT_FILES} are kept"
+        )
     acting = run.policy_step if kept is None else kept
     if run.kind == RunKind.LANGUAGE and step < acting:
         raise CannotGoBack(
@@ -324,25 +315,12 @@ def sync_weights(*, run_id: int, actor: str, reason: str, now: datetime) -> Weig
 
 def _steerable(run_id: int) -> Run:
     """Return the run, locked against publications and other commands."""
-    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
+    run = current_run(run_id, lock=True)
     if not run.has_fleet:
         raise NoFleet(f"{run.name} is an outside run without workers")
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: it has no workers")
     return run
-
-
-def _check_stored(run: Run, version: PolicyVersion) -> None:
-    if version.file:
-        return
-    # The trainer keeps as many files in the directory as the platform would.
-    newer = PolicyVersion.objects.filter(run=run, pk__gt=version.pk)
-    if not weights_directory(run) or newer.count() >= KEPT_FILES:
-        raise VersionEvicted(
-            f"the file of version {version.step} has been evicted; the newest {KEPT_FILES} are kept"
-        )
 
 
 def _record_command(

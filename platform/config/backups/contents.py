@@ -224,19 +224,15 @@ def staged(folder: Path) -> Iterator[Path]:
         for path in files_below(folder):
             target = room / path.relative_to(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
-            _link(path, target)
+            try:
+                os.link(path, target)
+            except FileNotFoundError:
+                continue  # deleted since it was listed
+            except OSError:
+                shutil.copyfile(path, target)
         yield room
     finally:
         shutil.rmtree(room, ignore_errors=True)
-
-
-def _link(path: Path, target: Path) -> None:
-    try:
-        os.link(path, target)
-    except FileNotFoundError:
-        return  # deleted since it was listed
-    except OSError:
-        shutil.copyfile(path, target)
 
 
 def write(target: Path, pieces: Iterable[bytes]) -> tuple[int, str]:
@@ -350,26 +346,15 @@ def local_database(*, alone: bool) -> Iterator[None]:
                 raise
         else:
             if not env.text("DATABASE_URL"):
-                undo.enter_context(_embedded(folders))
+                sockets = folders.new_socket_folder()
+                undo.callback(folders.remove_socket_folder, sockets)
+                postgres = Postgres(
+                    data_folder=folders.postgres, socket_folder=sockets, log_folder=folders.log
+                )
+                undo.callback(postgres.start().stop)
+                undo.callback(connections.close_all)
+                settings.DATABASES["default"].update(database(postgres.url))
         yield
-
-
-@contextmanager
-def _embedded(folders: Folders) -> Iterator[None]:
-    sockets = folders.new_socket_folder()
-    try:
-        postgres = Postgres(
-            data_folder=folders.postgres, socket_folder=sockets, log_folder=folders.log
-        )
-        child = postgres.start()
-        try:
-            settings.DATABASES["default"].update(database(postgres.url))
-            yield
-        finally:
-            connections.close_all()
-            child.stop()
-    finally:
-        folders.remove_socket_folder(sockets)
 
 
 # The manifest of a backup: its files, and a check that the list is complete.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,16 +90,39 @@ def _filled(part: Path, *, now: datetime, progress: Progress) -> BackupTotals:
     with ExitStack() as undo:
         undo.enter_context(_retention_paused())
         rooms, session, snapshot = _snapshot_session(undo)
-        header = _header(session, now=now)
+        items: dict[str, dict[str, int]] = {}
+        for kind, state, count in session.execute(_ITEMS):
+            items.setdefault(kind, {})[state] = count
+        header = contents.Header(
+            format=contents.FORMAT,
+            made_at=now,
+            rolldeck=own_version(),
+            migrations=[name for (name,) in session.execute(_MIGRATIONS)],
+            runs=session.execute(_RUNS).fetchone()[0],
+            items=items,
+            postgresql=session.info.server_version,
+        )
         folders = [name for (name,) in session.execute(_FOLDERS)]
         with contents.Writer(part, header) as listed:
+
+            def copy(where: str, pieces: Iterator[bytes], *, what: str) -> None:
+                listed.add(contents.Entry(where, *contents.write(part / where, pieces)))
+                progress.count(what, files=listed.files, size_bytes=listed.size_bytes)
+
             progress.report("Copying the database …")
-            dump = contents.write(part / DUMP, contents.dump(snapshot=snapshot))
+            copy(DUMP, contents.dump(snapshot=snapshot), what="database")
             session.close()  # ends the snapshot, which holds back vacuum
-            listed.add(contents.Entry(DUMP, *dump))
-            for name, room in rooms.items():
-                _copy_files(part, name, room, listed, progress)
-            _copy_objects(part, folders, listed, progress)
+            for tree, room in rooms.items():
+                for path in contents.files_below(room):
+                    where = f"{tree}/{path.relative_to(room).as_posix()}"
+                    copy(where, contents.pieces_of(path), what=tree)
+            for name in chain.from_iterable(map(contents.object_names, folders)):
+                where = f"{contents.PAYLOADS}/{name}"
+                try:
+                    copy(where, contents.object_pieces(name), what=contents.PAYLOADS)
+                except FileNotFoundError:
+                    # The push was a retry or failed: no row names the object, and it was deleted.
+                    (part / where).unlink(missing_ok=True)
             os.sync()
             listed.close()
     return BackupTotals(runs=header.runs, files=listed.files, size_bytes=listed.size_bytes)
@@ -135,43 +159,3 @@ def _snapshot_session(undo: ExitStack) -> tuple[dict[str, Path], Any, str]:
             for name, folder in contents.trees().items()
         }
     return rooms, session, str(found[0])
-
-
-def _header(session: Any, *, now: datetime) -> contents.Header:
-    items: dict[str, dict[str, int]] = {}
-    for kind, state, count in session.execute(_ITEMS):
-        items.setdefault(kind, {})[state] = count
-    return contents.Header(
-        format=contents.FORMAT,
-        made_at=now,
-        rolldeck=own_version(),
-        migrations=[name for (name,) in session.execute(_MIGRATIONS)],
-        runs=session.execute(_RUNS).fetchone()[0],
-        items=items,
-        postgresql=session.info.server_version,
-    )
-
-
-def _copy_files(
-    part: Path, name: str, room: Path, listed: contents.Writer, progress: Progress
-) -> None:
-    for path in contents.files_below(room):
-        where = f"{name}/{path.relative_to(room).as_posix()}"
-        listed.add(contents.Entry(where, *contents.write(part / where, contents.pieces_of(path))))
-        progress.count(name, files=listed.files, size_bytes=listed.size_bytes)
-
-
-def _copy_objects(
-    part: Path, folders: list[str], listed: contents.Writer, progress: Progress
-) -> None:
-    for folder in folders:
-        for name in contents.object_names(folder):
-            where = f"{contents.PAYLOADS}/{name}"
-            try:
-                written = contents.write(part / where, contents.object_pieces(name))
-            except FileNotFoundError:
-                # The push was a retry or failed: no row names the object, and it was deleted.
-                (part / where).unlink(missing_ok=True)
-                continue
-            listed.add(contents.Entry(where, *written))
-            progress.count(contents.PAYLOADS, files=listed.files, size_bytes=listed.size_bytes)

@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
-import psycopg
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
@@ -157,11 +156,15 @@ def restore_backup(folder: Path, *, now: datetime, progress: Progress) -> Restor
         RestoreMismatch: If the restored data differs from the backup.
     """
     header = check_backup(folder, progress=progress)
-    _refuse_other_version(header)
     dump = folder / DUMP
-    _refuse_older_server(header)
-    _refuse_data()
-    _refuse_foreign_files(folder)
+    _refuse_target(header)
+    for name in contents.all_object_names():
+        if not (folder / contents.PAYLOADS / name).is_file():
+            raise RestoreRefused(f"the payload storage holds {name}, which is not in the backup")
+    for kind, tree in contents.trees().items():
+        for path in contents.files_below(tree):
+            if not (folder / kind / path.relative_to(tree)).is_file():
+                raise RestoreRefused(f"{path} exists and is not in the backup")
     progress.report("The backup is complete, and the target is empty.")
     with _removed_on_failure() as written:
         _put_files(folder, progress, written)
@@ -198,8 +201,12 @@ def _path(folder: Path, entry: contents.Entry) -> Path:
     return folder.joinpath(*parts)
 
 
-def _refuse_other_version(header: contents.Header) -> None:
-    """Refuse a backup with migrations that this version lacks."""
+def _refuse_target(header: contents.Header) -> None:
+    """Check that this version and its server can read a backup, and that the database is empty.
+
+    Raises:
+        RestoreRefused: If not.
+    """
     loader = MigrationLoader(None, ignore_no_migrations=True)
     if unknown := unknown_migrations(header.migrations, loader):
         raise RestoreRefused(
@@ -207,24 +214,19 @@ def _refuse_other_version(header: contents.Header) -> None:
             f"({header.rolldeck or 'version unknown'}): it lists {len(unknown)} migrations that "
             f"this version lacks, among them {unknown[-1]}"
         )
-
-
-def _refuse_older_server(header: contents.Header) -> None:
-    """Refuse a server of an earlier major version, which may not know the dump's statements."""
     with contents.new_session() as session:
-        target = session.info.server_version
-    made, own = (f"{number // 10_000}.{number % 10_000}" for number in (header.postgresql, target))
-    if header.postgresql // 10_000 > target // 10_000:
-        raise RestoreRefused(
-            f"the backup was made with PostgreSQL {made}, and the target server is PostgreSQL "
-            f"{own}: PostgreSQL loads dumps into the same or a later major version only. Restore "
-            f"into PostgreSQL {header.postgresql // 10_000} or later; nothing was written"
+        # An earlier major version may not know the dump's statements.
+        (made_major, made_minor), (major, minor) = (
+            divmod(number, 10_000) for number in (header.postgresql, session.info.server_version)
         )
-
-
-def _refuse_data() -> None:
-    with contents.new_session() as session:
-        others = _number(session, _OTHERS)
+        if made_major > major:
+            raise RestoreRefused(
+                f"the backup was made with PostgreSQL {made_major}.{made_minor}, and the target "
+                f"server is PostgreSQL {major}.{minor}: PostgreSQL loads dumps into the same or a "
+                f"later major version only. Restore into PostgreSQL {made_major} or later; "
+                "nothing was written"
+            )
+        (others,) = session.execute(_OTHERS).fetchone() or (0,)
         if others:
             raise RestoreRefused(
                 f"{others} other sessions use the database: stop the server before the restore"
@@ -240,22 +242,6 @@ def _refuse_data() -> None:
                 f"the deployment holds {held} runs and {people} users; restore into an empty"
                 " one: set another ROLLDECK_VAR or DATABASE_URL"
             )
-
-
-def _number(session: "psycopg.Connection[Any]", query: str) -> int:
-    row = session.execute(query).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _refuse_foreign_files(folder: Path) -> None:
-    """Refuse existing files that are not part of the backup."""
-    for name in contents.all_object_names():
-        if not (folder / contents.PAYLOADS / name).is_file():
-            raise RestoreRefused(f"the payload storage holds {name}, which is not in the backup")
-    for name, tree in contents.trees().items():
-        for path in contents.files_below(tree):
-            if not (folder / name / path.relative_to(tree)).is_file():
-                raise RestoreRefused(f"{path} exists and is not in the backup")
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -44,6 +44,7 @@ from config.cluster.messages import (
 from config.versions import versions
 from rollouts import jobs
 from rollouts.control.queries.machines import machine_cordons, workers_by_node
+from runs.alerts.jobs import IN_A_HURRY
 from runs.deployment import queries as deployment
 from runs.deployment.models import ProcessHeartbeat
 
@@ -139,7 +140,8 @@ class StatusProbe(Generic[T]):
             answer = self._read(*signal_arguments)
         except Exception as error:
             logger.debug("deployment part does not answer", exc_info=True)
-            result = replace(self._last, state="down", problem=_first_line(error))
+            first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+            result = replace(self._last, state="down", problem=first_line)
         else:
             result = ProbeResult(
                 state="up",
@@ -154,11 +156,6 @@ class StatusProbe(Generic[T]):
         self._done.set()
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 # Probes of the deployment's parts; each asks once and raises if there is no answer.
 
 ANSWER_SECONDS: Final = 0.9
@@ -166,14 +163,7 @@ ANSWER_SECONDS: Final = 0.9
 # The smallest connect timeout of libpq.
 _CONNECT_SECONDS: Final = 2
 _DEFAULT_QUEUE: Final = "celery"
-_HURRY: Final[dict[str, Any]] = {
-    "max_retries": 1,
-    "interval_start": 0,
-    "interval_step": 0,
-    "interval_max": 0,
-    "socket_connect_timeout": 0.4,
-    "socket_timeout": 0.8,
-}
+_HURRY: Final = IN_A_HURRY | {"socket_timeout": 0.8}
 _SESSIONS: Final = """
     SELECT current_setting('server_version'), current_setting('max_connections')::int,
         count(*), count(*) FILTER (WHERE state = 'active' AND pid <> pg_backend_pid()),
@@ -201,6 +191,10 @@ def database_figures(params: Mapping[str, Any]) -> dict[str, Any]:
     with psycopg.connect(**parameters) as own:
         own.execute(f"SET statement_timeout = {int(ANSWER_SECONDS * 1000)}")
         (row,) = own.execute(_SESSIONS).fetchall()
+        try:
+            sizes = own.execute("SELECT pg_database_size(current_database())").fetchone()
+        except psycopg.errors.QueryCanceled:
+            sizes = None  # it reads the size of every file
         return {
             "version": str(row[0]).split(" ")[0],
             "connections_at_most": row[1],
@@ -209,16 +203,8 @@ def database_figures(params: Mapping[str, Any]) -> dict[str, Any]:
             "idle_in_transaction": row[4],
             "oldest_transaction_seconds": row[5],
             "replicas": row[6],
-            "size_bytes": _size_of(own),
+            "size_bytes": None if sizes is None else int(sizes[0]),
         }
-
-
-def _size_of(own: "psycopg.Connection[Any]") -> int | None:
-    try:
-        ((size,),) = own.execute("SELECT pg_database_size(current_database())").fetchall()
-    except psycopg.errors.QueryCanceled:
-        return None  # it reads the size of every file
-    return int(size)
 
 
 def database_params() -> dict[str, Any]:
@@ -285,13 +271,14 @@ def active_jobs(app: Celery, workers: int = 0) -> dict[str, list[ActiveJob]]:
         answers = inspector.active() or {}
     if not answers:
         raise NoWorkerAnswers(f"no worker answered within {ANSWER_SECONDS / 2:.1f} s")
-    return {name: [_active(job) for job in jobs] for name, jobs in answers.items()}
-
-
-def _active(job: Mapping[str, Any]) -> ActiveJob:
-    began = job.get("time_start")
-    at = datetime.fromtimestamp(began, UTC) if isinstance(began, int | float) else None
-    return ActiveJob(name=str(job.get("name", "")), started_at=at)
+    active: dict[str, list[ActiveJob]] = {}
+    for worker, jobs_of_worker in answers.items():
+        active[worker] = []
+        for job in jobs_of_worker:
+            began = job.get("time_start")
+            at = datetime.fromtimestamp(began, UTC) if isinstance(began, int | float) else None
+            active[worker].append(ActiveJob(name=str(job.get("name", "")), started_at=at))
+    return active
 
 
 def storage_figures() -> dict[str, Any]:
@@ -303,7 +290,10 @@ def storage_figures() -> dict[str, Any]:
     """
     storage: Any = storages["payloads"]
     if not hasattr(storage, "bucket_name"):
-        room = shutil.disk_usage(_existing(str(storage.location)))
+        # The first large payload creates the folder.
+        folder = Path(storage.location)
+        existing = next(each for each in (folder, *folder.parents) if each.is_dir())
+        room = shutil.disk_usage(existing)
         return {"free_bytes": room.free, "total_bytes": room.total}
     storage.connection.meta.client.head_bucket(Bucket=storage.bucket_name)
     return {"free_bytes": None, "total_bytes": None}
@@ -315,12 +305,6 @@ def storage_location() -> tuple[str, str]:
     if hasattr(storage, "bucket_name"):
         return "s3", f"{storage.bucket_name}/{storage.location}"
     return "files", str(storage.location)
-
-
-def _existing(folder: str) -> str:
-    """Return the folder or its nearest ancestor: the first large payload creates the folder."""
-    path = Path(folder)
-    return str(next(each for each in (path, *path.parents) if each.is_dir()))
 
 
 # Status of all parts of the deployment, collected within about one second.
@@ -338,20 +322,67 @@ def cluster_status(*, is_admin: bool) -> Cluster:
     The probes run in parallel and are shared by concurrent readers.
     """
     parts = list(ProcessHeartbeat.objects.order_by("name"))
-    database, broker, workers, storage = _probes(settings.REDIS_URL)
+    since = timezone.now() - timedelta(seconds=2 * heartbeats.EVERY_SECONDS)
+    live_workers = sum(part.kind == "worker" and part.confirmed_at >= since for part in parts)
+    database, broker, workers, storage, ray = _probes(settings.REDIS_URL)
     for probe in (database, broker, storage):
         probe.start()
-    workers.start(_live_workers(parts))
+    workers.start(live_workers)
     if settings.RAY_ADDRESS:
-        _ray_probe().start()
+        ray.start()  # makes a worker inspect Ray; its result is not awaited
     by = time.monotonic() + WAIT_SECONDS
-    return _cluster(
-        parts,
-        database=database.result(by=by),
-        broker=broker.result(by=by),
-        workers=workers.result(by=by),
-        storage=storage.result(by=by),
-        is_admin=is_admin,
+    answers: ProbeResult[dict[str, list[ActiveJob]]] = workers.result(by=by)
+    active = (answers.answer or {}) if answers.state == "up" else {}
+    jobs_fields = _status_fields(answers, is_admin=is_admin)
+    if problem := deployment.jobs_health(now=timezone.now()).problem:
+        jobs_fields |= {"state": "down", "problem": f"jobs do not run: {problem}"}
+    kind, place = storage_location()
+    kept = Segment.objects.filter(dropped_at=None).aggregate(Sum("size_bytes"))
+    return Cluster(
+        at=timezone.now(),
+        process_word_seconds=heartbeats.EVERY_SECONDS,
+        web=[ProcessRow(**_own(part)) for part in parts if part.kind == "web"],
+        workers=[
+            WorkerRow(
+                **_own(part),
+                queues=part.details.get("queues", []),
+                concurrency=part.details.get("concurrency"),
+                active=active.get(part.name),
+            )
+            for part in parts
+            if part.kind == "worker"
+        ],
+        schedulers=[ProcessRow(**_own(part)) for part in parts if part.kind == "scheduler"],
+        jobs=Part(**jobs_fields),
+        exits=_exits(is_admin=is_admin),
+        ray=_ray(parts, is_admin=is_admin),
+        database=_with_figures(
+            DatabasePart,
+            database.result(by=by),
+            is_admin=is_admin,
+            address=database_address(database_params()) if is_admin else None,
+        ),
+        broker=_with_figures(
+            BrokerPart,
+            broker.result(by=by),
+            is_admin=is_admin,
+            address=broker_address(settings.REDIS_URL) if is_admin else None,
+        ),
+        storage=_with_figures(
+            StoragePart,
+            storage.result(by=by),
+            is_admin=is_admin,
+            kind=kind,
+            place=place if is_admin else None,
+            keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
+            kept_bytes=int(kept["size_bytes__sum"] or 0),
+        ),
+        placements=[
+            NodeWorkers(node=node, node_id=node_id, run=run, workers=count)
+            for node, node_id, run, count in workers_by_node()
+        ],
+        cordons=machine_cordons(),
+        versions=versions(),
     )
 
 
@@ -367,76 +398,15 @@ def cluster_admin_part() -> Cluster:
 
 @cache
 def _probes(redis_url: str) -> tuple[StatusProbe[Any], ...]:
-    """Return the probes of the database, the broker, the workers and the storage."""
+    """Return the probes of the database, the broker, the workers, the storage and Ray."""
     return (
         StatusProbe(lambda: database_figures(database_params()), clock=timezone.now),
         StatusProbe(lambda: broker_figures(redis_url), clock=timezone.now),
         StatusProbe(lambda known: active_jobs(current_app, known), clock=timezone.now),
         StatusProbe(storage_figures, clock=timezone.now, fresh_seconds=10.0),
-    )
-
-
-@cache
-def _ray_probe() -> StatusProbe[None]:
-    """Return the probe that makes a worker inspect Ray; its result is not awaited."""
-    return StatusProbe(
-        jobs.queue_cluster_reading, clock=timezone.now, fresh_seconds=RAY_PROBE_SECONDS
-    )
-
-
-def _live_workers(parts: Iterable[ProcessHeartbeat]) -> int:
-    """Return the number of job workers with a recent heartbeat."""
-    since = timezone.now() - timedelta(seconds=2 * heartbeats.EVERY_SECONDS)
-    return sum(part.kind == "worker" and part.confirmed_at >= since for part in parts)
-
-
-def _cluster(
-    parts: Sequence[ProcessHeartbeat],
-    *,
-    database: ProbeResult[dict[str, Any]],
-    broker: ProbeResult[dict[str, Any]],
-    workers: ProbeResult[dict[str, list[ActiveJob]]],
-    storage: ProbeResult[dict[str, Any]],
-    is_admin: bool,
-) -> Cluster:
-    kind, place = storage_location()
-    kept = Segment.objects.filter(dropped_at=None).aggregate(Sum("size_bytes"))
-    return Cluster(
-        at=timezone.now(),
-        process_word_seconds=heartbeats.EVERY_SECONDS,
-        web=[ProcessRow(**_own(part)) for part in parts if part.kind == "web"],
-        workers=[_worker(part, workers) for part in parts if part.kind == "worker"],
-        schedulers=[ProcessRow(**_own(part)) for part in parts if part.kind == "scheduler"],
-        jobs=_jobs(workers, is_admin=is_admin),
-        exits=_exits(is_admin=is_admin),
-        ray=_ray(parts, is_admin=is_admin),
-        database=_with_figures(
-            DatabasePart,
-            database,
-            is_admin=is_admin,
-            address=database_address(database_params()) if is_admin else None,
+        StatusProbe(
+            jobs.queue_cluster_reading, clock=timezone.now, fresh_seconds=RAY_PROBE_SECONDS
         ),
-        broker=_with_figures(
-            BrokerPart,
-            broker,
-            is_admin=is_admin,
-            address=broker_address(settings.REDIS_URL) if is_admin else None,
-        ),
-        storage=_with_figures(
-            StoragePart,
-            storage,
-            is_admin=is_admin,
-            kind=kind,
-            place=place if is_admin else None,
-            keep_free_bytes=settings.ROLLDECK_MIN_FREE_DISK_BYTES,
-            kept_bytes=int(kept["size_bytes__sum"] or 0),
-        ),
-        placements=[
-            NodeWorkers(node=node, node_id=node_id, run=run, workers=workers)
-            for node, node_id, run, workers in workers_by_node()
-        ],
-        cordons=machine_cordons(),
-        versions=versions(),
     )
 
 
@@ -460,14 +430,6 @@ def _with_figures(
     return part(**_status_fields(result, is_admin=is_admin), **(result.answer or {}), **more)
 
 
-def _jobs(result: ProbeResult[Any], *, is_admin: bool) -> Part:
-    """Return the answer of the job processes, or why no jobs run."""
-    fields = _status_fields(result, is_admin=is_admin)
-    if problem := deployment.jobs_health(now=timezone.now()).problem:
-        fields |= {"state": "down", "problem": f"jobs do not run: {problem}"}
-    return Part(**fields)
-
-
 def _exits(*, is_admin: bool) -> list[PartExitRow]:
     names = [name for name in PartExitRow.__struct_fields__ if name != "log"]
     return [
@@ -482,16 +444,6 @@ def _own(part: ProcessHeartbeat) -> dict[str, Any]:
     names = ("name", "host", "pid", "started_at", "confirmed_at", "version")
     own = {name: getattr(part, name) for name in names}
     return own | {"memory_bytes": part.details.get("memory_bytes")}
-
-
-def _worker(part: ProcessHeartbeat, result: ProbeResult[dict[str, list[ActiveJob]]]) -> WorkerRow:
-    report = result.answer if result.state == "up" else None
-    return WorkerRow(
-        **_own(part),
-        queues=part.details.get("queues", []),
-        concurrency=part.details.get("concurrency"),
-        active=(report or {}).get(part.name),
-    )
 
 
 def _ray(parts: Iterable[ProcessHeartbeat], *, is_admin: bool) -> RayPart:

@@ -37,11 +37,7 @@ class ClusterView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="cluster_get",
-        responses={200: Cluster},
-        tags=["server"],
-    )
+    @extend_schema(operation_id="cluster_get", responses={200: Cluster}, tags=["server"])
     def get(self, request: Request) -> HttpResponse:
         """Get the cluster status.
 
@@ -140,7 +136,7 @@ class RetentionView(ApiView):
         last = RunEvent.objects.filter(kind="server_backed_up").order_by("-id").first()
         return answer(
             RetentionList(
-                results=[*_stored(), _archives(), *_estimated()],
+                results=[*_stored(), *_estimated()],
                 next=None,
                 backed_up_at=None if last is None else last.at,
             )
@@ -193,13 +189,10 @@ def _stored() -> Iterator[RetentionRow]:
             is_estimate=False,
             oldest_at=found["oldest"],
         )
-
-
-def _archives() -> RetentionRow:
     folder = Path(settings.ROLLDECK_VAR) / "archives"
     files = [path.stat() for path in folder.glob("*.parquet")] if folder.is_dir() else []
     oldest = min((file.st_mtime for file in files), default=None)
-    return RetentionRow(
+    yield RetentionRow(
         what="archives",
         limits=[_limit("ROLLDECK_ARCHIVE_SECONDS", "seconds")],
         size_bytes=sum(file.st_size for file in files),

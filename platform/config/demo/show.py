@@ -353,7 +353,27 @@ class Demo:
             preset = "" if self._config else self._demo.preset
             scenario = prepare(preset=preset, config=self._config, now=timezone.now())
             self._print(f"Run {scenario.run_name} is launched; starting its trainer")
-            return self._watch(server, scenario)
+            trainer = _Trainer(self._child, self._demo.trainer, scenario)
+            url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
+            self._print(f"Further login links: {manage_command('login_link', USER_NAME)}")
+            self._print(f"Watch it (signs in once, within 15 minutes): {url}")
+            read = self._demo.reader(scenario.run_id)
+            seen: tuple[RunState, Progress] | None = None
+            live = Live(console=self._console, refresh_per_second=4)
+            with live if self._console.is_terminal else nullcontext():
+                while self._missing is None or not self._exits:
+                    if server.exit_code is not None:
+                        raise StartFailed(f"the server has ended:\n{server.last_lines()}")
+                    trainer.keep_running()
+                    try:
+                        run = run_state(scenario.run_id, now=timezone.now())
+                        seen = run, read(run)
+                    except DatabaseError:  # the last snapshot is kept until it is back
+                        connection.close()
+                    if seen is not None:
+                        self._show(live, *seen, trainer_exit_code=trainer.exit_code)
+                    time.sleep(POLL_SECONDS)
+            return self._missing
         finally:
             # A second Ctrl-C must not leave some processes running.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -383,29 +403,6 @@ class Demo:
             base_folder=settings.BASE_DIR, var=settings.ROLLDECK_VAR
         )
         return server
-
-    def _watch(self, server: Child, scenario: Scenario) -> str:
-        trainer = _Trainer(self._child, self._demo.trainer, scenario)
-        url = settings.ROLLDECK_PUBLIC_URL + scenario.login_path
-        self._print(f"Further login links: {manage_command('login_link', USER_NAME)}")
-        self._print(f"Watch it (signs in once, within 15 minutes): {url}")
-        read = self._demo.reader(scenario.run_id)
-        seen: tuple[RunState, Progress] | None = None
-        live = Live(console=self._console, refresh_per_second=4)
-        with live if self._console.is_terminal else nullcontext():
-            while self._missing is None or not self._exits:
-                if server.exit_code is not None:
-                    raise StartFailed(f"the server has ended:\n{server.last_lines()}")
-                trainer.keep_running()
-                try:
-                    run = run_state(scenario.run_id, now=timezone.now())
-                    seen = run, read(run)
-                except DatabaseError:  # the last snapshot is kept until it is back
-                    connection.close()
-                if seen is not None:
-                    self._show(live, *seen, trainer_exit_code=trainer.exit_code)
-                time.sleep(POLL_SECONDS)
-        return self._missing
 
     def _show(
         self, live: Live, run: RunState, progress: Progress, *, trainer_exit_code: int | None

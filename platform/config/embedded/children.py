@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +60,24 @@ class Child:
         self.command = command
         self.log_path = log_folder / f"{command.name}.log"
         self.started_at = time.monotonic()
-        self._log_starts_at = 0
-        self._process = self._spawn()
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        if self._log_bytes() > MAX_LOG_BYTES:
+            self.log_path.replace(self._old_log)
+        shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
+        watched = [str(int(command.death_signal)), str(os.getpid())]
+        with self.log_path.open("ab") as log:
+            self._log_starts_at = log.tell()
+            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
+            # then ends the children in order.
+            self._process = subprocess.Popen(
+                [*shim, *watched, *command.argv],
+                env=dict(command.env),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=command.pass_fds,
+            )
 
     @property
     def pid(self) -> int:
@@ -132,31 +148,29 @@ class Child:
         except FileNotFoundError:
             return 0
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        self.log_path.parent.mkdir(parents=True, exist_ok=True)
-        if self._log_bytes() > MAX_LOG_BYTES:
-            self.log_path.replace(self._old_log)
-        shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
-        watched = [str(int(self.command.death_signal)), str(os.getpid())]
-        with self.log_path.open("ab") as log:
-            self._log_starts_at = log.tell()
-            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
-            # then ends the children in order.
-            return subprocess.Popen(
-                [*shim, *watched, *self.command.argv],
-                env=dict(self.command.env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=self.command.pass_fds,
-            )
-
     def _kill_group(self) -> None:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             return  # the group has ended
+
+
+def started(
+    command: Command, answers: Callable[[], bool], *, log_folder: Path, seconds: float
+) -> Child:
+    """Start a server and wait until it answers.
+
+    Raises:
+        StartFailed: If it ends first or is not ready in time.
+    """
+    child = Child(command, log_folder=log_folder)
+    deadline = time.monotonic() + seconds
+    while not answers():
+        if child.exit_code is not None or time.monotonic() > deadline:
+            child.stop()
+            raise StartFailed(f"{command.name} did not start; its log ends:\n{child.last_lines()}")
+        time.sleep(0.02)
+    return child
 
 
 # Locate the servers' programs: first an environment variable, then the wheel, then the system.
@@ -248,10 +262,6 @@ def unprivileged(folders: tuple[Path, ...]) -> tuple[str, ...]:
     namespace = ("unshare", "--user", f"--map-user={MAPPED_ID}", f"--map-group={MAPPED_ID}")
     if _works((*namespace, "true")):
         return namespace
-    return _another_user(folders)
-
-
-def _another_user(folders: tuple[Path, ...]) -> tuple[str, ...]:
     for name in UNPRIVILEGED:
         try:
             user = pwd.getpwnam(name)

@@ -12,7 +12,7 @@ from typing import Final
 
 import redis
 
-from config.embedded.children import Child, Command, StartFailed, valkey_server
+from config.embedded.children import Child, Command, started, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
 from config.embedded.services import Folders
@@ -45,14 +45,8 @@ class Valkey:
         Raises:
             StartFailed: If it ends first or is not ready in time.
         """
-        child = Child(self.prepare(), log_folder=self._log_folder)
-        deadline = time.monotonic() + START_SECONDS
-        while not self.answers():
-            if child.exit_code is not None or time.monotonic() > deadline:
-                child.stop()
-                raise StartFailed(f"Valkey did not start; its log ends:\n{child.last_lines()}")
-            time.sleep(0.01)
-        return child
+        command = self.prepare()
+        return started(command, self.answers, log_folder=self._log_folder, seconds=START_SECONDS)
 
     def prepare(self) -> Command:
         """Return the start command."""
@@ -129,6 +123,14 @@ def ray_head_command(
         token_file: File with the cluster's token; with None it is in the environment.
     """
     host, _, port = address.partition(":")
+    # Actors inherit the environment, so it holds no secret. With RAY_ADDRESS, `ray start` fails.
+    left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
+    rays_own = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("RAY_") and name not in left_out
+    }
+    token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
     words = [
         "start",
         "--head",
@@ -147,30 +149,17 @@ def ray_head_command(
     return Command(
         name="ray",
         argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
-        env=_environment(environment, token_file),
+        env={
+            **HEALTH,
+            **ON_LOOPBACK,
+            **child_environment.for_fleets(environment),
+            **rays_own,
+            **token,
+        },
         stop_signal=signal.SIGTERM,
         death_signal=signal.SIGTERM,
         stop_seconds=1.5,
     )
-
-
-def _environment(variables: Mapping[str, str], token_file: Path | None) -> dict[str, str]:
-    """Return the environment of Ray's processes; actors inherit it, so it holds no secret."""
-    # With RAY_ADDRESS in the environment, `ray start` fails.
-    left_out = {"RAY_ADDRESS", *(["RAY_AUTH_TOKEN"] if token_file else [])}
-    rays_own = {
-        name: value
-        for name, value in variables.items()
-        if name.startswith("RAY_") and name not in left_out
-    }
-    token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
-    return {
-        **HEALTH,
-        **ON_LOOPBACK,
-        **child_environment.for_fleets(variables),
-        **rays_own,
-        **token,
-    }
 
 
 def answers(address: str) -> bool:
@@ -215,12 +204,7 @@ def valkey_part(valkey: Valkey) -> Part:
 
 
 def ray_part(
-    *,
-    address: str,
-    cpus: int,
-    temp_folder: Path,
-    environment: Mapping[str, str],
-    token_file: Path,
+    *, address: str, cpus: int, temp_folder: Path, environment: Mapping[str, str], token_file: Path
 ) -> Part:
     """Return the head of the Ray cluster."""
     command = ray_head_command(
@@ -243,13 +227,7 @@ def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, 
     """Return one of the web processes, which share a bound socket; they are numbered from 1."""
     command = Command(
         name="web" if number == 1 else f"web-{number}",
-        argv=(
-            sys.executable,
-            "-m",
-            "config.web",
-            str(listener.fileno()),
-            "1",
-        ),
+        argv=(sys.executable, "-m", "config.web", str(listener.fileno()), "1"),
         env={**MALLOC, **environment},
         death_signal=signal.SIGTERM,
         stop_seconds=3.0,

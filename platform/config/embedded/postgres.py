@@ -4,13 +4,21 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import psycopg
 
-from config.embedded.children import Child, Command, StartFailed, postgres_folder, unprivileged
+from config.embedded.children import (
+    Child,
+    Command,
+    StartFailed,
+    postgres_folder,
+    started,
+    unprivileged,
+)
 from rollouts.fleet.process import child_environment
 
 USER: Final = "rolldeck"
@@ -54,14 +62,8 @@ class Postgres:
         Raises:
             StartFailed: With the reason, if the server cannot run on this data.
         """
-        child = Child(self.prepare(), log_folder=self._log_folder)
-        deadline = time.monotonic() + START_SECONDS
-        while not self.answers():
-            if child.exit_code is not None or time.monotonic() > deadline:
-                child.stop()
-                raise StartFailed(f"PostgreSQL did not start; its log ends:\n{child.last_lines()}")
-            time.sleep(0.02)
-        return child
+        command = self.prepare()
+        return started(command, self.answers, log_folder=self._log_folder, seconds=START_SECONDS)
 
     def prepare(self) -> Command:
         """Return the start command; initialize the data folder if it is empty.
@@ -84,7 +86,9 @@ class Postgres:
         server = f"postgresql:///postgres?host={quote(str(self._socket_folder))}&user={USER}"
         try:
             with psycopg.connect(server, autocommit=True, connect_timeout=5) as connection:
-                _create_database(connection)
+                known = "SELECT 1 FROM pg_database WHERE datname = %s"
+                if connection.execute(known, (DATABASE,)).fetchone() is None:
+                    connection.execute(f'CREATE DATABASE "{DATABASE}"')
         except psycopg.OperationalError:
             return False
         return True
@@ -112,12 +116,6 @@ class Postgres:
             death_signal=signal.SIGINT,
             stop_seconds=3.0,
         )
-
-
-def _create_database(connection: psycopg.Connection) -> None:
-    found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
-    if found.fetchone() is None:
-        connection.execute(f'CREATE DATABASE "{DATABASE}"')
 
 
 def _initialise(data_folder: Path, binaries: Path, prefix: tuple[str, ...]) -> None:
@@ -160,7 +158,11 @@ def _wait_for_predecessor(data_folder: Path) -> None:
     deadline = time.monotonic() + 10.0
     while pid_file.is_file():
         first_line = pid_file.read_text(encoding="ascii").partition("\n")[0]
-        if not first_line.isdigit() or not _is_postgres(first_line):
+        command = b""
+        if first_line.isdigit():
+            with suppress(OSError):
+                command = Path("/proc", first_line, "cmdline").read_bytes()
+        if b"postgres" not in command:
             # Left by a crash. After a reboot another process may have this id, and PostgreSQL
             # would refuse to start; the lock on ROLLDECK_VAR proves that no server runs.
             pid_file.unlink(missing_ok=True)
@@ -170,10 +172,3 @@ def _wait_for_predecessor(data_folder: Path) -> None:
                 f"another PostgreSQL (process {first_line}) uses {data_folder}; stop it first"
             )
         time.sleep(0.05)
-
-
-def _is_postgres(pid: str) -> bool:
-    try:
-        return b"postgres" in Path("/proc", pid, "cmdline").read_bytes()
-    except OSError:
-        return False

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -137,10 +138,13 @@ class ProcessWatch:
             self._stop_requested.wait(POLL_SECONDS if pending else 0)
 
     def run(self) -> None:
-        """Restart failed parts until a stop is requested."""
+        """Restart failed parts until a stop is requested; reap orphaned grandchildren."""
         while not self._stop_requested.wait(POLL_SECONDS):
             self.check_children()
-            self._reap_orphans()
+            known = {watched.child.pid for watched in self._watched}
+            for pid in _children_of_this_process() - known:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
     def check_children(self) -> None:
         """Restart the ended parts that are due, and limit the logs of all."""
@@ -162,8 +166,12 @@ class ProcessWatch:
         for child, deadline in independent:
             child.wait_or_kill(deadline=deadline)
         self._watched.clear()
-        if self._adopts_orphans:
-            self._kill_orphans()
+        # Orphans of the children may leave orphans in turn.
+        for _ in range(MAX_GENERATIONS if self._adopts_orphans else 0):
+            for pid in _children_of_this_process():
+                with suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
 
     def continue_or_stop(self) -> None:
         """Raise if a stop was requested.
@@ -188,16 +196,11 @@ class ProcessWatch:
         return [(child, began + child.command.stop_seconds) for child in group]
 
     def _is_settled(self, watched: WatchedPart) -> bool:
-        """Return whether a part has become ready, or has failed and is not essential."""
-        try:
-            return self._became_ready(watched)
-        except StartFailed as error:
-            if watched.part.is_essential:
-                raise
-            self._restart(watched, str(error))
-            return True
+        """Return whether a part has become ready, or has failed and is not essential.
 
-    def _became_ready(self, watched: WatchedPart) -> bool:
+        Raises:
+            StartFailed: If an essential part has failed.
+        """
         child, part = watched.child, watched.part
         # Checked first: a child that has just ended is not ready, even if its socket answers.
         exit_code = child.exit_code
@@ -206,16 +209,16 @@ class ProcessWatch:
             self.report_ready(part.name)
             return True
         if exit_code is not None:
-            raise StartFailed(
-                f"{part.name} failed to start ({_ending(exit_code)}){LOG_FOLLOWS}"
-                f"{child.log_path}:\n{child.last_lines()}"
-            )
-        if time.monotonic() - child.started_at > part.start_seconds:
-            raise StartFailed(
-                f"{part.name} was not ready within {part.start_seconds:g} s{LOG_FOLLOWS}"
-                f"{child.log_path}:\n{child.last_lines()}"
-            )
-        return False
+            failure = f"failed to start ({_ending(exit_code)})"
+        elif time.monotonic() - child.started_at > part.start_seconds:
+            failure = f"was not ready within {part.start_seconds:g} s"
+        else:
+            return False
+        reason = f"{part.name} {failure}{LOG_FOLLOWS}{child.log_path}:\n{child.last_lines()}"
+        if part.is_essential:
+            raise StartFailed(reason)
+        self._restart(watched, reason)
+        return True
 
     def _check_child(self, watched: WatchedPart) -> None:
         now = time.monotonic()
@@ -223,26 +226,23 @@ class ProcessWatch:
             if now >= watched.again_at:
                 self._start_again(watched)
             return
-        exit_code = watched.child.exit_code
-        if exit_code is None:
-            if watched.ready_at is None and watched.part.is_ready(watched.child):
-                watched.ready_at = now
-            if reason := self._why_stuck(watched, now):
-                watched.child.kill()
-                self._restart(watched, f"{watched.part.name} {reason}")
+        child, part = watched.child, watched.part
+        exit_code = child.exit_code
+        if exit_code is not None:
+            self._restart(watched, f"{part.name} ended ({_ending(exit_code)})")
             return
-        self._restart(watched, f"{watched.part.name} ended ({_ending(exit_code)})")
-
-    def _why_stuck(self, watched: WatchedPart, now: float) -> str:
-        """Return why a running child must be replaced; empty if it need not be."""
-        part = watched.part
-        if self._is_hung(watched.child.pid):
-            return "sends no heartbeats"
+        if watched.ready_at is None and part.is_ready(child):
+            watched.ready_at = now
         # PostgreSQL may take long to recover, and a restart would begin the recovery again.
         is_starting = watched.ready_at is None and not part.is_essential
-        if is_starting and now - watched.child.started_at > part.start_seconds:
-            return f"was not ready within {part.start_seconds:g} s"
-        return ""
+        if self._is_hung(child.pid):
+            reason = "sends no heartbeats"
+        elif is_starting and now - child.started_at > part.start_seconds:
+            reason = f"was not ready within {part.start_seconds:g} s"
+        else:
+            return
+        child.kill()
+        self._restart(watched, f"{part.name} {reason}")
 
     def _restart(self, watched: WatchedPart, reason: str) -> None:
         """Start a part again, at once after its first failure and later with a delay."""
@@ -270,25 +270,6 @@ class ProcessWatch:
             watched.again_at = time.monotonic() + delay_seconds(watched.failures)
             self._print(f"  {watched.part.name}: {error}")
             self._report_failure(watched.part.name, str(error), "")
-
-    def _kill_orphans(self) -> None:
-        """Kill orphans of the children; each may leave orphans in turn."""
-        for _ in range(MAX_GENERATIONS):
-            for pid in _children_of_this_process():
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
-                except (ProcessLookupError, ChildProcessError):
-                    continue
-
-    def _reap_orphans(self) -> None:
-        """Reap dead grandchildren whose parent died first."""
-        known = {watched.child.pid for watched in self._watched}
-        for pid in _children_of_this_process() - known:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
 
 
 def _ending(exit_code: int) -> str:

@@ -24,7 +24,13 @@ def migrate() -> int:
         executor = MigrationExecutor(connection)
     except OperationalError as error:
         raise StartFailed(f"the database does not answer: {error}") from error
-    _refuse_unknown(executor.loader)
+    applied = [f"{app}.{name}" for app, name in executor.loader.applied_migrations or ()]
+    if unknown := unknown_migrations(applied, executor.loader):
+        raise StartFailed(
+            f"the database was created by another version of Rolldeck: it lists {len(unknown)} "
+            f"migrations that this version lacks, among them {unknown[-1]}. Start that version, or "
+            "use an empty database"
+        )
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
         call_command("migrate", interactive=False, verbosity=0)
@@ -41,16 +47,6 @@ def unknown_migrations(applied: Iterable[str], loader: MigrationLoader) -> list[
     known = {f"{app}.{name}" for app, name in loader.disk_migrations}
     own = {name for name in applied if name.partition(".")[0] in loader.migrated_apps}
     return sorted(own - known)
-
-
-def _refuse_unknown(loader: MigrationLoader) -> None:
-    applied = [f"{app}.{name}" for app, name in loader.applied_migrations or ()]
-    if unknown := unknown_migrations(applied, loader):
-        raise StartFailed(
-            f"the database was created by another version of Rolldeck: it lists {len(unknown)} "
-            f"migrations that this version lacks, among them {unknown[-1]}. Start that version, or "
-            "use an empty database"
-        )
 
 
 def adopt_bootstrap_token() -> None:

@@ -79,7 +79,10 @@ class Folders:
         """Return a new private, short folder for sockets; removes that of a killed server."""
         note = self.run / "sockets"
         if note.is_file():
-            _remove_stale(Path(note.read_text(encoding="utf-8")))
+            stale = Path(note.read_text(encoding="utf-8"))
+            is_ours = stale.name.startswith("rolldeck-") and stale.is_dir()
+            if is_ours and stale.stat().st_uid == os.getuid():
+                shutil.rmtree(stale, ignore_errors=True)
         folder = socket_folder()
         note.write_text(str(folder), encoding="utf-8")
         return folder
@@ -95,15 +98,6 @@ def socket_folder() -> Path:
     folder = Path(tempfile.gettempdir())
     base = folder if len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER_BYTES - 20 else Path("/tmp")  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="rolldeck-", dir=base))
-
-
-def _remove_stale(folder: Path) -> None:
-    if (
-        folder.name.startswith("rolldeck-")
-        and folder.is_dir()
-        and folder.stat().st_uid == os.getuid()
-    ):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_private(folder: Path) -> None:
@@ -136,13 +130,21 @@ class Services:
 
     @classmethod
     def from_environment(cls, *, secret_key_file: Path) -> Self:
-        """Return the servers named by the environment; empty fields are for embedded servers."""
+        """Return the servers named by the environment; empty fields are for embedded servers.
+
+        The first start of a deployment stores a new secret key, unless the environment has one.
+        """
+        secret_key = env.text("ROLLDECK_SECRET_KEY")
+        if not secret_key:
+            if not secret_key_file.is_file():
+                write_private(secret_key_file, secrets.token_urlsafe(48))
+            secret_key = secret_key_file.read_text(encoding="utf-8").strip()
         return cls(
             database_url=env.text("DATABASE_URL"),
             redis_url=env.text("REDIS_URL"),
             ray_address=env.text("RAY_ADDRESS"),
             ray_token=env.text("RAY_AUTH_TOKEN"),
-            secret_key=env.text("ROLLDECK_SECRET_KEY") or _stored_secret(secret_key_file),
+            secret_key=secret_key,
         )
 
     @classmethod
@@ -219,13 +221,6 @@ def manage_command(*words: str) -> str:
     if "ROLLDECK_VAR" not in os.environ and "ROLLDECK_VAR_FILE" not in os.environ:
         return command
     return f"ROLLDECK_VAR={shlex.quote(str(settings.ROLLDECK_VAR))} {command}"
-
-
-def _stored_secret(path: Path) -> str:
-    """Return the deployment's secret key; created at the first start."""
-    if not path.is_file():
-        write_private(path, secrets.token_urlsafe(48))
-    return path.read_text(encoding="utf-8").strip()
 
 
 def write_private(path: Path, content: str) -> None:

@@ -136,30 +136,24 @@ class ExitRecords:
 
     def _run(self) -> None:
         while True:
-            found = self._waiting.get()
-            while not self._is_stored(found):
-                time.sleep(RETRY_SECONDS)
-
-    def _is_stored(self, found: Exit) -> bool:
-        try:
-            store(found)
-        except Exception as error:  # noqa: BLE001 any outage of the database
-            logger.debug("exit of %s not recorded yet: %s", found.part, error)
-            return False
-        finally:
-            self._close()
-        return True
+            exited, is_stored = self._waiting.get(), False
+            while not is_stored:
+                try:
+                    store(exited)
+                    is_stored = True
+                except Exception as error:  # noqa: BLE001 any outage of the database
+                    logger.debug("exit of %s not recorded yet: %s", exited.part, error)
+                finally:
+                    self._close()
+                if not is_stored:
+                    time.sleep(RETRY_SECONDS)
 
 
 @transaction.atomic
 def store(found: Exit) -> None:
     """Store an exit; Ray is also shown as down, as it sends no heartbeats of its own."""
     record_exit(
-        host=socket.gethostname(),
-        part=found.part,
-        reason=found.reason,
-        log=found.log,
-        now=found.at,
+        host=socket.gethostname(), part=found.part, reason=found.reason, log=found.log, now=found.at
     )
     if found.part == "ray":
         record_failed_check(
@@ -221,14 +215,15 @@ class Supervisor:
 
     def _start(self, listener: socket.socket, sockets: Path) -> None:
         given = Services.from_environment(secret_key_file=self._folders.var / "secret_key")
-        _refuse_dangers(given)
-        _refuse_environment_user()
+        _refuse_settings(given)
         self._print(f"Data folder: {self._folders.var}")
         self._print(f"Open files per process: {raise_open_files()}")
         services = self._start_servers(given, sockets)
         services.adopt()
         services.write(self._folders.services)
-        self._migrate()
+        if applied := migrate():
+            self._watch.report_ready("schema", f"{applied} migrations")
+        self._watch.continue_or_stop()
         self._claim_folders()
         adopt_bootstrap_token()
         self._exits.start()
@@ -238,7 +233,14 @@ class Supervisor:
         has_ray = bool(not given.ray_address and services.ray_address)
         if has_ray:
             environment |= parts.ON_LOOPBACK
-        self._start_platform(listener, environment)
+        processes = env.integer(
+            "ROLLDECK_WEB_WORKERS", parts.default_web_processes(), at_least=1, at_most=64
+        )
+        for number in range(1, processes + 1):
+            self._watch.start(parts.web_part(listener, number=number, environment=environment))
+        self._watch.start(parts.jobs_part(environment=environment))
+        self._watch.start(parts.beat_part(self._folders, environment=environment))
+        self._watch.wait_until_ready(["web"])
         names = ["jobs", "beat"]
         if has_ray:
             self._start_ray(services, sockets, environment)
@@ -266,7 +268,13 @@ class Supervisor:
             services = replace(services, database_url=postgres.url)
             names.append("postgres")
         self._watch.wait_until_ready(names)
-        _refuse_owner_of(self._folders.postgres)
+        # PostgreSQL runs as an unprivileged user if the server is root.
+        user, database = child_environment.environment_user(), self._folders.postgres
+        if user is not None and database.is_dir() and database.stat().st_uid == user.uid:
+            raise StartFailed(
+                f"{child_environment.USER_VARIABLE} is {user.name!r}, which owns {database}; name "
+                "another user"
+            )
         if not given.ray_address and parts.is_ray_installed():
             services = replace(
                 services,
@@ -275,12 +283,6 @@ class Supervisor:
             )
         return services
 
-    def _migrate(self) -> None:
-        applied = migrate()
-        if applied:
-            self._watch.report_ready("schema", f"{applied} migrations")
-        self._watch.continue_or_stop()
-
     def _claim_folders(self) -> None:
         try:
             claim_folders(now=timezone.now())
@@ -288,16 +290,6 @@ class Supervisor:
             raise StartFailed(str(error)) from error
         except OSError as error:  # a bucket that does not answer
             self._print(f"  folders not compared with the database: {error}")
-
-    def _start_platform(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
-        processes = env.integer(
-            "ROLLDECK_WEB_WORKERS", parts.default_web_processes(), at_least=1, at_most=64
-        )
-        for number in range(1, processes + 1):
-            self._watch.start(parts.web_part(listener, number=number, environment=environment))
-        self._watch.start(parts.jobs_part(environment=environment))
-        self._watch.start(parts.beat_part(self._folders, environment=environment))
-        self._watch.wait_until_ready(["web"])
 
     def _start_ray(self, services: Services, sockets: Path, environment: Mapping[str, str]) -> None:
         cpus = env.integer("ROLLDECK_RAY_CPUS", parts.default_cpus(), at_least=1)
@@ -319,7 +311,12 @@ class Supervisor:
         if not services.ray_address:
             self._print("  Ray is not installed: fleets cannot be launched. Outside runs work.")
         self._print(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")
-        if not _has_users():
+        try:
+            has_users = get_user_model().objects.exists()
+        except OperationalError:
+            # PostgreSQL has just died and is being restarted; the hint is not essential.
+            has_users = True
+        if not has_users:
             self._print(
                 "No account exists yet. Create one in another terminal:\n"
                 f"  {manage_command('createsuperuser')}"
@@ -349,7 +346,12 @@ def _listener() -> socket.socket:
     return listener
 
 
-def _refuse_dangers(services: Services) -> None:
+def _refuse_settings(services: Services) -> None:
+    """Check that the settings are safe, and that the user of environment code can be used.
+
+    Raises:
+        StartFailed: With the reason.
+    """
     found = binding.dangers(
         host=settings.ROLLDECK_HOST,
         auth=settings.ROLLDECK_AUTH,
@@ -359,34 +361,12 @@ def _refuse_dangers(services: Services) -> None:
     )
     if found:
         raise StartFailed("\n".join(found))
-
-
-def _refuse_environment_user() -> None:
-    """Check that the user of environment code exists and can start its processes.
-
-    Raises:
-        StartFailed: With the reason.
-    """
     try:
         user = child_environment.environment_user()
         if user is not None:
             user.check()
     except OSError as error:
         raise StartFailed(str(error)) from error
-
-
-def _refuse_owner_of(database: Path) -> None:
-    """Check that the user of environment code does not own the database's files.
-
-    Raises:
-        StartFailed: If it does; PostgreSQL runs as such a user if the server is root.
-    """
-    user = child_environment.environment_user()
-    if user is not None and database.is_dir() and database.stat().st_uid == user.uid:
-        raise StartFailed(
-            f"{child_environment.USER_VARIABLE} is {user.name!r}, which owns {database}; name "
-            "another user"
-        )
 
 
 def read_heartbeats() -> dict[int, datetime]:
@@ -405,11 +385,3 @@ def _close_database() -> None:
     database = cast(DatabaseWrapper, connections["default"])
     database.close()
     database.close_pool()
-
-
-def _has_users() -> bool:
-    try:
-        return get_user_model().objects.exists()
-    except OperationalError:
-        # PostgreSQL has just died and is being restarted; the hint is not essential.
-        return True

@@ -143,9 +143,9 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ],
+            ]
         },
-    },
+    }
 ]
 
 # --- Environments: additions to the built-in ones ---
@@ -387,9 +387,7 @@ FORMAT_MODULE_PATH = "config.formats"
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
-    },
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "filters": {
         "one line": {"()": "config.log_filters.OneLine"},
         "limited lines": {"()": "config.log_filters.LimitedLines"},

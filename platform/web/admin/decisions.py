@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -47,12 +47,18 @@ def reason_or_page(
     is_decided = "decided" in request.POST
     if is_decided and (reason or not decision.destroys):
         return reason
-    options = model_admin.model._meta
+    rows = []
+    for row in chosen:
+        options = row._meta
+        address = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[row.pk])
+        run = getattr(row, "run", None)
+        words = f"{row} · {run}" if run else str(row)
+        rows.append({"pk": row.pk, "words": visible(words), "address": address})
     context = model_admin.admin_site.each_context(request) | {
         "title": decision.title,
-        "opts": options,
+        "opts": model_admin.model._meta,
         "decision": decision,
-        "rows": [_shown(row) for row in chosen],
+        "rows": rows,
         "action": request.POST["action"],
         "checkbox": ACTION_CHECKBOX_NAME,
         "reason_length": REASON_LENGTH,
@@ -60,11 +66,3 @@ def reason_or_page(
         "back": request.get_full_path(),
     }
     return TemplateResponse(request, "runs/decision.html", context)
-
-
-def _shown(row: Model) -> dict[str, Any]:
-    options = row._meta
-    address = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[row.pk])
-    run = getattr(row, "run", None)
-    words = f"{row} · {run}" if run else str(row)
-    return {"pk": row.pk, "words": visible(words), "address": address}

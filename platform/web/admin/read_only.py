@@ -9,7 +9,7 @@ index serves search the run's newest rows.
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from django.contrib import admin, messages
@@ -71,20 +71,17 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         if self.count <= COUNTED_AT_MOST:
             return f"{self.count:,}"
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        estimate = 0 if rows.query.where else _estimated_rows(rows.model)
+        estimate = 0  # the database's is -1 before the first ANALYZE
+        if not rows.query.where:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
+                    [connection.ops.quote_name(rows.model._meta.db_table)],
+                )
+                estimate = int(cursor.fetchone()[0])
         if estimate <= COUNTED_AT_MOST:
             return f"more than {COUNTED_AT_MOST:,}"
         return f"about {int(float(f'{estimate:.2g}')):,}"
-
-
-def _estimated_rows(model: type[Model]) -> int:
-    """Return the database's estimate of a table's rows; -1 before the first ANALYZE."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass",
-            [connection.ops.quote_name(model._meta.db_table)],
-        )
-        return int(cursor.fetchone()[0])
 
 
 def newest_of(rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -233,15 +230,12 @@ class ReadOnlyAdmin(ModelAdmin):
             return found
         if self.may_grow and words.isdigit() and len(words) < 19:
             return queryset.filter(pk=int(words)), False
-        runs = self._runs().filter(name__istartswith=words).order_by("-id")
+        run_model: Any = self.model
+        for name in self.run_lookup.split("__"):
+            run_model = run_model._meta.get_field(name).related_model
+        runs = run_model._default_manager.filter(name__istartswith=words).order_by("-id")
         ids = list(runs.values_list("pk", flat=True)[: 1 if self.may_grow else 100])
         return self.rows_of_runs(queryset, ids), False
-
-    def _runs(self) -> QuerySet[Any]:
-        model: Any = self.model
-        for name in self.run_lookup.split("__"):
-            model = model._meta.get_field(name).related_model
-        return cast("QuerySet[Any]", model._default_manager.all())
 
     def rows_of_runs(self, queryset: QuerySet[Any], runs: list[int]) -> QuerySet[Any]:
         """Return the rows of runs, with a query that uses an index."""
@@ -265,13 +259,12 @@ class ReadOnlyAdmin(ModelAdmin):
         filters = {name for name in request.GET if name not in _NO_FILTERS and request.GET[name]}
         if any(name.startswith(self.indexed_filters) for name in filters):
             return False
-        return bool(filters) or self._searches_through(request.GET.get("q", "").strip())
-
-    def _searches_through(self, words: str) -> bool:
-        """Return whether a search for `words` has no index."""
-        if self.search_fields != ReadOnlyAdmin.search_fields:
-            return bool(words)
-        return "__" in self.run_lookup and bool(words) and not words.isdigit()
+        words = request.GET.get("q", "").strip()
+        # A search for the name of a run, or for an id, has an index.
+        has_index = self.search_fields == ReadOnlyAdmin.search_fields and (
+            "__" not in self.run_lookup or words.isdigit()
+        )
+        return bool(filters) or (bool(words) and not has_index)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

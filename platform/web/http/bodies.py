@@ -1,5 +1,6 @@
 """Bodies of requests and responses, and types of their fields."""
 
+from collections.abc import Collection
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -48,7 +49,13 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
     Raises:
         InvalidBody: If they are not JSON, or a field has a wrong type or value.
     """
-    _check_shape(body, inside)
+    depth, values = settings.ROLLDECK_MAX_JSON_DEPTH, settings.ROLLDECK_MAX_JSON_VALUES
+    # Such bodies would take too much memory once decoded.
+    if json_shape.too_many_values(body, max_values=values):
+        raise InvalidBody(inside, f"contains more than {values} values (max_json_values)")
+    if json_shape.too_deep(body, max_depth=depth):
+        message = f"nested deeper than {depth} levels (max_json_depth)"
+        raise InvalidBody(_joined(inside, _deep_field(body, depth)), message)
     try:
         json_shape.check(msgspec.json.decode(body))
         return msgspec.json.decode(body, type=kind)
@@ -58,19 +65,12 @@ def decoded(body: bytes, kind: type[T], *, inside: str = "") -> T:
         message, _, path = str(error).partition(" - at ")
         # msgspec writes [...] for the key of a mapping; it is omitted.
         field = path.strip("`").removeprefix("$").replace("[...]", "").lstrip(".")
-        raise InvalidBody(_joined(_joined(inside, field), _named_in(message)), message) from error
+        # Some messages name the field at their end, in backquotes.
+        quoted = message.split("`")
+        named = quoted[-2] if "field" in message and len(quoted) >= 3 else ""
+        raise InvalidBody(_joined(_joined(inside, field), named), message) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidBody(inside, f"not valid JSON: {error}") from error
-
-
-def _check_shape(body: bytes, inside: str) -> None:
-    """Reject bodies that would take too much memory once decoded."""
-    depth, values = settings.ROLLDECK_MAX_JSON_DEPTH, settings.ROLLDECK_MAX_JSON_VALUES
-    if json_shape.too_many_values(body, max_values=values):
-        raise InvalidBody(inside, f"contains more than {values} values (max_json_values)")
-    if json_shape.too_deep(body, max_depth=depth):
-        message = f"nested deeper than {depth} levels (max_json_depth)"
-        raise InvalidBody(_joined(inside, _deep_field(body, depth)), message)
 
 
 def _deep_field(body: bytes, depth: int) -> str:
@@ -89,12 +89,6 @@ def _joined(inside: str, field: str) -> str:
     return f"{inside}.{field}" if inside and field else inside or field
 
 
-def _named_in(message: str) -> str:
-    """Return the field in backquotes at the end of a msgspec message."""
-    parts = message.split("`")
-    return parts[-2] if "field" in message and len(parts) >= 3 else ""
-
-
 def whole_number(
     request: Request, name: str, *, default: int | None, at_least: int, at_most: int
 ) -> int | None:
@@ -109,6 +103,20 @@ def whole_number(
     if not raw.isascii() or not raw.isdigit() or not at_least <= int(raw[:20]) <= at_most:
         raise InvalidBody(name, f"must be a whole number from {at_least} to {at_most}")
     return int(raw)
+
+
+def text_parameter(request: Request, name: str, *, choices: Collection[str] = ()) -> str:
+    """Return a text of the query, empty without one.
+
+    Raises:
+        InvalidBody: If it contains NUL, or is not one of the choices, if there are any.
+    """
+    word = request.query_params.get(name, "")
+    if "\x00" in word:
+        raise InvalidBody(name, "must not contain the NUL character")
+    if word and choices and word not in choices:
+        raise InvalidBody(name, f"must be one of {', '.join(choices)}")
+    return word
 
 
 REASON_LETTERS: Final = 2000

@@ -12,10 +12,7 @@ class SingleFormat(DefaultContentNegotiation):
     """Never responds 406: binary responses bypass the renderers, which only support JSON."""
 
     def select_renderer(
-        self,
-        request: Request,
-        renderers: Iterable[BaseRenderer],
-        format_suffix: str | None = None,
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> Any:
         """Return the view's first renderer; views with several formats choose themselves."""
         renderer = next(iter(renderers))

@@ -48,17 +48,14 @@ def page_of(
     """
     limit = whole_number(request, "limit", default=default, at_least=1, at_most=most)
     cursor = request.query_params.get("cursor", "")
-    key = _key(path or request.path_info, request)
-    after = pages.decode(cursor, kind, key=key) if cursor else None
-    return PageRequest(limit=limit or default, after=after, key=key)
-
-
-def _key(path: str, request: Request) -> bytes:
-    """Return the key that signs the cursors of a list with its filters."""
+    # The key signs the cursors of a list with its filters.
     filters = sorted(
         (name, value)
         for name, values in request.query_params.lists()
         for value in values
         if name not in _OF_PAGE and value
     )
-    return salted_hmac(__name__, f"{path}?{filters}", algorithm="sha256").digest()
+    text = f"{path or request.path_info}?{filters}"
+    key = salted_hmac(__name__, text, algorithm="sha256").digest()
+    after = pages.decode(cursor, kind, key=key) if cursor else None
+    return PageRequest(limit=limit or default, after=after, key=key)

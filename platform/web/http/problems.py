@@ -43,7 +43,12 @@ def problem_of(error: ApiError) -> Problem:
         code=error.code,
         detail=f"{1 + len(error.others)} invalid fields" if error.others else str(error),
         errors=[
-            _field_problem(each, each.field)
+            FieldProblem(
+                field=".".join(part for part in (each.inside, each.field) if part),
+                message=str(each) if each.message is None else each.message,
+                start=each.start,
+                end=each.end,
+            )
             for each in (error, *error.others)
             if each.field is not None
         ],
@@ -62,13 +67,4 @@ def respond(error: ApiError, *, headers: Mapping[str, str] | None = None) -> Htt
         msgspec.json.encode(problem_of(error)),
         status=error.status,
         headers=headers_of(error) | dict(headers or {}),
-    )
-
-
-def _field_problem(error: ApiError, field: str) -> FieldProblem:
-    return FieldProblem(
-        field=".".join(part for part in (error.inside, field) if part),
-        message=str(error) if error.message is None else error.message,
-        start=error.start,
-        end=error.end,
     )

@@ -4,15 +4,20 @@ Clients without idempotency keys repeat a push whose answer they did not receive
 (:mod:`buffer.ingest.services.idempotency`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from asgiref.typing import (
+    ASGI3Application,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    ASGISendEvent,
+    Scope,
+)
 from django.core.handlers.asgi import ASGIRequest
 from django.utils import timezone
 from rest_framework.request import Request
-
-Send = Callable[[Any], Awaitable[None]]
 
 PUSH_PATHS: Final = ("/scored_data", "/scored_data_list")
 KEY: Final = "rolldeck.push_answer"
@@ -25,19 +30,22 @@ WAS_RESET: Final = "rolldeck.connection_was_reset"
 class PushAnswers:
     """Outermost ASGI middleware, which tracks the answers to pushes."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, app: ASGI3Application) -> None:
         self._app = app
 
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
+    async def __call__(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         """Pass the request on; add a :class:`PushAnswer` to the scope of a push."""
         if scope["type"] == "http" and scope["path"].endswith(PUSH_PATHS):
+            own: dict[str, Any] = {**scope}
             answer = PushAnswer(
                 send,
-                client_left=scope.get(CLIENT_LEFT, _never),
-                was_reset=scope.get(WAS_RESET, _never),
+                client_left=own.get(CLIENT_LEFT, _never),
+                was_reset=own.get(WAS_RESET, _never),
                 arrived_at=timezone.now(),
             )
-            scope, send = {**scope, KEY: answer}, answer.send
+            scope, send = cast("Scope", own | {KEY: answer}), answer.send
         await self._app(scope, receive, send)
 
 
@@ -46,7 +54,7 @@ class PushAnswer:
 
     def __init__(
         self,
-        send: Send,
+        send: ASGISendCallable,
         *,
         client_left: Callable[[], bool],
         was_reset: Callable[[], bool],
@@ -60,7 +68,7 @@ class PushAnswer:
         self.on_end: Callable[[datetime | None], None] | None = None
         """Called in the event loop with the time of the last part; None if the client has left."""
 
-    async def send(self, message: Any) -> None:
+    async def send(self, message: ASGISendEvent) -> None:
         """Send a message; report the last one."""
         is_last = message["type"] == "http.response.body" and not message.get("more_body")
         if not is_last or self.on_end is None:

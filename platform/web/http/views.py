@@ -22,25 +22,21 @@ def check_names(request: Request, view: APIView) -> None:
     handler = getattr(view, str(request.method).lower(), None)
     if not request.query_params or handler is None or request.method == "OPTIONS":
         return
-    names = _declared(request, view, handler)
+    names: list[str] = []  # of the query parameters in the `extend_schema` of the handler
+    described = getattr(handler, "kwargs", {}).get("schema")
+    if described is not None:
+        schema = described()
+        schema.view, schema.method = view, request.method
+        names = sorted(
+            parameter.name
+            for parameter in schema.get_override_parameters()
+            if isinstance(parameter, OpenApiParameter)
+            and parameter.location == OpenApiParameter.QUERY
+        )
     unknown = next((name for name in request.query_params if name not in names), None)
     if unknown is not None:
         known = f"known: {', '.join(names)}" if names else "this request has none"
         raise InvalidBody(unknown[:_SHOWN], f"is not a query parameter of this request; {known}")
-
-
-def _declared(request: Request, view: APIView, handler: Any) -> list[str]:
-    """Return the names of the query parameters in the `extend_schema` of a method of the view."""
-    described = getattr(handler, "kwargs", {}).get("schema")
-    if described is None:
-        return []
-    schema = described()
-    schema.view, schema.method = view, request.method
-    return sorted(
-        parameter.name
-        for parameter in schema.get_override_parameters()
-        if isinstance(parameter, OpenApiParameter) and parameter.location == OpenApiParameter.QUERY
-    )
 
 
 class ApiView(APIView):

@@ -68,32 +68,25 @@ class WaitingView(ApiView):
             try:
                 return poll()
             except Exception as error:  # noqa: BLE001 as REST framework around a view
-                return self._answer_to(error)
+                try:
+                    return cast("HttpResponseBase", self.handle_exception(error))
+                except Exception as unexpected:  # noqa: BLE001 as Django around a view
+                    return response_for_exception(self.request, unexpected)
 
         return answer
-
-    def _answer_to(self, error: Exception) -> HttpResponseBase:
-        try:
-            return cast("HttpResponseBase", self.handle_exception(error))
-        except Exception as unexpected:  # noqa: BLE001 as Django around a view
-            return response_for_exception(self.request, unexpected)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Wait in this thread if the server does not support pending responses."""
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
-        if isinstance(response, Waiting) and not getattr(request, "may_wait", False):
-            return _block(response)
-        return response
-
-
-def _block(waiting: Waiting) -> HttpResponseBase:
-    while True:
-        mark = wakeups.mark(waiting.queue.run_id)
-        answer = waiting.poll()
-        if answer is not None:
-            return answer
-        left = waiting.until - time.monotonic()
-        if left <= 0:
-            return cast("HttpResponseBase", waiting.last())
-        connection.close()  # a waiting request needs none
-        wakeups.wait(mark, min(left, POLL_SECONDS))
+        if not isinstance(response, Waiting) or getattr(request, "may_wait", False):
+            return response
+        while True:
+            mark = wakeups.mark(response.queue.run_id)
+            answer = response.poll()
+            if answer is not None:
+                return answer
+            left = response.until - time.monotonic()
+            if left <= 0:
+                return cast("HttpResponseBase", response.last())
+            connection.close()  # a waiting request needs none
+            wakeups.wait(mark, min(left, POLL_SECONDS))

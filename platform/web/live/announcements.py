@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -162,12 +162,12 @@ def _outbox(url: str, pid: int) -> Outbox:
 
 def announce(run_id: int, *parts: str) -> None:
     """Notify watchers of a run that `parts` changed, after the commit."""
-    transaction.on_commit(partial(_send, run_id, list(parts)), robust=True)
 
+    def send() -> None:
+        notice = ChangeNotice(run=run_id, parts=list(parts), committed_at=time.time())
+        for listener in _here:
+            listener(notice)
+        if settings.REDIS_URL:
+            _outbox(settings.REDIS_URL, os.getpid()).add(notice)
 
-def _send(run_id: int, parts: list[str]) -> None:
-    notice = ChangeNotice(run=run_id, parts=parts, committed_at=time.time())
-    for listener in _here:
-        listener(notice)
-    if settings.REDIS_URL:
-        _outbox(settings.REDIS_URL, os.getpid()).add(notice)
+    transaction.on_commit(send, robust=True)

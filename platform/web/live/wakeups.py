@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import redis
@@ -177,27 +177,23 @@ class Subscriber:
         ):
             pubsub.subscribe(CHANNEL)
             counted.enter_context(own_subscriptions.one())
-            self._wake_all()
+            # Notices may have been missed.
+            with self._lock:
+                signals, listeners = list(self._signals.values()), list(self._listeners)
+            for signal in signals:
+                signal.announce()
+            for listener in listeners:
+                listener(None)
             while True:
                 message = pubsub.get_message(timeout=HEALTH_CHECK_SECONDS)
-                if message is not None:
-                    self._on_message(message)
-
-    def _wake_all(self) -> None:
-        with self._lock:
-            signals, listeners = list(self._signals.values()), list(self._listeners)
-        for signal in signals:
-            signal.announce()
-        for listener in listeners:
-            listener(None)
-
-    def _on_message(self, message: dict[str, Any]) -> None:
-        try:
-            notice = msgspec.json.decode(message["data"], type=ChangeNotice)
-        except (msgspec.MsgspecError, TypeError):
-            return
-        if notice.origin != this_origin():
-            self.deliver(notice)
+                if message is None:
+                    continue
+                try:
+                    notice = msgspec.json.decode(message["data"], type=ChangeNotice)
+                except (msgspec.MsgspecError, TypeError):
+                    continue
+                if notice.origin != this_origin():
+                    self.deliver(notice)
 
     def deliver(self, notice: ChangeNotice) -> None:
         """Wake the local waiters of this change."""

@@ -38,7 +38,6 @@ from websockets.protocol import State
 # Restrict websockets to the deployment's own pages.
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-_HTTP_SCHEMES: Final = {"ws": "http", "wss": "https"}
 Origin = tuple[str, str, int | None]
 
 
@@ -66,7 +65,9 @@ def is_own(scope: WebSocketScope) -> bool:
     if len(origins) != 1 or len(hosts) != 1:
         return False
     origin = _parsed(origins[0])
-    own = _parsed(f"{_scheme(scope)}://{hosts[0]}")
+    # Behind a proxy that terminates TLS, the connection to this server has none.
+    is_secure = settings.SESSION_COOKIE_SECURE or scope.get("scheme", "ws") == "wss"
+    own = _parsed(f"{'https' if is_secure else 'http'}://{hosts[0]}")
     if origin is None or own is None or not validate_host(own[1], settings.ALLOWED_HOSTS):
         return False
     trusted = (settings.ROLLDECK_PUBLIC_URL, *settings.CSRF_TRUSTED_ORIGINS)
@@ -82,13 +83,6 @@ def _matches(origin: Origin, trusted: str) -> bool:
         return False
     scheme, host, port = parent
     return origin[1].endswith(f".{host}") and (origin[0], origin[2]) == (scheme, port)
-
-
-def _scheme(scope: WebSocketScope) -> str:
-    # Behind a proxy that terminates TLS, the connection to this server has none.
-    if settings.SESSION_COOKIE_SECURE:
-        return "https"
-    return _HTTP_SCHEMES.get(scope.get("scheme", "ws"), "http")
 
 
 def _header(scope: WebSocketScope, name: bytes) -> list[str]:
@@ -242,12 +236,12 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if text is None or self.disconnected or self.conn.state is not State.OPEN:
             await super().send(message)
         else:
-            self.transport.write(framed(text, self._window_bits))
-
-    @property
-    def _window_bits(self) -> int | None:
-        """Window size of the client's decompression; None without compression."""
-        for extension in self.conn.extensions:
-            if isinstance(extension, PerMessageDeflate):
-                return extension.local_max_window_bits
-        return None
+            window_bits = next(
+                (
+                    extension.local_max_window_bits
+                    for extension in self.conn.extensions
+                    if isinstance(extension, PerMessageDeflate)
+                ),
+                None,
+            )
+            self.transport.write(framed(text, window_bits))

@@ -89,9 +89,7 @@ def too_many_values(text: bytes, *, max_values: int) -> bool:
     Every value but the first follows a comma or opens a container. Strings are parsed only if their
     content can change the result.
     """
-    if len(text) // 2 < max_values:
-        return False
-    if _begun(text) < max_values:
+    if len(text) // 2 < max_values or sum(map(text.count, (b",", b"[", b"{"))) < max_values:
         return False
     begun = sum(int(np.count_nonzero(_BEGINS[block])) for block in _outside_strings(text))
     return begun >= max_values
@@ -109,10 +107,6 @@ def too_many_items(text: bytes, *, max_items: int) -> bool:
             return True
         depth = int(levels[-1]) if levels.size else depth
     return False
-
-
-def _begun(text: bytes) -> int:
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _outside_strings(text: bytes) -> Iterator[NDArray[np.uint8]]:

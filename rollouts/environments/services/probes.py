@@ -65,7 +65,7 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     # probes of Ray.
     variables = child_environment.for_environments(os.environ)
     if request.kind != "cluster":
-        variables = child_environment.variables(variables)
+        variables = child_environment.with_user(variables)
     else:
         variables |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     variables |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

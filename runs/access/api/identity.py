@@ -1,7 +1,5 @@
 """Identity of the caller, as used in events, leases and rights."""
 
-from typing import cast
-
 from django.contrib.auth.models import AbstractBaseUser, User
 from rest_framework.request import Request
 
@@ -12,19 +10,16 @@ from runs.access.rules import Caller
 
 def caller_of(request: Request) -> Caller:
     """Return the caller of a request, cached on the request."""
-    known = getattr(request, "rolldeck_caller", None)
-    if known is None:
-        known = _caller_of(request)
-        request.rolldeck_caller = known  # type: ignore[attr-defined]
-    return cast("Caller", known)
-
-
-def _caller_of(request: Request) -> Caller:
-    if isinstance(request.auth, ApiToken):
-        return caller_of_token(request.auth)
-    if isinstance(request.user, AbstractBaseUser):
-        return caller_of_user(request.user)
-    return Caller(identity=f"address:{request.META.get('REMOTE_ADDR', '')}")
+    caller: Caller | None = getattr(request, "rolldeck_caller", None)
+    if caller is None:
+        if isinstance(request.auth, ApiToken):
+            caller = caller_of_token(request.auth)
+        elif isinstance(request.user, AbstractBaseUser):
+            caller = caller_of_user(request.user)
+        else:
+            caller = Caller(identity=f"address:{request.META.get('REMOTE_ADDR', '')}")
+        request.rolldeck_caller = caller  # type: ignore[attr-defined]
+    return caller
 
 
 def identity_of(request: Request) -> str:

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from runs.access import rules
@@ -13,12 +13,6 @@ from runs.access.rules import Rule
 if TYPE_CHECKING:
     # REST framework's views import the default permissions of this module on load.
     from rest_framework.views import APIView
-
-
-def _run_of(view: "APIView") -> str | None:
-    """Return the name of the run in the view's URL, or None when it has none."""
-    run = view.kwargs.get("run")
-    return run if isinstance(run, str) else None
 
 
 class Denied(BasePermission):
@@ -49,13 +43,20 @@ class RulePermission(BasePermission):
     """Callers that pass a rule for the run in the URL; a refusal names what is missing."""
 
     rule: ClassVar[Rule]
+    rule_of_changes: ClassVar[Rule | None] = None
+    """Rule of requests that change something; None if it is the same."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller passes the rule."""
-        caller, run = caller_of(request), _run_of(view)
-        if self.rule.allows(caller, run=run):
+        caller, run = caller_of(request), view.kwargs.get("run")
+        if not isinstance(run, str):
+            run = None
+        rule = self.rule
+        if self.rule_of_changes is not None and request.method not in SAFE_METHODS:
+            rule = self.rule_of_changes
+        if rule.allows(caller, run=run):
             return True
-        self.message = self.rule.refusal(caller, run=run)
+        self.message = rule.refusal(caller, run=run)
         return False
 
 
@@ -87,6 +88,13 @@ class Operators(RulePermission):
     """Operators of runs."""
 
     rule = rules.OPERATE
+
+
+class OperatorsToChange(RulePermission):
+    """Readers; to change something, operators."""
+
+    rule = rules.READ
+    rule_of_changes = rules.OPERATE
 
 
 class LayoutEditors(RulePermission):

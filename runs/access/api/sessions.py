@@ -26,7 +26,7 @@ from runs.access.api.permissions import Anyone, Known, Readers
 from runs.access.queries import session_of
 from runs.access.schemas import AuditList, BrowserRow, Session, SessionRow, SignIn
 from runs.access.services import LINK_LIFETIME, redeem_login_token, remember_browser
-from web.http.bodies import InvalidBody, answer, read, reason_in, whole_number
+from web.http.bodies import answer, read, reason_in, text_parameter, whole_number
 from web.http.openapi import REASON, between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
@@ -92,10 +92,7 @@ class SessionView(ApiView):
         return response
 
     @extend_schema(
-        operation_id="session_delete",
-        request=None,
-        responses={200: Session},
-        tags=["session"],
+        operation_id="session_delete", request=None, responses={200: Session}, tags=["session"]
     )
     def delete(self, request: Request) -> HttpResponse:
         """Sign out."""
@@ -190,7 +187,8 @@ class AuditCsvView(ApiView):
         writer = csv.writer(text)
         writer.writerow(names)
         for row in rows:
-            writer.writerow([_cell(getattr(row, name)) for name in names])
+            values = [getattr(row, name) for name in names]
+            writer.writerow(["" if value is None else plain_cell(str(value)) for value in values])
         headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
         return HttpResponse(
             text.getvalue(), content_type="text/csv; charset=utf-8", headers=headers
@@ -202,11 +200,7 @@ class SessionsView(ApiView):
 
     permission_classes = [Known]
 
-    @extend_schema(
-        operation_id="sessions_list",
-        responses={200: SessionRow},
-        tags=["session"],
-    )
+    @extend_schema(operation_id="sessions_list", responses={200: SessionRow}, tags=["session"])
     def get(self, request: Request) -> HttpResponse:
         """List your sessions.
 
@@ -283,15 +277,4 @@ def _browsers(request: Request) -> SessionRow:
 
 
 def _filters(request: Request) -> dict[str, str]:
-    return {name: _text_parameter(request, name) for name in FILTER_PARAMETERS}
-
-
-def _text_parameter(request: Request, name: str) -> str:
-    word = request.query_params.get(name, "")
-    if "\x00" in word:
-        raise InvalidBody(name, "must not contain the NUL character")
-    return word
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else plain_cell(str(value))
+    return {name: text_parameter(request, name) for name in FILTER_PARAMETERS}

@@ -70,7 +70,7 @@ def change_rule(*, rule_id: int, body: SetAlertRule, actor: str, now: datetime) 
         InvalidRule: If the rule is invalid.
     """
     values = _checked(body)
-    rule = _locked(rule_id)
+    rule = rule_of(rule_id, lock=True)
     changed = set_fields(rule, values)
     if not changed:
         return rule
@@ -90,7 +90,7 @@ def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) ->
     Raises:
         RuleNotFound: If there is no rule with this id.
     """
-    rule = _locked(rule_id)
+    rule = rule_of(rule_id, lock=True)
     details = {"before": {name: getattr(rule, name) for name in _PARTS}}
     _audit(rule, "deleted", details=details, actor=actor, reason=reason, now=now)
     rule.delete()
@@ -105,6 +105,16 @@ def _checked(body: SetAlertRule) -> dict[str, Any]:
     )
     if not body.name.strip():
         raise InvalidRule("name", "must not be empty")
+    run_filter = body.filter.strip()
+    if body.run is not None and run_filter:
+        raise InvalidRule("filter", "must be empty if a run is given")
+    try:
+        parse(run_filter)
+        run_id = None if body.run is None else run_id_named(body.run)
+    except InvalidFilter as error:
+        raise InvalidRule("filter", str(error)) from error
+    except RunNotFound as error:
+        raise InvalidRule("run", str(error)) from error
     return {
         "name": body.name.strip(),
         "metric": body.metric,
@@ -114,33 +124,9 @@ def _checked(body: SetAlertRule) -> dict[str, Any]:
         "severity": body.severity,
         "runbook": body.runbook,
         "is_enabled": body.is_enabled,
-        **scope_of(run=body.run, run_filter=body.filter),
+        "run_id": run_id,
+        "run_filter": run_filter,
     }
-
-
-def scope_of(*, run: str | None, run_filter: str) -> dict[str, Any]:
-    """Return the columns that select the runs of a rule.
-
-    Raises:
-        InvalidRule: If the run does not exist, the filter is invalid, or both are given.
-    """
-    text = run_filter.strip()
-    if run is not None and text:
-        raise InvalidRule("filter", "must be empty if a run is given")
-    try:
-        parse(text)
-        return {"run_id": None if run is None else run_id_named(run), "run_filter": text}
-    except InvalidFilter as error:
-        raise InvalidRule("filter", str(error)) from error
-    except RunNotFound as error:
-        raise InvalidRule("run", str(error)) from error
-
-
-def _locked(rule_id: int) -> AlertRule:
-    rule = AlertRule.objects.select_for_update(of=("self",)).filter(pk=rule_id).first()
-    if rule is None:
-        raise RuleNotFound(f"alert rule {rule_id} not found")
-    return rule
 
 
 def _audit(

@@ -12,14 +12,14 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
 
 from runs.alerts.models import Alert, AlertDelivery, AlertSilence
-from runs.alerts.queries import AlertNotFound
+from runs.alerts.queries import alert_of
 from runs.alerts.rules import (
     KINDS,
     SEEN_AT_MOST,
@@ -111,7 +111,7 @@ def acknowledge(*, alert_id: int, actor: str, reason: str = "", now: datetime) -
         AlertNotFound: If there is no alert with this id.
         AlertResolved: If the alert is resolved.
     """
-    alert = _locked(alert_id)
+    alert = alert_of(alert_id, lock=True)
     if alert.state == AlertState.RESOLVED:
         raise AlertResolved(f"alert {alert_id} was resolved at {alert.resolved_at:%H:%M:%S} UTC")
     if alert.state == AlertState.ACKNOWLEDGED:
@@ -132,7 +132,7 @@ def resolve(*, alert_id: int, actor: str, reason: str = "", now: datetime) -> Al
     Raises:
         AlertNotFound: If there is no alert with this id.
     """
-    alert = _locked(alert_id)
+    alert = alert_of(alert_id, lock=True)
     if alert.state == AlertState.RESOLVED:
         return alert
     if KINDS[AlertKind(alert.kind)].is_fact:
@@ -150,23 +150,14 @@ def _set_resolved(alert: Alert, *, actor: str, reason: str, now: datetime) -> No
     webhooks.queue_deliveries(alert, "resolved", now=now)
 
 
-def _locked(alert_id: int) -> Alert:
-    found = Alert.objects.select_for_update(of=("self",)).select_related("run")
-    alert = found.filter(pk=alert_id).first()
-    if alert is None:
-        raise AlertNotFound(f"alert {alert_id} not found")
-    return alert
-
-
 def _audit(alert: Alert, verb: str, *, actor: str, reason: str, now: datetime) -> None:
-    details: dict[str, Any] = {"alert": alert.pk, "kind": alert.kind, "subject": alert.subject}
     record_event(
         run_id=alert.run_id,
         kind=f"alert_{verb}",
         message=f"{verb} the alert: {alert.message}",
         actor=actor,
         reason=reason,
-        details=details,
+        details={"alert": alert.pk, "kind": alert.kind, "subject": alert.subject},
         now=now,
     )
     announce(alert.run_id)
@@ -201,8 +192,10 @@ def watch(*, now: datetime, only: Collection[AlertKind] | None = None) -> int:
         now: Present time.
         only: Kinds to evaluate; None for all.
     """
-    if not _exclusive():
-        return 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext('rolldeck conditions'))")
+        if not cursor.fetchone()[0]:
+            return 0
     changed = 0
     for kinds, evaluate in _evaluators.items():
         if only is not None and kinds.isdisjoint(only):
@@ -216,12 +209,6 @@ def watch(*, now: datetime, only: Collection[AlertKind] | None = None) -> int:
     return changed
 
 
-def _exclusive() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtext('rolldeck conditions'))")
-        return bool(cursor.fetchone()[0])
-
-
 def _update_alerts(kinds: Collection[AlertKind], found: list[Condition], *, now: datetime) -> int:
     standing = {alert.pk: alert for alert in Alert.objects.filter(kind__in=kinds, cleared_at=None)}
     known = {alert.key: alert.pk for alert in standing.values()}
@@ -229,23 +216,19 @@ def _update_alerts(kinds: Collection[AlertKind], found: list[Condition], *, now:
     for condition in seen.new:
         raise_alert(condition, now=now)
     for alert_id, condition in seen.still.items():
-        _refresh_alert(standing[alert_id], condition, now=now)
+        alert = standing[alert_id]
+        changes = {"message": condition.message, "severity": str(condition.weight)}
+        is_news = any(getattr(alert, name) != value for name, value in changes.items())
+        if is_news or now - alert.last_seen_at >= REFRESH_AFTER:
+            details = dict(condition.details)
+            rows = Alert.objects.filter(pk=alert_id)
+            rows.update(**changes, details=details, last_seen_at=now)
+        if is_news:
+            announce(alert.run_id)
     # A truncated result omits conditions that may still hold.
     gone = seen.gone if len(found) < SEEN_AT_MOST else []
     clear(gone, now=now)
     return len(seen.new) + len(gone)
-
-
-def _refresh_alert(alert: Alert, condition: Condition, *, now: datetime) -> None:
-    changes = {"message": condition.message, "severity": str(condition.weight)}
-    is_news = any(getattr(alert, name) != value for name, value in changes.items())
-    if not is_news and now - alert.last_seen_at < REFRESH_AFTER:
-        return
-    Alert.objects.filter(pk=alert.pk).update(
-        **changes, details=dict(condition.details), last_seen_at=now
-    )
-    if is_news:
-        announce(alert.run_id)
 
 
 # Retention of cleared alerts and their deliveries.

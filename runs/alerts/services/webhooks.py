@@ -12,7 +12,7 @@ import logging
 import smtplib
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -87,11 +87,16 @@ def mail(to: str, message: AlertMessage, *, delivery: int, place: str) -> None:
     subject = (
         f"[{place or message.platform_url}] {alert.severity} {message.change}: {alert.message}"
     )
+    who, why = {
+        "acknowledged": (alert.acknowledged_by, alert.acknowledged_reason),
+        "resolved": (alert.resolved_by, alert.resolved_reason),
+    }.get(message.change, ("", ""))
+    by = f"{message.change} by {visible(who)}" + (f": {visible(why)}" if why else "")
     lines = [
         f"{alert.title}: {visible(alert.message)}",
         f"{alert.severity}, {message.change} {message.at:%Y-%m-%d %H:%M:%S} UTC",
         *([f"run {alert.run}"] if alert.run else []),
-        *_actor_line(message),
+        *([by] if who else []),
         "",
         visible(alert.advice),
         "",
@@ -107,17 +112,6 @@ def mail(to: str, message: AlertMessage, *, delivery: int, place: str) -> None:
         email.send()
     except (smtplib.SMTPException, OSError) as error:
         raise NotDelivered(str(error) or type(error).__name__) from error
-
-
-def _actor_line(message: AlertMessage) -> list[str]:
-    alert = message.alert
-    who, why = {
-        "acknowledged": (alert.acknowledged_by, alert.acknowledged_reason),
-        "resolved": (alert.resolved_by, alert.resolved_reason),
-    }.get(message.change, ("", ""))
-    if not who:
-        return []
-    return [f"{message.change} by {visible(who)}" + (f": {visible(why)}" if why else "")]
 
 
 # Deliver alert changes to webhooks and mailboxes, with retries.
@@ -187,31 +181,12 @@ def send_test(*, webhook: str, actor: str, reason: str = "", now: datetime) -> A
     with connection.cursor() as cursor:
         cursor.execute(_TEST_LOCK, [webhook])
     lately = AlertDelivery.objects.filter(
-        change="test",
-        target_fingerprint=webhook,
-        created_at__gt=now - alerts_rules.TEST_INTERVAL,
+        change="test", target_fingerprint=webhook, created_at__gt=now - alerts_rules.TEST_INTERVAL
     )
     if lately.exists():
         seconds = alerts_rules.TEST_INTERVAL.total_seconds()
         raise TestSentRecently(f"a test was sent to it within the last {seconds:.0f} seconds")
-    message = _message(_test_row(now=now), "test", now=now)
-    delivery = _delivery(channel, message, alert=None, now=now)
-    delivery.save()
-    record_event(
-        run_id=None,
-        kind="webhook_tested",
-        message=f"sent a test to {delivery.target}",
-        actor=actor,
-        reason=reason,
-        details={"delivery": delivery.pk, "webhook": webhook},
-        now=now,
-    )
-    return delivery
-
-
-def _test_row(*, now: datetime) -> AlertRow:
-    """Return a resolved sample alert, which receivers do not keep open."""
-    return AlertRow(
+    sample = AlertRow(  # resolved, so that receivers do not keep it open
         id=0,
         kind=AlertKind.DISK_LOW,
         title="Test notification",
@@ -234,6 +209,18 @@ def _test_row(*, now: datetime) -> AlertRow:
         resolved_reason="",
         silenced_until=None,
     )
+    delivery = _delivery(channel, _message(sample, "test", now=now), alert=None, now=now)
+    delivery.save()
+    record_event(
+        run_id=None,
+        kind="webhook_tested",
+        message=f"sent a test to {delivery.target}",
+        actor=actor,
+        reason=reason,
+        details={"delivery": delivery.pk, "webhook": webhook},
+        now=now,
+    )
+    return delivery
 
 
 def _delivery(
@@ -289,88 +276,54 @@ def _claim(*, now: datetime) -> AlertDelivery | None:
 
 
 def _send(delivery: AlertDelivery, *, now: datetime, clock: Callable[[], datetime]) -> bool:
+    """Attempt a claimed delivery, and store the outcome; return whether it was delivered."""
     channel = channel_of(delivery.target_fingerprint)
-    if channel is None:
-        return _settle(delivery, "given up", error="the channel is no longer configured", now=now)
     status: int | None = None  # mail has no status
-    try:
-        if channel.is_mail:
-            _mail(delivery, channel)
-        else:
-            status = _post(delivery, channel, now=now)
-    except NotDelivered as error:
-        return _postpone(delivery, error=str(error), begun_at=now, now=clock())
-    if status is None or 200 <= status < 300:
-        return _settle(delivery, "delivered", status=status, begun_at=now, now=clock())
-    return _postpone(delivery, error="", status=status, begun_at=now, now=clock())
-
-
-def _post(delivery: AlertDelivery, channel: Channel, *, now: datetime) -> int:
-    body = delivery.body.encode()
-    signature = alerts_rules.signature(
-        settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
-    )
-    return post(
-        channel.address,
-        body,
-        headers={"X-Rolldeck-Delivery": str(delivery.pk), "X-Rolldeck-Signature": signature},
-    )
-
-
-def _mail(delivery: AlertDelivery, channel: Channel) -> None:
-    mail(
-        channel.address.removeprefix(MAIL),
-        msgspec.json.decode(delivery.body, type=AlertMessage),
-        delivery=delivery.pk,
-        place=settings.ROLLDECK_DEPLOYMENT,
-    )
-
-
-def _settle(
-    delivery: AlertDelivery,
-    state: DeliveryState,
-    *,
-    error: str = "",
-    status: int | None = None,
-    begun_at: datetime | None = None,
-    now: datetime,
-) -> bool:
-    AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
-        state=state,
-        last_error=error,
-        last_status=status,
-        last_took_ms=_took_ms(begun_at, now),
-        settled_at=now,
-    )
-    if state != "delivered":
-        problem = "delivery to %s of alert %s (%s) failed: %s"
-        logger.warning(problem, delivery.target, delivery.alert_id, delivery.change, error)
-    return state == "delivered"
-
-
-def _took_ms(begun_at: datetime | None, now: datetime) -> int | None:
-    return None if begun_at is None else max((now - begun_at) // timedelta(milliseconds=1), 0)
-
-
-def _postpone(
-    delivery: AlertDelivery,
-    *,
-    error: str,
-    status: int | None = None,
-    begun_at: datetime,
-    now: datetime,
-) -> bool:
+    problem = ""
+    if channel is None:
+        problem = "the channel is no longer configured"
+    else:
+        try:
+            if channel.is_mail:
+                mail(
+                    channel.address.removeprefix(MAIL),
+                    msgspec.json.decode(delivery.body, type=AlertMessage),
+                    delivery=delivery.pk,
+                    place=settings.ROLLDECK_DEPLOYMENT,
+                )
+            else:
+                body = delivery.body.encode()
+                signature = alerts_rules.signature(
+                    settings.ROLLDECK_ALERT_WEBHOOK_SECRET, body, at_seconds=int(now.timestamp())
+                )
+                headers = {
+                    "X-Rolldeck-Delivery": str(delivery.pk),
+                    "X-Rolldeck-Signature": signature,
+                }
+                status = post(channel.address, body, headers=headers)
+                if not 200 <= status < 300:
+                    problem = f"status {status}"
+        except NotDelivered as error:
+            problem = str(error)
+    ended_at, took_ms = now, None
+    if channel is not None:
+        ended_at = clock()
+        took_ms = max((ended_at - now) // timedelta(milliseconds=1), 0)
+    outcome: dict[str, Any] = {
+        "last_error": problem,
+        "last_status": status,
+        "last_took_ms": took_ms,
+    }
     # A test is not retried: its sender sees the result.
-    wait = None if delivery.change == "test" else alerts_rules.wait_after(delivery.attempts)
-    problem = error or f"status {status}"
-    if wait is None:
-        return _settle(
-            delivery, "given up", error=problem, status=status, begun_at=begun_at, now=now
-        )
-    AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(
-        last_error=problem,
-        last_status=status,
-        last_took_ms=_took_ms(begun_at, now),
-        next_attempt_at=now + wait,
-    )
-    return False
+    is_final = not problem or channel is None or delivery.change == "test"
+    wait = None if is_final else alerts_rules.wait_after(delivery.attempts)
+    if wait is not None:
+        outcome["next_attempt_at"] = ended_at + wait
+    else:
+        state: DeliveryState = "given up" if problem else "delivered"
+        outcome |= {"state": state, "settled_at": ended_at}
+    AlertDelivery.objects.filter(pk=delivery.pk, state="waiting").update(**outcome)
+    if problem and wait is None:
+        text = "delivery to %s of alert %s (%s) failed: %s"
+        logger.warning(text, delivery.target, delivery.alert_id, delivery.change, problem)
+    return not problem

@@ -125,13 +125,7 @@ FIELD: Final = "environment.spec"
 SETTING: Final = "ROLLDECK_ENVIRONMENTS"
 KNOWN: Final[dict[str, frozenset[str]]] = {
     "gymnasium": frozenset(
-        {
-            "Acrobot-v1",
-            "CartPole-v1",
-            "MountainCar-v0",
-            "MountainCarContinuous-v0",
-            "Pendulum-v1",
-        }
+        {"Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"}
     ),
     "rolldeck": frozenset({"catch-v0", "recall-v0"}),
     "minestudio": frozenset({"MinecraftSim"}),

@@ -254,17 +254,16 @@ def contradictions(config: FleetConfig) -> Iterator[tuple[str, str]]:
         )
     if config.device == "cuda" and not gpus:
         yield "device", "cuda needs a GPU: set fleet.num_gpus_per_worker above 0, at most 1"
-    wrong = [reason for name in config.resources if (reason := _wrong_name(name))]
+    wrong = []
+    for name in config.resources:
+        instead = _NOT_CUSTOM.get(name.lower())
+        if instead is not None:
+            hint = f"; set {instead}" if instead else ""
+            wrong.append(f"{name!r} is not a custom resource{hint}")
+        elif not _RESOURCE_NAME.fullmatch(name):
+            rule = "a letter, then letters, digits, . : _ -"
+            wrong.append(f"{name!r} is not a valid resource name: {rule}")
     if wrong:
         yield "resources", "; ".join(wrong)
     if config.placement != "auto" and not config.worker_resources:
         yield "placement", "must be auto for workers that reserve no CPU, GPU or custom resource"
-
-
-def _wrong_name(name: str) -> str:
-    instead = _NOT_CUSTOM.get(name.lower())
-    if instead is not None:
-        return f"{name!r} is not a custom resource" + (f"; set {instead}" if instead else "")
-    if not _RESOURCE_NAME.fullmatch(name):
-        return f"{name!r} is not a valid resource name: a letter, then letters, digits, . : _ -"
-    return ""

@@ -194,11 +194,7 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     stop_success: Annotated[
         float,
         _field(
-            "Learnt at",
-            "Success rate at which the lesson graduates.",
-            essential=True,
-            gt=0,
-            le=1,
+            "Learnt at", "Success rate at which the lesson graduates.", essential=True, gt=0, le=1
         ),
     ] = 0.9
     plateau_window: Annotated[

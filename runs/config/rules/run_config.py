@@ -66,7 +66,9 @@ def problems_in(value: object, kind: Any, keys: tuple[Key, ...] = ()) -> list[Fi
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        return list(_inside(value, kind, keys)) or [_problem(error, keys)]
+        message, _, path = str(error).partition(" - at ")
+        whole = FieldProblem(keys, message, path.strip("`").removeprefix("$"))
+        return list(_inside(value, kind, keys)) or [whole]
     return []
 
 
@@ -88,11 +90,6 @@ def without(value: object, problems: Sequence[FieldProblem]) -> object:
         if names:
             place.pop(names[-1], None)
     return rest
-
-
-def _problem(error: msgspec.ValidationError, keys: tuple[Key, ...]) -> FieldProblem:
-    message, _, path = str(error).partition(" - at ")
-    return FieldProblem(keys, message, path.strip("`").removeprefix("$"))
 
 
 def _inside(value: object, kind: Any, keys: tuple[Key, ...]) -> Iterator[FieldProblem]:
@@ -165,11 +162,7 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     num_steps: Annotated[
         int,
         _field(
-            "Train steps",
-            "Train steps the run is planned for.",
-            essential=True,
-            ge=1,
-            le=1 << 31,
+            "Train steps", "Train steps the run is planned for.", essential=True, ge=1, le=1 << 31
         ),
     ] = 1000
     ends_at_num_steps: Annotated[
@@ -177,8 +170,7 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         _field("End at train steps", "Drain and complete the run after the planned train steps."),
     ] = True
     seed: Annotated[
-        int,
-        _field("Seed", "Base of all random seeds.", essential=True, ge=0, le=(1 << 31) - 1),
+        int, _field("Seed", "Base of all random seeds.", essential=True, ge=0, le=(1 << 31) - 1)
     ] = 0
 
 
@@ -321,9 +313,16 @@ def _contradictions(config: RunConfig) -> Iterator[tuple[str, str]]:
     found = [*contradictions(config.buffer.replay, batch_size=batch_size)]
     yield from ((f"buffer.replay.{field}", reason) for field, reason in found)
     if config.language is None:
-        shortage = None if found else _admission_shortage(config)
-        if shortage is not None:
-            yield "buffer.replay.fragments_per_chunk", shortage
+        if not found:
+            shortage = admission_shortage(
+                slots=config.fleet.slots,
+                length=config.buffer.replay.fragments_per_chunk,
+                batch_size=batch_size,
+                max_staleness=config.buffer.max_staleness,
+                off_policy_tolerance=config.buffer.off_policy_tolerance,
+            )
+            if shortage is not None:
+                yield "buffer.replay.fragments_per_chunk", shortage
         return
     if config.evaluation.every_train_steps:
         yield (
@@ -333,16 +332,6 @@ def _contradictions(config: RunConfig) -> Iterator[tuple[str, str]]:
     wrong = language_config.contradiction(config.language, batch_size=batch_size)
     if wrong is not None:
         yield wrong
-
-
-def _admission_shortage(config: RunConfig) -> str | None:
-    return admission_shortage(
-        slots=config.fleet.slots,
-        length=config.buffer.replay.fragments_per_chunk,
-        batch_size=config.buffer.batch_size,
-        max_staleness=config.buffer.max_staleness,
-        off_policy_tolerance=config.buffer.off_policy_tolerance,
-    )
 
 
 def merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:

@@ -222,9 +222,7 @@ class EnvironmentConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     wrappers: Annotated[
         list[ExtensionConfig],
         described(
-            "Wrappers",
-            "Registered wrappers of the environment, innermost first.",
-            max_length=16,
+            "Wrappers", "Registered wrappers of the environment, innermost first.", max_length=16
         ),
     ] = []
     callbacks: Annotated[

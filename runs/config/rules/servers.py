@@ -78,33 +78,20 @@ class OfferedServer(NamedTuple):
 def unsupported(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
     """Return the path of a field that a kind of server cannot train with, and the reason.
 
+    The log probabilities of vLLM are those after top-p and top-k. A policy gradient needs those
+    before.
+
     Args:
         language: Settings of a language run.
         kind: Kind of its server; empty if its workers generate themselves.
     """
-    return _unsupported_adapter(language, kind=kind) or _unsupported_sampling(language, kind=kind)
-
-
-def _unsupported_adapter(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
     rank = language.model.adapter.rank
-    if not rank:
-        return None
-    if kind not in SHARED_KINDS:
+    if rank and kind not in SHARED_KINDS:
         reason = f"{rank}: adapters require an inference server of the kind vllm or sglang"
         return "language.model.adapter.rank", reason
-    if not language.model.checkpoint:
+    if rank and not language.model.checkpoint:
         return "language.model.checkpoint", "an adapter requires the checkpoint that it adapts"
-    return None
-
-
-def _unsupported_sampling(language: LanguageConfig, *, kind: str) -> tuple[str, str] | None:
-    """Return a sampling field that vLLM cannot train with.
-
-    Its log probabilities are those after top-p and top-k. A policy gradient needs those before.
-    """
-    if kind != "vllm":
-        return None
-    for name, lesson in language.lessons.items():
+    for name, lesson in language.lessons.items() if kind == "vllm" else ():
         for field, neutral in (("top_p", 1), ("top_k", 0)):
             value = getattr(lesson.sampling, field)
             if value != neutral:

@@ -15,7 +15,14 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of, person_of
-from runs.access.api.permissions import Anyone, Known, Operators, Readers, RunMachines
+from runs.access.api.permissions import (
+    Anyone,
+    Known,
+    Operators,
+    OperatorsToChange,
+    Readers,
+    RunMachines,
+)
 from runs.config.rules import extensions, run_config
 from runs.config.services import registered_extensions
 from runs.lifecycle.models import Run
@@ -147,20 +154,16 @@ class OperationSchema(AutoSchema):
             yield status, ErrorForms().default
         if "path" in places:
             yield 404, forms.default
-        for status in self._refusals():
-            yield status, forms.default
-
-    def _refusals(self) -> Iterator[int]:
-        """Yield the statuses that follow from credentials and the database behind them."""
+        # Those that follow from credentials and the database behind them.
         authenticators = self.view.get_authenticators()
         if not authenticators:
             return
-        yield 503
+        yield 503, forms.default
         sessions = [isinstance(one, SessionAuthentication) for one in authenticators]
         if not all(sessions) or self._permissions() - {Anyone}:
-            yield 401
+            yield 401, forms.default
         if self._permissions() - {Anyone, Known} or (any(sessions) and self.method not in READS):
-            yield 403
+            yield 403, forms.default
 
 
 # API views that create, show and control runs.
@@ -171,9 +174,7 @@ EVENTS_PER_ANSWER = 100
 class CreateRunView(ApiView):
     """Creation of runs; the list of runs extends it, on the same route."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers list runs, operators create them."""
-        return [Operators() if self.request.method == "POST" else Readers()]
+    permission_classes = [OperatorsToChange]
 
     @extend_schema(
         operation_id="runs_create",
@@ -218,11 +219,7 @@ class RunView(ApiView):
         """Return the permission: readers and machines read the run, operators change it."""
         return [Operators() if self.request.method == "PATCH" else RunMachines()]
 
-    @extend_schema(
-        operation_id="runs_get",
-        responses={200: RunDetail},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="runs_get", responses={200: RunDetail}, tags=["runs"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get a run.
 
@@ -341,9 +338,7 @@ class EnvironmentsView(ApiView):
     permission_classes = [Readers]
 
     @extend_schema(
-        operation_id="run_environments_list",
-        responses={200: EnvironmentList},
-        tags=["runs"],
+        operation_id="run_environments_list", responses={200: EnvironmentList}, tags=["runs"]
     )
     def get(self, request: Request, run: str) -> HttpResponse:
         """List a run's environments.
@@ -360,9 +355,7 @@ class RunConfigSchemaView(ApiView):
     permission_classes = [Known]
 
     @extend_schema(
-        operation_id="run_config_schema",
-        responses={200: RunConfigSchema},
-        tags=["runs"],
+        operation_id="run_config_schema", responses={200: RunConfigSchema}, tags=["runs"]
     )
     def get(self, request: Request) -> HttpResponse:
         """Get the run configuration schema.

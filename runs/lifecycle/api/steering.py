@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -12,7 +11,14 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of, person_of
-from runs.access.api.permissions import Admins, Operators, Readers, readable_by, scoped
+from runs.access.api.permissions import (
+    Admins,
+    Operators,
+    OperatorsToChange,
+    Readers,
+    readable_by,
+    scoped,
+)
 from runs.access.models import ApiToken, TokenIssuer
 from runs.access.queries import role_of, token_fields, tokens
 from runs.access.schemas import CreatedToken, CreateToken, TokenList
@@ -85,10 +91,7 @@ class ResetView(ApiView):
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="runs_reset",
-        request=ResetRun,
-        responses={200: RunDetail},
-        tags=["runs"],
+        operation_id="runs_reset", request=ResetRun, responses={200: RunDetail}, tags=["runs"]
     )
     def post(self, request: Request, run: str) -> HttpResponse:
         """Reset an outside run.
@@ -115,11 +118,7 @@ class TrainersView(ApiView):
         """Return the permission: trainers register, readers and trainers list them."""
         return [scoped("trainer")() if self.request.method == "POST" else readable_by("trainer")()]
 
-    @extend_schema(
-        operation_id="trainers_list",
-        responses={200: TrainerList},
-        tags=["trainers"],
-    )
+    @extend_schema(operation_id="trainers_list", responses={200: TrainerList}, tags=["trainers"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """List trainers.
 
@@ -169,11 +168,7 @@ class TokensView(ApiView):
 
     permission_classes = [Admins]
 
-    @extend_schema(
-        operation_id="tokens_list",
-        responses={200: TokenList},
-        tags=["tokens"],
-    )
+    @extend_schema(operation_id="tokens_list", responses={200: TokenList}, tags=["tokens"])
     def get(self, request: Request) -> HttpResponse:
         """List tokens.
 
@@ -193,7 +188,10 @@ class TokensView(ApiView):
         The secret is in this answer only.
         """
         body, now = read(request, CreateToken), timezone.now()
-        owner, issuer = _source_of_rights(request)
+        # The rights of a new token are those of the caller, or of the requesting token.
+        owner, issuer = person_of(request), TokenIssuer.PERSON
+        if isinstance(request.auth, ApiToken):
+            owner, issuer = request.auth.created_by, TokenIssuer(request.auth.issuer)
         lifetime = body.expires_in_seconds
         token, text = create_token(
             name=body.name,
@@ -211,13 +209,6 @@ class TokensView(ApiView):
         response = answer(created, status=201)
         response["Cache-Control"] = "no-store"
         return response
-
-
-def _source_of_rights(request: Request) -> tuple[User | None, TokenIssuer]:
-    """Return the owner and the issuer of a new token: those of the requesting token."""
-    if isinstance(request.auth, ApiToken):
-        return request.auth.created_by, TokenIssuer(request.auth.issuer)
-    return person_of(request), TokenIssuer.PERSON
 
 
 class TokenView(ApiView):
@@ -252,15 +243,9 @@ class TokenView(ApiView):
 class NotesView(ApiView):
     """The notes of a run."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permission: readers get notes, operators write them."""
-        return [Operators() if self.request.method == "PUT" else Readers()]
+    permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="run_notes_get",
-        responses={200: Notes},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="run_notes_get", responses={200: Notes}, tags=["runs"])
     def get(self, request: Request, run: str) -> HttpResponse:
         """Get a run's notes.
 
@@ -296,11 +281,7 @@ class NoteView(ApiView):
 
     permission_classes = [Readers]
 
-    @extend_schema(
-        operation_id="run_notes_revision",
-        responses={200: Note},
-        tags=["runs"],
-    )
+    @extend_schema(operation_id="run_notes_revision", responses={200: Note}, tags=["runs"])
     def get(self, request: Request, run: str, revision: int) -> HttpResponse:
         """Get a revision of a run's notes."""
         return answer(note_at(readable_run_id(run), revision))

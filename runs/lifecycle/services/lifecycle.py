@@ -9,20 +9,18 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from runs.config.rules import run_config
-from runs.config.rules.language_config import LanguageConfig
 from runs.config.rules.run_config import RunConfig, merged
 from runs.config.rules.sections import names_in, search_terms
 from runs.config.services import configured
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, RunKind
-from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.queries import RunNotFound, current_run
 from runs.lifecycle.rules import (
     NO_POLICY_STEP,
     TERMINAL,
@@ -54,15 +52,15 @@ They must be fast and may fail: subscribers also poll the database.
 
 def notify(run_id: int) -> None:
     """Notify the subscribers after the commit."""
-    transaction.on_commit(partial(_call_all, run_id), robust=True)
 
+    def call_all() -> None:
+        for callback in SUBSCRIBERS:
+            try:
+                callback(run_id)
+            except Exception:
+                logger.exception("status subscriber failed for run %d", run_id)
 
-def _call_all(run_id: int) -> None:
-    for callback in SUBSCRIBERS:
-        try:
-            callback(run_id)
-        except Exception:
-            logger.exception("status subscriber failed for run %d", run_id)
+    transaction.on_commit(call_all, robust=True)
 
 
 # Values of a launch, completed with the defaults of its project.
@@ -222,6 +220,12 @@ def create_and_start(*, start: bool, actor: str, now: datetime, **fields: Any) -
 def _fields_of(config: RunConfig) -> dict[str, Any]:
     """Return the columns derived from a configuration."""
     written = run_config.to_builtins(config)
+    of_language = {}
+    if config.language:
+        of_language = {
+            "max_token_len": config.language.model.max_position_embeddings,
+            "drop_zero_variance": not config.language.keeps_zero_variance,
+        }
     return {
         "kind": RunKind.LANGUAGE if config.language else RunKind.FLEET,
         "config": written,
@@ -233,14 +237,7 @@ def _fields_of(config: RunConfig) -> dict[str, Any]:
         "num_steps": config.num_steps,
         "ends_at_num_steps": config.ends_at_num_steps,
         "num_workers": config.fleet.num_workers,
-        **(_fields_of_language(config.language) if config.language else {}),
-    }
-
-
-def _fields_of_language(config: LanguageConfig) -> dict[str, Any]:
-    return {
-        "max_token_len": config.model.max_position_embeddings,
-        "drop_zero_variance": not config.keeps_zero_variance,
+        **of_language,
     }
 
 
@@ -259,38 +256,34 @@ def open_epoch(run: Run, *, actor: str, now: datetime) -> None:
     )
 
 
-def in_epoch(run: Run) -> str:
-    """Return the epoch of a new run in words, if earlier runs have its name."""
-    return f" in epoch {run.epoch}, after earlier runs of its name" if run.epoch else ""
+def insert_run(*, actor: str, now: datetime, **fields: Any) -> Run:
+    """Insert a run with these columns, record it and announce it.
+
+    Raises:
+        IntegrityError: If a current run has its name.
+    """
+    epoch = Run.objects.first_epoch(fields["name"])
+    run = Run.objects.create(created_at=now, status_changed_at=now, epoch=epoch, **fields)
+    words = f"{run.kind} run created"
+    if epoch:
+        words += f" in epoch {epoch}, after earlier runs of its name"
+    record_event(run_id=run.pk, kind="created", message=words, actor=actor, now=now)
+    announce(run.pk, "run")
+    return run
 
 
 @transaction.atomic
-def _insert(*, now: datetime, actor: str, project: Project | None, **fields: Any) -> Run:
+def _insert(*, project: Project | None, **fields: Any) -> Run:
     if project is not None:
         # Locked: a project that is being deleted or archived gets no run.
         project = project_for_runs(project.name, is_locked=True)
     try:
         with transaction.atomic():
-            run = Run.objects.create(
-                created_at=now,
-                status_changed_at=now,
-                project=project,
-                epoch=Run.objects.first_epoch(fields["name"]),
-                **fields,
-            )
+            return insert_run(project=project, **fields)
     except IntegrityError as error:
         if "run_name_is_taken_once" not in str(error):
             raise
         raise RunExists(f"a run named {fields['name']!r} already exists") from error
-    record_event(
-        run_id=run.pk,
-        kind="created",
-        message=f"{run.kind} run created" + in_epoch(run),
-        actor=actor,
-        now=now,
-    )
-    announce(run.pk, "run")
-    return run
 
 
 @transaction.atomic
@@ -311,8 +304,10 @@ def change_status(
         RunNotFound: If there is no such current run.
         MoveNotAllowed: If the run's status does not allow `verb`; the message names both.
     """
-    before = _locked(run_id)
-    target = _target(verb, before.kind)
+    before = current_run(run_id, lock=True)
+    target = VERB_TARGETS[verb]
+    if verb is RunVerb.START and before.kind == RunKind.OUTSIDE:
+        target = RunStatus.RUNNING  # it has no fleet to wait for, and accepts data at once
     drain = {
         RunVerb.DRAIN: (RunStatus.COMPLETED, None),
         RunVerb.STOP: (RunStatus.STOPPED, now + timedelta(seconds=deadline_seconds)),
@@ -330,13 +325,6 @@ def change_status(
         raise MoveNotAllowed(f"{before.name} is {before.status}: {verb} is not allowed")
     _emit_change(before, target, actor=actor, reason=reason, verb=verb, now=now)
     return Run.objects.get(pk=run_id)
-
-
-def _target(verb: RunVerb, kind: str) -> RunStatus:
-    # An outside run has no fleet to wait for: it accepts data immediately.
-    if verb is RunVerb.START and kind == RunKind.OUTSIDE:
-        return RunStatus.RUNNING
-    return VERB_TARGETS[verb]
 
 
 def end_after_steps(run: Run, *, now: datetime) -> None:
@@ -357,12 +345,12 @@ def move(*, run_id: int, target: RunStatus, actor: str, reason: str = "", now: d
     """Move a run to `target` if its status still allows that; return whether it did.
 
     For transitions detected by the platform (a fleet is ready, a drain is complete); requests use
-    :func:`ask`.
+    :func:`change_status`.
 
     Raises:
         RunNotFound: If there is no such current run.
     """
-    before = _locked(run_id)
+    before = current_run(run_id, lock=True)
     changed = Run.objects.filter(pk=run_id, status__in=sources_of(target)).update(
         status=target,
         status_reason=reason,
@@ -374,14 +362,6 @@ def move(*, run_id: int, target: RunStatus, actor: str, reason: str = "", now: d
         return False
     _emit_change(before, target, actor=actor, reason=reason, verb="", now=now)
     return True
-
-
-def _locked(run_id: int) -> Run:
-    """Return the run, locked, so that events record its changes in order."""
-    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
-    return run
 
 
 def _emit_change(
@@ -420,7 +400,7 @@ def archive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Run:
         pk=run_id, archived_at=None, is_default=False, status__in=ARCHIVABLE
     ).update(archived_at=now)
     if not changed:
-        run = _current(run_id)
+        run = current_run(run_id)
         if run.is_default:
             raise MoveNotAllowed(f"{run.name} is the run at the server root: reset it instead")
         raise MoveNotAllowed(
@@ -454,12 +434,7 @@ def unarchive(*, run_id: int, actor: str, reason: str = "", now: datetime) -> Ru
     if not changed:
         raise RunNotFound(f"no archived run with id {run_id}")
     record_event(
-        run_id=run_id,
-        kind="unarchived",
-        message="unarchived",
-        actor=actor,
-        reason=reason,
-        now=now,
+        run_id=run_id, kind="unarchived", message="unarchived", actor=actor, reason=reason, now=now
     )
     run = Run.objects.get(pk=run_id)
     if run.epoch and Run.objects.filter(name=run.name, epoch__gte=run.epoch).exclude(pk=run.pk):
@@ -479,7 +454,7 @@ def set_tags(
         InvalidTag: If a tag is invalid.
     """
     checked_tags = checked(tags)
-    run = _current(run_id, lock=True)
+    run = current_run(run_id, lock=True)
     if run.tags == checked_tags:
         return run
     before, run.tags = run.tags, checked_tags
@@ -494,14 +469,4 @@ def set_tags(
         now=now,
     )
     announce(run_id, "run")
-    return run
-
-
-def _current(run_id: int, *, lock: bool = False) -> Run:
-    found = Run.objects.current()
-    if lock:
-        found = found.select_for_update(no_key=True)
-    run = found.filter(pk=run_id).first()
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
     return run

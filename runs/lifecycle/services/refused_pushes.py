@@ -171,18 +171,14 @@ def _with(counted: dict[str, Any] | None, refusals: Iterable[_Refusal]) -> dict[
     """Return counts by reason with further refusals."""
     counts = msgspec.convert(counted or {}, dict[str, RefusedPushes])
     for refusal in refusals:
-        _add(counts, refusal)
+        push, reason = refusal.push, refusal.push.reason
+        if reason not in counts and len(counts) >= REASONS_KEPT:
+            reason = FURTHER
+        before = counts.get(reason)
+        counts[reason] = RefusedPushes(
+            pushes=push.pushes + (before.pushes if before else 0),
+            groups=refusal.groups + (before.groups if before else 0),
+            newest_at=push.at,
+            message=storable(push.message[:LONGEST_MESSAGE]),
+        )
     return msgspec.to_builtins(counts)  # type: ignore[no-any-return]
-
-
-def _add(counts: dict[str, RefusedPushes], refusal: _Refusal) -> None:
-    push, reason = refusal.push, refusal.push.reason
-    if reason not in counts and len(counts) >= REASONS_KEPT:
-        reason = FURTHER
-    before = counts.get(reason)
-    counts[reason] = RefusedPushes(
-        pushes=push.pushes + (before.pushes if before else 0),
-        groups=refusal.groups + (before.groups if before else 0),
-        newest_at=push.at,
-        message=storable(push.message[:LONGEST_MESSAGE]),
-    )

@@ -13,12 +13,11 @@ from runs.config.rules.sections import search_terms
 from runs.events.models import RunEvent
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, Run, RunKind, Trainer
-from runs.lifecycle.queries import RunNotFound
+from runs.lifecycle.queries import RunNotFound, current_run
 from runs.lifecycle.rules import (
     NO_POLICY_STEP,
     SEEN_EVERY,
     TERMINAL,
-    Differences,
     Registration,
     RunStatus,
     describe_differences,
@@ -26,7 +25,7 @@ from runs.lifecycle.rules import (
     opens_epoch,
     was_seen_recently,
 )
-from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, in_epoch, move, open_epoch
+from runs.lifecycle.services.lifecycle import DEFAULT_RUN_NAME, insert_run, move, open_epoch
 from web.live.announcements import announce
 from web.rules.errors import Conflict
 from web.sql import first_row
@@ -47,7 +46,8 @@ def record_waiting_environment(*, run_id: int, name: str, now: datetime) -> None
     """Record an event of the run, at most once in :data:`RECORDED_EVERY` for each name."""
     with _lock:
         if len(_recorded) >= NAMES_AT_MOST:
-            _forget(before=now - RECORDED_EVERY)
+            for key in [key for key, at in _recorded.items() if at < now - RECORDED_EVERY]:
+                del _recorded[key]
         last = _recorded.get((run_id, name))
         if len(_recorded) >= NAMES_AT_MOST or (last is not None and now - last < RECORDED_EVERY):
             return
@@ -68,11 +68,6 @@ def waiting_environments(run: Run, *, now: datetime) -> list[str]:
         return []
     events = RunEvent.objects.filter(run=run, kind=KIND, at__gte=now - 2 * RECORDED_EVERY)
     return list(events.order_by("actor").values_list("actor", flat=True).distinct()[:SHOWN_AT_MOST])
-
-
-def _forget(*, before: datetime) -> None:
-    for key in [key for key, at in _recorded.items() if at < before]:
-        del _recorded[key]
 
 
 # Register trainers and environments, and manage the run at the server root.
@@ -126,15 +121,19 @@ def register_trainer(
     ):
         open_epoch(run, actor=identity, now=now)
     _configure(run, registration, batch_size=batch_size, now=now)
-    trainer = _remember(
-        run,
-        known,
-        identity=identity,
-        name=name,
-        resume=resume,
-        differing=_differences(run, registration),
-        now=now,
-    )
+    differing = None
+    if registration is not None and not run.has_fleet:
+        own = {field: getattr(run, field) for field in Registration.__slots__}
+        differing = differences(registration, own)
+    # A restarted trainer keeps its row, and with it its unacknowledged batch.
+    trainer = known or Trainer(run=run, identity=identity)
+    if known is None or not resume:
+        trainer.uuid = secrets.randbits(UUID_BITS)
+    trainer.name = name or trainer.name
+    trainer.differences = differing
+    trainer.epoch = run.epoch
+    trainer.registered_at = trainer.last_seen_at = now
+    trainer.save()
     if run.kind == RunKind.OUTSIDE and run.status == RunStatus.QUEUED:
         move(
             run_id=run.pk,
@@ -171,17 +170,8 @@ def _record_registration(run: Run, trainer: Trainer, *, resume: bool, now: datet
         )
 
 
-def _differences(run: Run, registration: Registration | None) -> Differences | None:
-    """Return the settings of a registration that the run does not use, or None."""
-    if registration is None or run.has_fleet:
-        return None
-    return differences(registration, {name: getattr(run, name) for name in Registration.__slots__})
-
-
 def _open_run(run_id: int) -> Run:
-    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
+    run = current_run(run_id, lock=True)
     if run.status in TERMINAL:
         raise RunIsOver(f"{run.name} is {run.status}: registrations are closed")
     return run
@@ -190,61 +180,22 @@ def _open_run(run_id: int) -> Run:
 def _configure(
     run: Run, registration: Registration | None, *, batch_size: int | None, now: datetime
 ) -> None:
-    """Apply the settings of a registration that the run does not have yet."""
-    settings = {} if run.has_fleet else _settings_of(run, registration, batch_size=batch_size)
+    """Apply the settings of a registration that an outside run does not have yet."""
+    settings: dict[str, Any] = {}
+    if not run.has_fleet:
+        # Every stock registration sets `max_token_len`; without it there was none.
+        if registration is not None and run.max_token_len is None:
+            settings = {name: getattr(registration, name) for name in Registration.__slots__}
+        elif batch_size is not None:
+            settings = {"batch_size": batch_size}
+        if run.batch_size is not None:  # it is final
+            settings.pop("batch_size", None)
     if run.registered_at is None and (settings or run.has_fleet):
         settings["registered_at"] = now
     if settings:
         for field, value in settings.items():
             setattr(run, field, value)
         run.save(update_fields=list(settings))
-
-
-def _settings_of(
-    run: Run, registration: Registration | None, *, batch_size: int | None
-) -> dict[str, Any]:
-    """Return the settings that a registration applies to an outside run; a batch size is final."""
-    settings: dict[str, Any] = {}
-    # Every stock registration sets `max_token_len`; without it there was none.
-    if registration is not None and run.max_token_len is None:
-        settings = {name: getattr(registration, name) for name in Registration.__slots__}
-    elif batch_size is not None:
-        settings = {"batch_size": batch_size}
-    if run.batch_size is not None:
-        settings.pop("batch_size", None)
-    return settings
-
-
-def _remember(
-    run: Run,
-    known: Trainer | None,
-    *,
-    identity: str,
-    name: str,
-    resume: bool,
-    differing: Differences | None,
-    now: datetime,
-) -> Trainer:
-    if known is None:
-        return Trainer.objects.create(
-            run=run,
-            uuid=secrets.randbits(UUID_BITS),
-            identity=identity,
-            name=name,
-            differences=differing,
-            epoch=run.epoch,
-            registered_at=now,
-            last_seen_at=now,
-        )
-    # A restarted trainer keeps its row, and with it its unacknowledged batch.
-    if not resume:
-        known.uuid = secrets.randbits(UUID_BITS)
-    known.name = name or known.name
-    known.differences = differing
-    known.epoch = run.epoch
-    known.registered_at = known.last_seen_at = now
-    known.save()
-    return known
 
 
 @transaction.atomic
@@ -343,33 +294,23 @@ def default_run(*, now: datetime) -> Run:
         return run
     try:
         with transaction.atomic():
-            return _fresh(name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now)
+            return _new_outside_run(
+                name=DEFAULT_RUN_NAME, is_default=True, actor="platform", now=now
+            )
     except IntegrityError:
         # A concurrent request created the run first.
         return Run.objects.current().get(is_default=True)
 
 
-def _fresh(*, name: str, is_default: bool, actor: str, now: datetime, **fields: Any) -> Run:
-    run = Run.objects.create(
-        name=name,
+def _new_outside_run(*, actor: str, now: datetime, **fields: Any) -> Run:
+    return insert_run(
         kind=RunKind.OUTSIDE,
-        is_default=is_default,
-        epoch=Run.objects.first_epoch(name),
         status=RunStatus.QUEUED,
-        created_at=now,
-        status_changed_at=now,
         started_at=now,
-        **fields,
-    )
-    record_event(
-        run_id=run.pk,
-        kind="created",
-        message="outside run created" + in_epoch(run),
         actor=actor,
         now=now,
+        **fields,
     )
-    announce(run.pk, "run")
-    return run
 
 
 @transaction.atomic
@@ -395,7 +336,7 @@ def reset_run(*, run_id: int, actor: str, reason: str = "reset", now: datetime) 
         reason=reason,
         now=now,
     )
-    fresh = _fresh(
+    fresh = _new_outside_run(
         name=run.name,
         is_default=run.is_default,
         project_id=run.project_id,

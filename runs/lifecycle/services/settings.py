@@ -10,7 +10,7 @@ from django.db.models import Model
 from runs.config.rules import sections
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models import Environment, Run, RunKind, RunNote
-from runs.lifecycle.queries import RunNotFound, newest_note
+from runs.lifecycle.queries import current_run, newest_note
 from runs.lifecycle.rules import TERMINAL
 from runs.lifecycle.services.registry import RunIsOver
 from runs.projects.queries import project_for_runs
@@ -168,9 +168,7 @@ def change_settings(
     unknown = sorted(set(changes) - CHANGEABLE)
     if unknown:
         raise ValueError(f"{unknown} cannot be changed")
-    run = Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).first()
-    if run is None:
-        raise RunNotFound(f"no current run with id {run_id}")
+    run = current_run(run_id, lock=True)
     if "num_workers" in changes and not run.has_fleet:
         raise NoFleet(f"{run.name} is an outside run without workers")
     if "batch_size" in changes and run.has_fleet:
@@ -178,7 +176,12 @@ def change_settings(
     if run.status in TERMINAL and set(changes) - _ALWAYS_CHANGEABLE:
         raise RunIsOver(f"{run.name} is {run.status}: settings are read-only after a run has ended")
     fields = {name: value for name, value in changes.items() if name != "project"}
-    changed = _move(run, changes) | set_fields(run, fields)
+    changed = set_fields(run, fields)
+    project = run.project.name if run.project else None
+    target = changes.get("project", project)
+    if target != project:
+        run.project = None if target is None else project_for_runs(target, is_locked=True)
+        changed["project"] = {"before": project, "after": target}
     if not changed:
         return run
     _check_admission(run, changed)
@@ -211,16 +214,6 @@ def _check_admission(run: Run, changed: Iterable[str]) -> None:
     )
     if shortage is not None:
         raise NoBatchPossible(field, shortage)
-
-
-def _move(run: Run, changes: dict[str, Any]) -> Changes:
-    """Set the project of a run by name; return the change, empty without one."""
-    before = run.project.name if run.project else None
-    after = changes.get("project", before)
-    if after == before:
-        return {}
-    run.project = None if after is None else project_for_runs(after, is_locked=True)
-    return {"project": {"before": before, "after": after}}
 
 
 # Edit the notes of runs without lost updates.
@@ -258,8 +251,7 @@ def write_notes(
         NotesChanged: If there is a later revision.
     """
     # Locked, so that the second of two concurrent edits sees the first.
-    if not Run.objects.current().select_for_update(no_key=True).filter(pk=run_id).exists():
-        raise RunNotFound(f"no current run with id {run_id}")
+    current_run(run_id, lock=True)
     before = newest_note(run_id)
     if text == (before.text if before else ""):
         return before

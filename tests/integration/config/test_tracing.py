@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from celery import signals
 from django.core.exceptions import ImproperlyConfigured
 
-from config.body_limits import Receive, Scope, Send
 from config.celery import app as celery
 from config.tracing import route_of, run_of, trace_jobs, traced
 from tests.server import wait_until
@@ -23,7 +23,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
 
 
 def answering(status: int) -> Any:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"answer"})
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from config.body_limits import BodyLimits, Message
+from config.body_limits import BodyLimits
 
+Message = dict[str, Any]
 JSON = [(b"content-type", b"application/json")]
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from config.body_limits import Message
+from asgiref.typing import ASGISendEvent
+
 from config.machines import PIECE_BYTES, send_pieces
 
 PARTS = [b"{", bytes(3 * PIECE_BYTES), b",", bytes(PIECE_BYTES // 2), bytes(2 * PIECE_BYTES), b"}"]
@@ -19,7 +20,7 @@ async def sent_beside_others(parts: list[bytes]) -> tuple[list[bytes], int]:
             turns += 1
             await asyncio.sleep(0)
 
-    async def send(message: Message) -> None:
+    async def send(message: ASGISendEvent) -> None:
         sent.append(bytes(message["body"]))
 
     busy = asyncio.ensure_future(others())

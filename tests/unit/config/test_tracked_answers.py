@@ -5,20 +5,26 @@ import socket
 from collections.abc import Callable
 
 import pytest
+from asgiref.typing import (
+    ASGIReceiveCallable,
+    ASGIReceiveEvent,
+    ASGISendCallable,
+    ASGISendEvent,
+    Scope,
+)
 
 from buffer.batches.api.batches import TrackedAnswer
-from config.body_limits import Message, Receive, Scope, Send
 from config.http_protocol import BoundedHttp
 from config.machines import Machines, _Client
 
 PARTS = [b"[", bytes(3_000_000), b", ", bytes(100), b"]}"]
 
 
-async def no_app(scope: Scope, receive: Receive, send: Send) -> None:
+async def no_app(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
     raise AssertionError
 
 
-async def never() -> Message:
+async def never() -> ASGIReceiveEvent:
     await asyncio.Event().wait()
     raise AssertionError
 
@@ -29,7 +35,7 @@ async def sent_to_client(*, client_left: Callable[[], bool]) -> tuple[list[bytes
     bodies: list[bytes] = []
     outcome: list[str] = []
 
-    async def send(message: Message) -> None:
+    async def send(message: ASGISendEvent) -> None:
         if message["type"] == "http.response.body":
             bodies.append(bytes(message["body"]))
 

@@ -44,12 +44,20 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run until the target with ``--exit``, otherwise until Ctrl-C."""
+        config: Any = None
+        if options["config"]:
+            try:
+                config = json.loads(options["config"].read_bytes())
+            except (OSError, ValueError) as error:
+                raise CommandError(f"--config: {error}") from error
+            if not isinstance(config, dict):
+                raise CommandError("--config: not a JSON object")
         demo = Demo(
             DEMOS[options["demo"]],
             Console(),
             exits=options["exit"],
             limit_seconds=options["limit_seconds"],
-            config=_read(options["config"]) if options["config"] else None,
+            config=config,
         )
         try:
             missing = demo.run()
@@ -59,13 +67,3 @@ class Command(BaseCommand):
             return
         if missing:
             raise CommandError(f"the demo missed its target: {missing}")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        read = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CommandError(f"--config: {error}") from error
-    if not isinstance(read, dict):
-        raise CommandError("--config: not a JSON object")
-    return read
