@@ -31,6 +31,8 @@ GPU_WAIT_SECONDS: Final = 20.0
 """Time a worker waits for GPU memory; a driver takes seconds to free a dead process' memory."""
 GPU_POLL_SECONDS: Final = 0.5
 PROC: Final = Path("/proc")
+PASSES: Final = 10
+"""Lists of processes after which a worker starts although further ones are found."""
 
 GpuMemory = Callable[[], tuple[int, int] | None]
 """Returns (total, used) bytes of this process' GPU; None if unknown."""
@@ -134,20 +136,26 @@ def clean_node(settings: WorkerSettings, events: EventLog, *, gpu: GpuMemory = g
 def end_leftovers(mine: Mark, *, proc: Path = PROC) -> list[str]:
     """End this user's processes that lost their worker; return each with the reason.
 
-    `proc` is the path of procfs, which shows the PID namespace of a process.
+    A process may start another while the processes are listed, so they are listed again until none
+    is left, at most :data:`PASSES` times. `proc` is the path of procfs, which shows the PID
+    namespace of a process.
     """
-    ended = []
-    for process, reason in _leftovers(mine, proc):
-        name = "?"
-        with suppress(psutil.Error):
-            name = process.name()
-        try:
-            process.kill()  # psutil checks that its id was not reused
-            process.wait(timeout=5)
-        except psutil.Error as error:
-            logger.warning("process %d not ended: %s", process.pid, error)
-        else:
-            ended.append(f"{process.pid} {name}: {reason}")
+    ended: list[str] = []
+    for _ in range(PASSES):
+        before = len(ended)
+        for process, reason in _leftovers(mine, proc):
+            name = "?"
+            with suppress(psutil.Error):
+                name = process.name()
+            try:
+                process.kill()  # psutil checks that its id was not reused
+                process.wait(timeout=5)
+            except psutil.Error as error:
+                logger.warning("process %d not ended: %s", process.pid, error)
+            else:
+                ended.append(f"{process.pid} {name}: {reason}")
+        if len(ended) == before:
+            break
     return ended
 
 

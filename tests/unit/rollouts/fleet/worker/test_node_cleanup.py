@@ -121,6 +121,28 @@ def test_a_live_earlier_incarnation_is_ended_with_its_children(
         wait_until_gone(pid)
 
 
+def test_a_process_that_starts_while_the_others_are_listed_is_ended(
+    mine: Mark,
+    start: Callable[[Mark], list[int]],
+    idle: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parent, child = start(owned_by(idle, mine))
+    is_first = iter([True])
+
+    def listed() -> list[psutil.Process]:
+        pids = [idle.pid, parent] if next(is_first, False) else [idle.pid, parent, child]
+        return [psutil.Process(pid) for pid in pids if not is_gone(pid)]
+
+    monkeypatch.setattr(clean_node.psutil, "process_iter", listed)
+
+    ended = end_leftovers(mine)
+
+    assert [int(line.split()[0]) for line in ended] == [idle.pid, parent, child]
+    for pid in (idle.pid, parent, child):
+        wait_until_gone(pid)
+
+
 def test_processes_of_other_live_workers_and_this_one_are_kept(
     mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
 ) -> None:
