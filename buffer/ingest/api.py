@@ -87,7 +87,7 @@ class CountsRefusals(ApiView):
             named: list[_Named] | list[Group] | None = self._groups
             if named is None:
                 body = b""
-                with suppress(Exception):  # reading it may be what is refused
+                with suppress(Exception):  # the error may be one of reading the body
                     body = bytes(self.request.body)
                 named = _named_by(body)
             run = self.kwargs.get("run") if self._found is None else self._found.pk

@@ -74,15 +74,9 @@ class Machines:
         if route is None:
             await self._others(scope, receive, send)
             return
-        pieces: list[bytes] = []
-        is_complete = False
-        while not is_complete:  # the body, which outer middleware limits
-            message = await receive()
-            if message["type"] != "http.request":
-                return  # the client left
-            pieces.append(message.get("body", b""))
-            is_complete = not message.get("more_body", False)
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        body = await _read(receive)
+        if body is None:
+            return
         # A server that cannot detect a hang-up reports none.
         client_left: Any = scope.get(CLIENT_LEFT, lambda: False)
         client = _Client(receive, client_left=client_left)
@@ -316,6 +310,22 @@ def _with_small_joined(parts: Sequence[bytes]) -> Iterator[bytes]:
         small = []
         yield part
     yield b"".join(small)
+
+
+async def _read(receive: ASGIReceiveCallable) -> bytes | None:
+    """Return the body, already limited by outer middleware; None if the client left.
+
+    A function of its own, so that the pieces of a large body are freed before it is processed.
+    """
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        if piece := message.get("body"):
+            pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def send_pieces(parts: Sequence[bytes], send: ASGISendCallable) -> None:

@@ -191,7 +191,7 @@ def _order(seed: int, mode: Mode, turn: int, size: int) -> Numbers:
 
 
 def _problem(row: Row, config: DatasetConfig) -> str:
-    """Return what is wrong with a row; empty if it can be used."""
+    """Return why a row cannot be used; empty if it can."""
     for column in filter(None, (config.prompt, config.answer)):
         if column not in row:
             return f"column {column!r} is missing; columns: {', '.join(row)}"
