@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import httpx
 import msgspec
@@ -47,6 +47,18 @@ print(json.dumps([order.incarnation, order.token]))
 
 The reconciler sees the run only with its manager.
 """
+
+
+class Event(Protocol):
+    """An event of threads or of processes."""
+
+    def is_set(self) -> bool:
+        """Return whether the event is set."""
+        ...
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the event is set; return whether it is."""
+        ...
 
 
 def main() -> None:
@@ -125,9 +137,11 @@ def _reports(rolldeck: RolldeckServer, *, workers: int, slots: int) -> Iterator[
         text=True,
     ).stdout
     incarnation, token = json.loads(printed.splitlines()[-1])
-    process = multiprocessing.get_context("spawn").Process(
-        target=report_forever,
-        args=(rolldeck.url, RUN, incarnation, token),
+    context = multiprocessing.get_context("spawn")
+    is_over = context.Event()
+    process = context.Process(
+        target=report_until,
+        args=(is_over, rolldeck.url, RUN, incarnation, token),
         kwargs={"workers": workers, "slots": slots},
         daemon=True,
     )
@@ -135,19 +149,19 @@ def _reports(rolldeck: RolldeckServer, *, workers: int, slots: int) -> Iterator[
     try:
         yield
     finally:
-        process.terminate()
+        is_over.set()
         process.join()
 
 
-def report_forever(
-    url: str, run: str, incarnation: str, token: str, *, workers: int, slots: int
+def report_until(
+    is_over: Event, url: str, run: str, incarnation: str, token: str, *, workers: int, slots: int
 ) -> None:
-    """Report a fleet once a second, in the state that the platform requests."""
+    """Report a fleet once a second, in the state that the platform requests, until `is_over`."""
     headers = {"Authorization": f"Bearer {token}"}
     began = time.monotonic()
     desired, sequence = "running", 0
     with httpx.Client(base_url=f"{url}/api/v1/runs/{run}/fleet", headers=headers) as http:
-        while True:
+        while not is_over.is_set():
             sent_at = time.monotonic()
             state: Literal["paused", "running"] = "paused" if desired == "paused" else "running"
             env_steps = int(1 + 20 * slots * (sent_at - began))
@@ -158,11 +172,10 @@ def report_forever(
                 workers=[_worker(index, state, env_steps, slots) for index in range(workers)],
             )
             answer = http.post("/report", content=msgspec.json.encode(report), timeout=60)
-            if answer.is_client_error:  # the run has ended
-                return
+            answer.raise_for_status()
             desired = msgspec.json.decode(answer.content, type=FleetControl).desired
             sequence += 1
-            time.sleep(max(0.0, sent_at + REPORT_SECONDS - time.monotonic()))
+            is_over.wait(max(0.0, sent_at + REPORT_SECONDS - time.monotonic()))
 
 
 def _worker(

@@ -104,6 +104,11 @@ def settle(page: Page) -> None:
     expect(page.locator(".mantine-Skeleton-root")).to_have_count(0)
 
 
+def wait_for_width(page: Page, pixels: int) -> None:
+    """Wait until a page is no wider than `pixels`; charts follow their container with a delay."""
+    page.wait_for_function("most => document.documentElement.scrollWidth <= most", arg=pixels)
+
+
 def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str]:
     """Return the serious and critical accessibility violations that axe finds.
 

@@ -77,7 +77,7 @@ def keeps_nobody_out(page: Page, *, within: str = "html") -> None:
     assert pages.barriers(page, within=within) == []
     with on_a_phone(page):
         assert pages.barriers(page) == []
-        assert int(page.evaluate("document.documentElement.scrollWidth")) <= 360
+        pages.wait_for_width(page, 360)
     with in_the_light(page):
         assert pages.barriers(page, rules=pages.COLOURS, within=within) == []
 

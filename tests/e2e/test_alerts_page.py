@@ -8,6 +8,7 @@ from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.buffer_factories import REGISTRATION, group
 from tests.e2e.conftest import USERNAME, VIEWER, in_the_shell, sign_in
+from tests.e2e.pages import wait_for_width
 from tests.server import Server, wait_until
 
 pytestmark = [
@@ -89,7 +90,7 @@ def test_markup_is_shown_as_text_and_a_viewer_has_no_actions(
     expect(drawer.get_by_role("button", name="Acknowledge")).to_be_disabled()
     expect(drawer.get_by_role("button", name="Resolve")).to_be_disabled()
     assert page.title() != "owned"
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)
 
 
 def test_the_bell_is_correct_after_lost_frames(page: Page, seeded_server: Server) -> None:

@@ -100,7 +100,7 @@ def test_the_copy_is_accessible(copy: Path, offline: Page, group: int, scheme: s
 
     assert pages.barriers(page) == []
     page.set_viewport_size({"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    pages.wait_for_width(page, 360)
 
 
 def test_a_truncated_copy_is_reported(copy: Path, offline: Page) -> None:

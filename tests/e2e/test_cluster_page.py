@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import VIEWER, sign_in
-from tests.e2e.pages import barriers
+from tests.e2e.pages import barriers, wait_for_width
 from tests.server import Server, wait_until
 
 pytestmark = [
@@ -81,7 +81,7 @@ def test_the_cluster_page_shows_a_viewer_no_addresses_also_on_a_phone(
     broker = page.get_by_role("region", name="Valkey")
     expect(broker.locator("[data-state=up]")).to_be_visible(timeout=60_000)
     expect(broker).not_to_contain_text("unix://")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)
 
 
 def test_a_notice_is_shown_on_every_page_until_it_is_removed(

@@ -272,7 +272,7 @@ def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Se
     page.set_viewport_size({"width": 360, "height": 800})
     overlay(page, "loss").scroll_into_view_if_needed()
     expect(overlay(page, "loss").locator("canvas")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    pages.wait_for_width(page, 360)
 
 
 def test_shared_prompts_of_runs_are_compared(page: Page, server: Server) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from rolldeck.trainer import Trainer
 from tests.e2e.conftest import in_the_shell
+from tests.e2e.pages import wait_for_width
 from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
@@ -215,7 +216,7 @@ def test_the_graph_has_keyboard_navigation_and_is_a_list_on_a_phone(
     signed_in.set_viewport_size({"width": 360, "height": 800})
     expect(second).to_contain_text("after reverse-2")
     assert left_of(first) == left_of(second) == left_of(third)
-    assert signed_in.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(signed_in, 360)
 
 
 def test_samples_and_transitions_are_shown_by_version(signed_in: Page, token: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in_anew
-from tests.e2e.pages import points
+from tests.e2e.pages import points, wait_for_width
 from tests.server import Server, wait_until
 from tests.waiting import within
 
@@ -111,7 +111,7 @@ def test_nothing_is_wider_than_a_phone(signed_in: Page, server: Server, place: s
     page.goto(place.format(run=run))
     page.get_by_role("heading", level=1).wait_for()
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)
 
 
 # Markup, a direction override and an escape sequence: the page shows all of it as text.

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.pages import wait_for_width
 from tests.server import Server
 
 pytestmark = [
@@ -112,6 +113,6 @@ def test_hostile_names_are_shown_as_text_and_an_empty_result_has_a_message(
     assert page.title() != "owned"
     hostile.get_by_role("button").click()
     expect(page.get_by_role("dialog")).to_contain_text("seed-hostile-text")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)
     page.goto("/environments?q=nowhere")
     expect(page.get_by_role("heading", name="No matching environments")).to_be_visible()

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.pages import barriers
+from tests.e2e.pages import barriers, wait_for_width
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager, window
 from tests.server import Server, wait_until
 
@@ -226,7 +226,7 @@ def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:
     run_page.get_by_role("button", name="Slots of worker 0").click()
     run_page.get_by_label("Env slots").wait_for()
 
-    assert run_page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(run_page, 360)
 
 
 def test_requested_workers_are_shown_until_they_run(

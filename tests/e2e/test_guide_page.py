@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import USERNAME, sign_in
+from tests.e2e.pages import wait_for_width
 from tests.server import ROOT, Server
 
 pytestmark = [
@@ -106,7 +107,7 @@ def test_the_guide_is_reached_from_every_page(at_home: Page) -> None:
     page.get_by_role("button", name="Pages", exact=True).click()
     page.get_by_role("menuitem", name="Guide").click()
     expect(page.get_by_role("heading", name="Documentation", level=1)).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wait_for_width(page, 390)
 
 
 def test_a_link_to_a_heading_scrolls_to_it(signed_in: Page) -> None:

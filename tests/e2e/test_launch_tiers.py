@@ -1,14 +1,12 @@
 """The whole launch form: errors of every field, accessibility and width."""
 
 import re
-from functools import partial
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e import pages
-from tests.e2e.test_page_accessibility import in_the_light, is_no_wider
-from tests.server import wait_until
+from tests.e2e.test_page_accessibility import in_the_light
 
 pytestmark = [
     pytest.mark.browser,
@@ -67,6 +65,6 @@ def test_the_open_form_is_accessible_and_fits_every_screen(signed_in: Page, pres
         assert pages.barriers(page, rules=pages.COLOURS) == []
     for width in (1440, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        wait_until(partial(is_no_wider, page, width), seconds=30, what=f"it fits {width} px")
+        pages.wait_for_width(page, width)
         launch = page.get_by_role("button", name="Launch", exact=True)
         expect(launch).to_be_in_viewport()

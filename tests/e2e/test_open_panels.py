@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.e2e import pages
 from tests.e2e.conftest import USERNAME, sign_in
-from tests.e2e.test_page_accessibility import in_the_light, is_no_wider, on_a_phone
+from tests.e2e.test_page_accessibility import in_the_light, on_a_phone
 from tests.server import Server, wait_until
 
 pytestmark = [
@@ -103,7 +103,7 @@ def test_panels_that_open_are_accessible(reader: pages.Reader, place: str) -> No
             assert pages.barriers(page, rules=pages.COLOURS, within=OPEN) == []
         if not any(words in way[0] for words in OF_A_PLACE):
             with on_a_phone(page):
-                wait_until(lambda: is_no_wider(page, 360), seconds=30, what=f"{way} fits a phone")
+                pages.wait_for_width(page, 360)
         leave(page, opener, way)
     assert reader.complaints == []
 

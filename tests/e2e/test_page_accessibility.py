@@ -53,8 +53,7 @@ def test_a_page_is_accessible(reader: pages.Reader, seeded_server: Server, addre
     expect(page.get_by_role("main")).to_have_count(1)
     assert page.title() not in {"", "owned"}
     with on_a_phone(page):
-        # Charts are redrawn when their container becomes narrower.
-        wait_until(lambda: is_no_wider(page, 360), seconds=30, what="the page fits a phone")
+        pages.wait_for_width(page, 360)
     # With reduced motion, the page has no animations.
     wait_until(lambda: is_still(page), seconds=30, what="nothing moves by itself")
     assert reader.complaints == []
@@ -63,10 +62,6 @@ def test_a_page_is_accessible(reader: pages.Reader, seeded_server: Server, addre
 def is_still(page: Page) -> bool:
     is_moving = "document.getAnimations().some((one) => one.playState === 'running')"
     return not page.evaluate(is_moving)
-
-
-def is_no_wider(page: Page, pixels: int) -> bool:
-    return int(page.evaluate("document.documentElement.scrollWidth")) <= pixels
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def test_the_palette_fits_a_phone(at_home: Page) -> None:
     expect(page.get_by_role("combobox", name="Search pages")).to_be_focused()
     page.keyboard.type("audit")
     expect(chosen(page)).to_contain_text("Audit")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    pages.wait_for_width(page, 360)
     chosen(page).click()
     expect(page.get_by_role("heading", name="Audit")).to_be_visible()
 

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.pages import wait_for_width
 from tests.server import Server
 
 pytestmark = [
@@ -105,7 +106,7 @@ def test_projects_fit_a_phone_and_a_viewer_changes_none(
         page.goto(place)
         expect(page.get_by_text(project).first).to_be_visible()
         expect(page.get_by_role("button", name=re.compile("^(New|Edit|Delete)"))).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        wait_for_width(page, 390)
 
     page.goto("/projects/no-such-project")
     expect(page.get_by_role("heading", name="No project named no-such-project")).to_be_visible()

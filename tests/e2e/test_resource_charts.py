@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import in_the_shell
-from tests.e2e.pages import barriers
+from tests.e2e.pages import barriers, wait_for_width
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager
 from tests.server import Server, wait_until
 
@@ -118,7 +118,7 @@ def test_the_charts_fit_a_phone_in_both_themes(
     memory.scroll_into_view_if_needed()
     expect(memory.locator(".chart canvas")).to_be_visible()
 
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wait_for_width(page, 390)
     assert barriers(page) == []
 
 
@@ -165,4 +165,4 @@ def test_the_cluster_page_charts_a_machine_over_time(signed_in: Page, server: Se
 
     page.set_viewport_size({"width": 390, "height": 844})
     expect(part.locator("canvas").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wait_for_width(page, 390)

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.pages import wait_for_width
 from tests.server import Server
 
 pytestmark = [
@@ -66,7 +67,7 @@ def test_a_viewer_finds_runs_and_has_no_actions(page: Page, many_runs: None) -> 
 
     expect(page.get_by_text("runs match")).to_be_visible()
     expect(page.get_by_role("button", name="All matching")).to_have_count(0)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)
 
 
 def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_server: Server) -> None:

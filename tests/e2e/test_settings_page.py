@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import OPERATOR, VIEWER, WEBHOOK_SECRET, sign_in, sign_in_anew
+from tests.e2e.pages import wait_for_width
 from tests.server import Server
 from tests.webhook_receiver import Receiver
 
@@ -56,7 +57,7 @@ def test_the_page_shows_the_name_of_the_person_and_the_server(page: Page, server
     expect(you).to_contain_text("Can view everything")
     expect(you).to_contain_text("An administrator can change your password")
     expect(page.get_by_role("region", name="Server", exact=True)).to_contain_text(server.url)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)
 
 
 def test_a_webhook_test_shows_the_answer(page: Page, server: Server, webhook: Receiver) -> None:

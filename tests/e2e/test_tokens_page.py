@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.pages import wait_for_width
 from tests.server import Server
 
 pytestmark = [
@@ -57,4 +58,4 @@ def test_the_tokens_page_shows_a_viewer_the_first_steps_and_no_tokens(page: Page
     expect(page.get_by_role("heading", name="Requires the administrator role")).to_be_visible()
     page.get_by_role("tab", name="Atropos environment").click()
     expect(page.locator("pre:visible")).to_contain_text("/atropos/my-run")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)

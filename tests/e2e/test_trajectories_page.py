@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.pages import wait_for_width
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.server import Server
 
@@ -94,4 +95,4 @@ def test_the_page_fits_a_small_screen(groups: list[int], signed_in: Page) -> Non
     page.get_by_text("Facets").click()
     page.get_by_label(re.compile("^space")).check()
     expect(page.locator("tbody tr")).to_have_count(1)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wait_for_width(page, 360)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import httpx
+import psutil
 import psycopg
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -62,17 +63,34 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+def runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 @contextmanager
 def without(server: Server, *words: str) -> Iterator[None]:
     """Kill a server with SIGKILL, and keep the supervisor from restarting it."""
     pid = server.child(*words)
+    backends = psutil.Process(pid).children()
     os.kill(server.process.pid, signal.SIGSTOP)
     try:
         os.kill(pid, signal.SIGKILL)
+        # PostgreSQL's backends end shortly after their postmaster.
+        wait_until(lambda: not any(map(runs, backends)), seconds=60, what="every backend ended")
         yield
     finally:
         os.kill(server.process.pid, signal.SIGCONT)
         wait_until(server.is_ready, seconds=60, what="the server is ready again")
+        # Each old connection of the pool fails one request.
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+            wait_until(
+                lambda: all(threads.map(lambda _: server.is_ready(), range(2 * ASKED_AT_ONCE))),
+                seconds=60,
+                what="every connection is new",
+            )
 
 
 def get_routes() -> Iterator[tuple[str, str]]:
@@ -205,7 +223,8 @@ def test_no_route_answers_500_without_redis(server: Server, browser: httpx.Clien
         run = server.new_run("while-redis-is-away")
         server.post(f"/api/v1/runs/{run}/drain")
 
-    assert [answer.url for answer in answers if answer.status_code >= 500] == []
+    failed = [(answer.url, answer.text) for answer in answers if answer.status_code >= 500]
+    assert failed == []
 
 
 @contextmanager
