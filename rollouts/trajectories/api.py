@@ -67,7 +67,7 @@ _FILTERS: Final = [
     OpenApiParameter(
         "sort",
         enum=list(TrajectorySort),
-        description="`-score` begins with the lowest score. Default: newest.",
+        description="`-score` begins with the highest score. Default: newest.",
     ),
     *page_parameters(default=50, most=PAGE_AT_MOST),
 ]

@@ -28,8 +28,8 @@ class TrajectorySort(StrEnum):
     """Sort order of trajectories."""
 
     NEWEST = "newest"
-    HIGHEST = "score"
-    LOWEST = "-score"
+    HIGHEST = "-score"
+    LOWEST = "score"
 
 
 class InvalidSearch(InvalidField):

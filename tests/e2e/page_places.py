@@ -12,7 +12,7 @@ RECORDED: Final = pages.Samples(LANGUAGE, LIVE, PROJECT)
 # Best run for each tab; all other tabs use the language run, which has every tab.
 BETTER: Final = {
     "/compare": f"/compare?runs={SWEEP[0]},{SWEEP[1]},{LIVE},{PAUSED},{FAILED}",
-    "/trajectories": f"/trajectories?runs={MIXED}&sort=score",
+    "/trajectories": f"/trajectories?runs={MIXED}&sort=-score",
     "/audit": "/audit?people=1",
     "/runs/$name": f"/runs/{LIVE}",
     "/runs/$name/metrics": f"/runs/{LIVE}/metrics",

@@ -142,11 +142,11 @@ def test_the_worst_episodes_of_an_environment_are_listed_first(
     page.goto(f"/runs/{RUN}/episodes?span=3600")
     page.get_by_role("link", name="Worst episodes of gymnasium:CartPole-v1").click()
 
-    expect(page).to_have_url(re.compile(r"show=episodes.*sort=-score|sort=-score.*show=episodes"))
+    expect(page).to_have_url(re.compile(r"show=episodes.*sort=score|sort=score.*show=episodes"))
     rows = page.locator("[data-trajectory]")
     expect(rows).to_have_count(3)
     expect(rows.nth(0)).to_contain_text("Episode 3 of w0-0")
-    page.get_by_label("Order").select_option("score")
+    page.get_by_label("Order").select_option("-score")
     expect(rows.nth(0)).to_contain_text("Episode 2 of w0-0")
     page.get_by_label("Environment", exact=True).fill("absent")
     expect(page.get_by_text("No matching episodes")).to_be_visible()

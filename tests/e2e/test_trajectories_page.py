@@ -60,7 +60,7 @@ def test_groups_are_found_by_facets_and_words_that_are_part_of_the_address(
 
 def test_the_list_of_groups_has_keyboard_navigation(groups: list[int], signed_in: Page) -> None:
     page = signed_in
-    page.goto("/runs/looked-for/trajectories?sort=-score")
+    page.goto("/runs/looked-for/trajectories?sort=score")
     expect(page.locator("tbody tr")).to_have_count(3)
 
     page.keyboard.press("j")

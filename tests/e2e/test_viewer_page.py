@@ -85,7 +85,7 @@ def test_messages_link_to_the_token_where_sequences_differ(
 
 
 @pytest.mark.parametrize(
-    ("sort", "answer"), [("-score", "bad"), ("score", "good"), ("newest", "good")]
+    ("sort", "answer"), [("score", "bad"), ("-score", "good"), ("newest", "good")]
 )
 def test_a_group_opens_at_the_sequence_of_the_list_order(
     groups: list[int], signed_in: Page, sort: str, answer: str

@@ -86,12 +86,12 @@ class Sort(StrEnum):
     """Sort order of groups."""
 
     NEWEST = "newest"
-    SCORE = "score"
+    SCORE = "-score"
     """Highest mean score first."""
-    SCORE_ASCENDING = "-score"
-    LENGTH = "length"
+    SCORE_ASCENDING = "score"
+    LENGTH = "-length"
     """Longest sequence first."""
-    LENGTH_ASCENDING = "-length"
+    LENGTH_ASCENDING = "length"
 
 
 class Flag(StrEnum):

@@ -25782,7 +25782,7 @@ export interface operations {
                 score_min?: number;
                 /** @description Earliest arrival of a group, or report, in UTC. */
                 since?: string;
-                /** @description `-score` begins with the lowest score. Default: newest. */
+                /** @description `-score` begins with the highest score. Default: newest. */
                 sort?: "-score" | "newest" | "score";
                 /** @description Latest arrival of a group, or report, in UTC. */
                 until?: string;

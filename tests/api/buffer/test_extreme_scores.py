@@ -22,8 +22,8 @@ CASES = {
     "mixed": [(0.0, 1.0), (LARGE, LARGE), (-1e155, -1e155)],
 }
 PATHS = (
-    "runs/demo/groups?sort=score",
-    "runs/demo/groups?sort=-score&score_min=-1e308",
+    "runs/demo/groups?sort=-score",
+    "runs/demo/groups?sort=score&score_min=-1e308",
     "runs/demo/groups/facets",
     "runs/demo/queue",
     "runs/demo/ledger",
@@ -31,7 +31,7 @@ PATHS = (
     "runs/demo/bias",
     "prompts?runs=demo",
     "environments",
-    "trajectories?sort=score",
+    "trajectories?sort=-score",
     "runs?sort=return",
     "runs.csv",
 )

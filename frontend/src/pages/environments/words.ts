@@ -21,8 +21,8 @@ export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; un
 
 /** The search for the worst trajectories of an environment; lessons have names of their own in each run. */
 export function worstOf(kind: EnvironmentKind, name: string): TrajectorySearch {
-  if (kind === "tokens") return { runs: `env:"${name.replaceAll('"', "")}"`, sort: "-score" };
-  return { ...(kind === "steps" ? { kind: "episode" } : {}), environment: name, sort: "-score" };
+  if (kind === "tokens") return { runs: `env:"${name.replaceAll('"', "")}"`, sort: "score" };
+  return { ...(kind === "steps" ? { kind: "episode" } : {}), environment: name, sort: "score" };
 }
 
 /** The window of the list's figures. */

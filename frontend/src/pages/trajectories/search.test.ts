@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { boundProblem, dayProblem, queryOf, trajectorySearch } from "./search";
 
 it("keeps valid filters of the URL", () => {
-  const search = { q: "apples", runs: "project:sums", environment: "math", score_min: 0, score_max: 1, sort: "-score" };
+  const search = { q: "apples", runs: "project:sums", environment: "math", score_min: 0, score_max: 1, sort: "score" };
   expect(trajectorySearch(search)).toEqual(search);
   expect(trajectorySearch({ kind: "episode", from: "2026-03-01", to: "2026-03-02" })).toEqual({
     kind: "episode",
@@ -22,10 +22,10 @@ it("drops words from searches for episodes, which have no text", () => {
 });
 
 it("requests whole days in UTC", () => {
-  expect(queryOf({ from: "2026-03-01", to: "2026-03-01", sort: "score" })).toEqual({
+  expect(queryOf({ from: "2026-03-01", to: "2026-03-01", sort: "-score" })).toEqual({
     since: "2026-03-01T00:00:00Z",
     until: "2026-03-01T23:59:59.999999Z",
-    sort: "score",
+    sort: "-score",
   });
   expect(queryOf({ q: "apples" })).toEqual({ q: "apples" });
 });

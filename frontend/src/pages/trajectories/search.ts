@@ -5,8 +5,8 @@ export type TrajectoryKind = (typeof KINDS)[number];
 
 export const ORDERS: [string, string][] = [
   ["newest", "Newest first"],
-  ["-score", "Lowest first"],
-  ["score", "Highest first"],
+  ["score", "Lowest first"],
+  ["-score", "Highest first"],
 ];
 
 export type TrajectorySearch = {

@@ -29,7 +29,7 @@ export function EpisodePage() {
   const { name } = route.useParams();
   const { episode } = route.useSearch();
   const { data, error, refetch } = useQuery(episodeQuery(name, episode));
-  if (error) return <ErrorState title="Episode unavailable" error={error} onRetry={() => void refetch()} />;
+  if (error && !data) return <ErrorState title="Episode unavailable" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[40, 420]} />;
   return <Viewer key={episode} run={name} episode={data} />;
 }
@@ -60,7 +60,7 @@ function Viewer({ run, episode }: { run: string; episode: EpisodeDetail }) {
           Episode {place} of {visible(shortId(episode.slot))}
         </span>
       }
-      list={{ show: "episodes", sort: "-score" }}
+      list={{ show: "episodes", sort: "score" }}
       chips={
         <>
           <End outcome={episode.outcome} />
@@ -102,7 +102,7 @@ function Facts({ run, episode }: { run: string; episode: EpisodeDetail }) {
         <Link
           to="/runs/$name/trajectories"
           params={params}
-          search={{ show: "episodes", environment: episode.environment, sort: "-score" }}
+          search={{ show: "episodes", environment: episode.environment, sort: "score" }}
           title="Worst episodes of this environment"
         >
           {visible(episode.environment)}

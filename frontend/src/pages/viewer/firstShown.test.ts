@@ -11,17 +11,17 @@ const sequences = [
 test.each([
   [undefined, 0],
   ["newest", 0],
-  ["score", 0],
-  ["-score", 2],
-  ["length", 2],
+  ["-score", 0],
+  ["score", 2],
+  ["-length", 2],
 ])("a list sorted by %s opens its groups at sequence %i", (sort, place) => {
   expect(firstShown(sort, sequences)).toBe(place);
 });
 
 test("a group without sequences or scores opens at the first", () => {
-  expect(firstShown("-score", [])).toBe(0);
+  expect(firstShown("score", [])).toBe(0);
   expect(
-    firstShown("-score", [
+    firstShown("score", [
       { score: null, tokens: 1 },
       { score: null, tokens: 2 },
     ]),

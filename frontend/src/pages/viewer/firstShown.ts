@@ -8,9 +8,9 @@ type Ranked = { score: number | null; tokens: number };
  */
 export function firstShown(sort: string | undefined, sequences: Ranked[]): number {
   const rank: Record<string, (one: Ranked) => number | null> = {
-    score: ({ score }) => score,
-    "-score": ({ score }) => (score === null ? null : -score),
-    length: ({ tokens }) => tokens,
+    "-score": ({ score }) => score,
+    score: ({ score }) => (score === null ? null : -score),
+    "-length": ({ tokens }) => tokens,
   };
   const of = rank[sort ?? ""];
   if (!of) return 0;

@@ -139,7 +139,7 @@ def test_words_are_searched_in_messages_of_this_run_only(server: Server) -> None
     assert server.ids(q='"harmonic oscillator"') == [hit]
     assert server.ids(q="oscillator -harmonic") == []
     assert server.ids(q="'; DROP TABLE buffer_groupdigest; --") == []
-    assert server.ids(q="oscillator", sort="score") == [hit]
+    assert server.ids(q="oscillator", sort="-score") == [hit]
 
 
 def test_each_facet_narrows_the_list(server: Server) -> None:
@@ -178,13 +178,13 @@ def test_lists_are_sorted_by_score_and_length_across_pages(server: Server) -> No
     one, two, three = server.push(scored(0.1), scored(0.9), long)
     server.digest()
 
-    assert server.ids(sort="score") == [two, three, one]
-    assert server.ids(sort="-score") == [one, three, two]
-    assert server.ids(sort="length")[0] == three
-    page = server.get(sort="score", limit=1)
-    assert server.ids(sort="score", cursor=page["next"]) == [three, one]
-    assert server.ids(sort="score", score_max=0.5) == [three, one]
-    assert server.ids(sort="score", from_group=one, backward=1) == [three, two]
+    assert server.ids(sort="-score") == [two, three, one]
+    assert server.ids(sort="score") == [one, three, two]
+    assert server.ids(sort="-length")[0] == three
+    page = server.get(sort="-score", limit=1)
+    assert server.ids(sort="-score", cursor=page["next"]) == [three, one]
+    assert server.ids(sort="-score", score_max=0.5) == [three, one]
+    assert server.ids(sort="-score", from_group=one, backward=1) == [three, two]
 
 
 def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
@@ -194,7 +194,7 @@ def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
     (served,) = {row["batch"] for row in server.get(step_min=1, step_max=1)["results"]}
 
     assert server.ids(batch=served) == ids[1::-1]
-    assert server.ids(batch=served, sort="score") == ids[1::-1]
+    assert server.ids(batch=served, sort="-score") == ids[1::-1]
     assert server.ids(step_min=1) == ids[1::-1]
     assert server.ids(step_min=2) == []
     detail = server.get(f"/{ids[0]}")
@@ -266,8 +266,8 @@ def test_facets_count_the_groups_of_each_choice(server: Server) -> None:
         ({"sort": "luck"}, "sort"),
         ({"batch": "7"}, "batch"),
         ({"cursor": "1~2"}, "cursor"),
-        ({"cursor": "7", "sort": "score"}, "cursor"),
-        ({"cursor": "--e~2", "sort": "score"}, "cursor"),
+        ({"cursor": "7", "sort": "-score"}, "cursor"),
+        ({"cursor": "--e~2", "sort": "-score"}, "cursor"),
         ({"q": "x" * 201}, "q"),
         ({"q": ["one", "two"]}, "q"),
         ({"lesson": "a\x00b"}, "lesson"),

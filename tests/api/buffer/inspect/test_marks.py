@@ -92,8 +92,8 @@ def test_marked_groups_are_found_by_label_and_note(server: Marking, groups: list
     assert server.ids(mark="noted") == [second]
     assert server.ids(mark="noted", label="2") == [second]
     assert server.ids(mark="noted", label="9") == []
-    assert server.ids(mark="noted", label="2", sort="-score") == [second]
-    assert server.ids(label=["2", "9"], sort="score") == [third, second, first]
+    assert server.ids(mark="noted", label="2", sort="score") == [second]
+    assert server.ids(label=["2", "9"], sort="-score") == [third, second, first]
     assert server.ids(label="2", q="nothing said") == []
 
 
@@ -258,4 +258,4 @@ def test_groups_of_one_prompt_are_found_in_every_run(server: Marking) -> None:
     prompts = {row["id"]: row["prompt"] for row in server.get()["results"]}
     assert prompts[one] == prompts[other] != prompts[last]
     assert server.ids(prompt=prompts[one]) == [other, one]
-    assert server.ids(prompt=prompts[one], sort="score") == [other, one]
+    assert server.ids(prompt=prompts[one], sort="-score") == [other, one]

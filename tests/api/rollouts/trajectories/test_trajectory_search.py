@@ -155,7 +155,7 @@ def test_groups_of_all_runs_are_listed_newest_first(search: Search, two_runs: li
 def test_words_of_messages_are_found_in_all_runs(search: Search, two_runs: list[Run]) -> None:
     assert search.texts(q="apples") == ["Which apples are red?", "How many apples?"]
     assert search.texts(q='"how many" -pears') == ["How many apples?"]
-    assert search.texts(q="apples", sort="-score") == ["How many apples?", "Which apples are red?"]
+    assert search.texts(q="apples", sort="score") == ["How many apples?", "Which apples are red?"]
     assert search.texts(q="nothing") == []
 
 
@@ -169,7 +169,7 @@ def test_groups_are_filtered_by_run_project_environment_and_score(
     assert search.texts(run="second", runs="project:sums") == []
     assert search.texts(environment="colours") == ["Which apples are red?"]
     assert search.texts(score_min=0.1, score_max=0.9) == [apples]
-    assert search.texts(score_max=0.5, sort="score") == [apples, pears]
+    assert search.texts(score_max=0.5, sort="-score") == [apples, pears]
 
 
 def test_groups_are_filtered_by_time(search: Search, two_runs: list[Run]) -> None:
@@ -182,8 +182,8 @@ def test_groups_are_filtered_by_time(search: Search, two_runs: list[Run]) -> Non
 
 
 def test_the_lowest_score_is_first_over_all_runs(search: Search, two_runs: list[Run]) -> None:
-    assert [row["score"] for row in search.rows(sort="-score")] == [0.0, 0.5, 1.0]
-    assert [row["score"] for row in search.rows(sort="score")] == [1.0, 0.5, 0.0]
+    assert [row["score"] for row in search.rows(sort="score")] == [0.0, 0.5, 1.0]
+    assert [row["score"] for row in search.rows(sort="-score")] == [1.0, 0.5, 0.0]
 
 
 @pytest.mark.parametrize("sort", ["newest", "score", "-score"])
@@ -212,17 +212,17 @@ def test_episodes_of_all_fleets_are_listed(search: Search, fleets: list[Run]) ->
 
 
 def test_the_worst_episode_is_first_over_all_fleets(search: Search, fleets: list[Run]) -> None:
-    assert search.returns(sort="-score") == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert search.returns(sort="score") == [5.0, 4.0, 3.0, 2.0, 1.0]
-    assert search.returns(sort="-score", limit=2) == [1.0, 2.0]
+    assert search.returns(sort="score") == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert search.returns(sort="-score") == [5.0, 4.0, 3.0, 2.0, 1.0]
+    assert search.returns(sort="score", limit=2) == [1.0, 2.0]
 
 
 def test_episodes_are_filtered(search: Search, fleets: list[Run]) -> None:
-    assert search.returns(environment="maze", sort="-score") == [2.0, 4.0]
-    assert search.returns(run="pole", sort="-score") == [1.0, 3.0, 5.0]
-    assert search.returns(score_min=2, score_max=4, sort="score") == [4.0, 3.0, 2.0]
-    assert search.returns(since="2026-03-01T12:30:00Z", sort="score") == [4.0, 2.0]
-    assert search.returns(runs="name:maze", sort="score") == [4.0, 2.0]
+    assert search.returns(environment="maze", sort="score") == [2.0, 4.0]
+    assert search.returns(run="pole", sort="score") == [1.0, 3.0, 5.0]
+    assert search.returns(score_min=2, score_max=4, sort="-score") == [4.0, 3.0, 2.0]
+    assert search.returns(since="2026-03-01T12:30:00Z", sort="-score") == [4.0, 2.0]
+    assert search.returns(runs="name:maze", sort="-score") == [4.0, 2.0]
 
 
 @pytest.mark.parametrize("sort", ["newest", "score", "-score"])
@@ -247,7 +247,7 @@ def test_the_lowest_episode_of_a_report_with_many_is_found(search: Search) -> No
             length_max=3,
         )
     )
-    rows = search.rows(kind="episode", sort="-score")
+    rows = search.rows(kind="episode", sort="score")
 
     assert [(row["id"], row["score"], row["length"]) for row in rows] == [
         ("w0-7@a/1", -1.0, None),
@@ -301,7 +301,7 @@ def test_bad_input_names_the_field(
 def test_a_cursor_is_valid_for_its_filter_only(search: Search, two_runs: list[Run]) -> None:
     cursor = search.page(limit=1)["next"]
 
-    assert search.refused(cursor=cursor, limit=1, sort="score") == (400, "cursor")
+    assert search.refused(cursor=cursor, limit=1, sort="-score") == (400, "cursor")
 
 
 def test_a_token_of_one_run_finds_trajectories_of_this_run_only(

@@ -74,15 +74,15 @@ QUESTIONS: Final[dict[str, dict[str, list[str]]]] = {
     "two facets": {"env": ["3"], "lesson": ["lesson-4"]},
     "flags": {"flag": ["truncated", "duplicate"]},
     "a range": {"score_min": ["0.5"], "length_max": ["900"], "version_min": ["100"]},
-    "highest score": {"sort": ["score"], "env": ["2"]},
-    "shortest": {"sort": ["-length"], "worker": ["w3"]},
+    "highest score": {"sort": ["-score"], "env": ["2"]},
+    "shortest": {"sort": ["length"], "worker": ["w3"]},
     "rare words": {"q": ["plus 4711"]},
     "common words": {"q": ["plus one"]},
     "what nothing meets": {"version_min": ["1000000000"]},
     "a label": {"label": ["4"]},
     "noted": {"mark": ["noted"], "env": ["3"]},
-    "a label, best first": {"label": ["2"], "sort": ["score"]},
-    "a batch, best first": {"batch": ["00000000-0000-0000-0000-000000000001"], "sort": ["score"]},
+    "a label, best first": {"label": ["2"], "sort": ["-score"]},
+    "a batch, best first": {"batch": ["00000000-0000-0000-0000-000000000001"], "sort": ["-score"]},
 }
 
 

@@ -56,23 +56,23 @@ _REPORTS: Final = """
     FROM generate_series(1, %(groups)s / 10) AS i"""
 QUESTIONS: Final[dict[str, dict[str, str]]] = {
     "groups": {},
-    "lowest score": {"sort": "-score"},
+    "lowest score": {"sort": "score"},
     "a lesson": {"environment": "lesson-4"},
-    "a lesson, lowest score": {"environment": "lesson-4", "sort": "-score"},
+    "a lesson, lowest score": {"environment": "lesson-4", "sort": "score"},
     "no such environment": {"environment": "absent"},
     "a range": {"score_min": "0.2", "score_max": "0.3"},
     "rare words": {"q": "4711 plus"},
     "common words": {"q": "plus one"},
-    "common words, lowest score": {"q": "plus one", "sort": "-score"},
+    "common words, lowest score": {"q": "plus one", "sort": "score"},
     "the last hour": {"since": "2000-01-01"},
     "episodes": {"kind": "episode"},
-    "lowest return": {"kind": "episode", "sort": "-score"},
+    "lowest return": {"kind": "episode", "sort": "score"},
     "lowest return of an environment": {
         "kind": "episode",
-        "sort": "-score",
+        "sort": "score",
         "environment": "env-3",
     },
-    "a range of returns": {"kind": "episode", "sort": "score", "score_max": "500"},
+    "a range of returns": {"kind": "episode", "sort": "-score", "score_max": "500"},
 }
 
 

@@ -30,7 +30,7 @@ def test_every_parameter_is_parsed() -> None:
             "score_max": "2",
             "since": "2026-03-01T12:00:00+02:00",
             "until": "2026-03-02",
-            "sort": "-score",
+            "sort": "score",
         }
     )
 

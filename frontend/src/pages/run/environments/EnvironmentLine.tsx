@@ -199,7 +199,7 @@ export function EnvironmentLine(props: Props) {
           to="/runs/$name/trajectories"
           params={{ name: run.name }}
           search={
-            run.kind === "fleet" ? { show: "episodes", environment: view.name, sort: "-score" } : { ...ofEnvironment(view), sort: "-score" }
+            run.kind === "fleet" ? { show: "episodes", environment: view.name, sort: "score" } : { ...ofEnvironment(view), sort: "score" }
           }
           className="small"
           aria-label={`Worst first: trajectories of ${view.name}`}

@@ -93,7 +93,7 @@ function Task({ run, task, unit, returns, lengths }: TaskProps) {
           <Link
             to="/runs/$name/trajectories"
             params={{ name: run.name }}
-            search={{ show: "episodes", environment: task.environment, sort: "-score" }}
+            search={{ show: "episodes", environment: task.environment, sort: "score" }}
             className="small nowrap"
             aria-label={`Worst episodes of ${visible(task.environment)}`}
           >

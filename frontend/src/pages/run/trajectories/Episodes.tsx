@@ -16,7 +16,7 @@ export function FleetViews({ run, shown }: { run: string; shown: "episodes" | "f
           key={each}
           to="/runs/$name/trajectories"
           params={{ name: run }}
-          search={each === "episodes" ? { show: "episodes", sort: "-score" } : {}}
+          search={each === "episodes" ? { show: "episodes", sort: "score" } : {}}
           aria-current={each === shown ? "page" : undefined}
         >
           {each === "episodes" ? "Episodes" : "Fragments"}

@@ -7,9 +7,9 @@ describe("the URL of a list", () => {
     expect(listSearch(search)).toEqual({ state: ["dropped"], env: ["0", "none"], score_min: 0.5, q: "42" });
   });
   it("keeps the filters of episodes with their view only", () => {
-    const search = { environment: "gymnasium:CartPole-v1", sort: "-score", score_max: 9 };
+    const search = { environment: "gymnasium:CartPole-v1", sort: "score", score_max: 9 };
     expect(tabSearch({ ...search, show: "episodes", state: "queued" })).toEqual({ ...search, show: "episodes" });
-    expect(tabSearch({ ...search, show: "luck" })).toEqual({ sort: "-score", score_max: 9 });
+    expect(tabSearch({ ...search, show: "luck" })).toEqual({ sort: "score", score_max: 9 });
   });
   it("drops inverted ranges", () => {
     expect(listSearch({ length_min: 9, length_max: 3 })).toEqual({});
@@ -28,7 +28,7 @@ describe("the URL of a list", () => {
     expect([chip?.label, chip?.without]).toEqual(["episode: w0-3@5f2c/12", { q: "w0" }]);
   });
   it("is idempotent", () => {
-    const once = listSearch({ flag: ["stale", "truncated"], sort: "-score", score_max: 0 });
+    const once = listSearch({ flag: ["stale", "truncated"], sort: "score", score_max: 0 });
     expect(listSearch(once)).toEqual(once);
   });
 });

@@ -10,10 +10,10 @@ export type Range = (typeof RANGES)[number];
 
 export const SORTS: [string, string][] = [
   ["newest", "Newest first"],
-  ["score", "Highest score first"],
-  ["-score", "Lowest score first"],
-  ["length", "Longest first"],
-  ["-length", "Shortest first"],
+  ["-score", "Highest score first"],
+  ["score", "Lowest score first"],
+  ["-length", "Longest first"],
+  ["length", "Shortest first"],
 ];
 
 function words(value: unknown): string[] | undefined {
