@@ -86,12 +86,15 @@ it.each([
   ["\x1b[31mred", "⟨U+001B⟩[31mred"],
   ["tag\u{e0041}", "tag⟨U+E0041⟩"],
   ["half \ud800 pair", "half ⟨U+D800⟩ pair"],
+  ["ro\u200dot", "ro⟨U+200D⟩ot"],
   ["word\ufe0f", "word⟨U+FE0F⟩"],
 ])("makes invisible and control characters visible in %j", (text, shown) => expect(visible(text)).toBe(shown));
 
 it("leaves visible text unchanged", () => {
   const text = "é 日本 😀 ❤️ <script>\tline\nnext";
   expect(visible(text)).toBe(text);
+  const joined = "\u{1f469}\u{1f3fd}\u200d\u{1f52c} \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937";
+  expect(visible(joined)).toBe(joined);
 });
 
 it("formats durations to three digits", () => {

@@ -113,12 +113,12 @@ const TO_SECOND = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourC
 
 /** The time in the user's time zone, with seconds. */
 export function clock(time: Time): string {
-  return dateOf(time)?.toLocaleTimeString([], { ...TO_SECOND, timeZone: timeZone() }) ?? NOTHING;
+  return dateOf(time)?.toLocaleTimeString("en-US", { ...TO_SECOND, timeZone: timeZone() }) ?? NOTHING;
 }
 
 /** The date and time in the user's time zone, to the minute. */
 export function dayAndClock(time: Time): string {
-  return dateOf(time)?.toLocaleString([], { ...TO_MINUTE, timeZone: timeZone() }) ?? NOTHING;
+  return dateOf(time)?.toLocaleString("en-US", { ...TO_MINUTE, timeZone: timeZone() }) ?? NOTHING;
 }
 
 const dayOf = (at: Date): string => at.toLocaleDateString("en-CA", { timeZone: timeZone() });
@@ -147,9 +147,9 @@ export function policyStep(step: number | null | undefined): string {
 }
 
 // Controls, soft hyphens, direction marks, zero width, line separators, fillers, tags, variation selectors (except
-// in emoji), unpaired surrogates.
+// in emoji), joiners (except in emoji and in scripts that need them), unpaired surrogates.
 const UNSEEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e01ef}\ud800-\udfff]|(?<!\p{Extended_Pictographic})\ufe0f/gu;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e01ef}\ud800-\udfff]|(?<!\p{Extended_Pictographic})\ufe0f|(?<![\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f\p{scx=Arab}\p{scx=Beng}\p{scx=Deva}\p{scx=Gujr}\p{scx=Guru}\p{scx=Knda}\p{scx=Mlym}\p{scx=Orya}\p{scx=Sinh}\p{scx=Taml}\p{scx=Telu}])[\u200c\u200d]/gu;
 
 const codeOf = (character: string): string => (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
 

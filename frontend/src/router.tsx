@@ -1,8 +1,10 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
-import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, Link } from "@tanstack/react-router";
 import type { Asked } from "@/api/audit";
 import { EmptyState } from "@/components/EmptyState";
+import { page } from "@/components/onDemand";
+import { FailedPage } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
@@ -41,54 +43,54 @@ const shell = createRoute({ getParentRoute: () => root, id: "shell", component: 
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
-  component: lazyRouteComponent(pageCode.home, "HomePage"),
+  component: page(pageCode.home, "HomePage"),
 });
 const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
-  component: lazyRouteComponent(pageCode.runs, "RunsPage"),
+  component: page(pageCode.runs, "RunsPage"),
   validateSearch: runsSearch,
 });
 const projects = createRoute({
   getParentRoute: () => shell,
   path: "/projects",
-  component: lazyRouteComponent(pageCode.projects, "ProjectsPage"),
+  component: page(pageCode.projects, "ProjectsPage"),
   validateSearch: (search): { archived?: boolean } => ({ archived: search.archived === true || undefined }),
 });
 const project = createRoute({
   getParentRoute: () => shell,
   path: "/projects/$project",
-  component: lazyRouteComponent(pageCode.project, "ProjectPage"),
+  component: page(pageCode.project, "ProjectPage"),
   validateSearch: runsSearch,
 });
 const trajectories = createRoute({
   getParentRoute: () => shell,
   path: "/trajectories",
-  component: lazyRouteComponent(pageCode.trajectories, "TrajectoriesPage"),
+  component: page(pageCode.trajectories, "TrajectoriesPage"),
   validateSearch: trajectorySearch,
 });
 const alerts = createRoute({
   getParentRoute: () => shell,
   path: "/alerts",
-  component: lazyRouteComponent(pageCode.alerts, "AlertsPage"),
+  component: page(pageCode.alerts, "AlertsPage"),
   validateSearch: alertsSearch,
 });
 const compare = createRoute({
   getParentRoute: () => shell,
   path: "/compare",
-  component: lazyRouteComponent(pageCode.compare, "ComparePage"),
+  component: page(pageCode.compare, "ComparePage"),
   validateSearch: compareSearch,
   beforeLoad: askForCompared,
 });
 const tokens = createRoute({
   getParentRoute: () => shell,
   path: "/tokens",
-  component: lazyRouteComponent(pageCode.tokens, "TokensPage"),
+  component: page(pageCode.tokens, "TokensPage"),
 });
 const audit = createRoute({
   getParentRoute: () => shell,
   path: "/audit",
-  component: lazyRouteComponent(pageCode.audit, "AuditPage"),
+  component: page(pageCode.audit, "AuditPage"),
   validateSearch: (search): Asked => ({
     text: text(search.text),
     actor: text(search.actor),
@@ -101,7 +103,7 @@ const audit = createRoute({
 const environments = createRoute({
   getParentRoute: () => shell,
   path: "/environments",
-  component: lazyRouteComponent(pageCode.environments, "EnvironmentsPage"),
+  component: page(pageCode.environments, "EnvironmentsPage"),
   validateSearch: (search): { q?: string; kind?: EnvironmentKind; of?: EnvironmentKind; name?: string } => ({
     q: text(search.q),
     kind: oneOf(search.kind, ...ENVIRONMENT_KINDS),
@@ -112,17 +114,17 @@ const environments = createRoute({
 const cluster = createRoute({
   getParentRoute: () => shell,
   path: "/cluster",
-  component: lazyRouteComponent(pageCode.cluster, "ClusterPage"),
+  component: page(pageCode.cluster, "ClusterPage"),
 });
 const settings = createRoute({
   getParentRoute: () => shell,
   path: "/settings",
-  component: lazyRouteComponent(pageCode.settings, "SettingsPage"),
+  component: page(pageCode.settings, "SettingsPage"),
 });
 const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
-  component: lazyRouteComponent(pageCode.launch, "LaunchPage"),
+  component: page(pageCode.launch, "LaunchPage"),
   validateSearch: (search): { from?: string; preset?: string; project?: string; view?: "changes" | "config" | "copy" } => ({
     from: text(search.from),
     project: text(search.project),
@@ -133,17 +135,17 @@ const launch = createRoute({
 const guide = createRoute({
   getParentRoute: () => shell,
   path: "/guide",
-  component: lazyRouteComponent(pageCode.guide, "GuidePage"),
+  component: page(pageCode.guide, "GuidePage"),
 });
 const guidePage = createRoute({
   getParentRoute: () => shell,
   path: "/guide/$",
-  component: lazyRouteComponent(pageCode.guide, "GuidePage"),
+  component: page(pageCode.guide, "GuidePage"),
 });
 const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
-  component: lazyRouteComponent(pageCode.run, "RunPage"),
+  component: page(pageCode.run, "RunPage"),
   validateSearch: shareSearch,
   beforeLoad: askForRun,
 });
@@ -151,50 +153,50 @@ const runTabs = [
   createRoute({
     getParentRoute: () => run,
     path: "/",
-    component: lazyRouteComponent(tabCode.overview, "OverviewTab"),
+    component: page(tabCode.overview, "OverviewTab"),
     validateSearch: overviewSearch,
     beforeLoad: askForCurves,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "metrics",
-    component: lazyRouteComponent(tabCode.metrics, "MetricsTab"),
+    component: page(tabCode.metrics, "MetricsTab"),
     validateSearch: metricsSearch,
     beforeLoad: askForMetrics,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "queue",
-    component: lazyRouteComponent(tabCode.queue, "QueueTab"),
+    component: page(tabCode.queue, "QueueTab"),
     validateSearch: queueSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "fleet",
-    component: lazyRouteComponent(tabCode.fleet, "FleetTab"),
+    component: page(tabCode.fleet, "FleetTab"),
     validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view), log: logOf(search.log) }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "pipeline",
-    component: lazyRouteComponent(tabCode.pipeline, "PipelineTab"),
+    component: page(tabCode.pipeline, "PipelineTab"),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "episodes",
-    component: lazyRouteComponent(tabCode.episodes, "EpisodesTab"),
+    component: page(tabCode.episodes, "EpisodesTab"),
     validateSearch: episodesSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "curriculum",
-    component: lazyRouteComponent(tabCode.curriculum, "CurriculumTab"),
+    component: page(tabCode.curriculum, "CurriculumTab"),
     validateSearch: (search): { lesson?: string } => ({ lesson: text(search.lesson) }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "evaluations",
-    component: lazyRouteComponent(tabCode.evaluations, "EvaluationsTab"),
+    component: page(tabCode.evaluations, "EvaluationsTab"),
     validateSearch: (search): { lesson?: string; evaluation?: string; k?: number; baseline?: string } => ({
       lesson: text(search.lesson),
       evaluation: text(search.evaluation),
@@ -205,19 +207,19 @@ const runTabs = [
   createRoute({
     getParentRoute: () => run,
     path: "trajectories",
-    component: lazyRouteComponent(tabCode.trajectories, "TrajectoriesTab"),
+    component: page(tabCode.trajectories, "TrajectoriesTab"),
     validateSearch: tabSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "groups/$group",
-    component: lazyRouteComponent(tabCode.groups, "ViewerPage"),
+    component: page(tabCode.groups, "ViewerPage"),
     validateSearch: viewerSearch,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "transcript",
-    component: lazyRouteComponent(tabCode.transcript, "EpisodePage"),
+    component: page(tabCode.transcript, "EpisodePage"),
     validateSearch: (search): { episode: string; step?: number; view?: "fragments" } => ({
       episode: text(search.episode) ?? "",
       step: whole(search.step),
@@ -227,7 +229,7 @@ const runTabs = [
   createRoute({
     getParentRoute: () => run,
     path: "fragments/$fragment",
-    component: lazyRouteComponent(tabCode.fragments, "FragmentPage"),
+    component: page(tabCode.fragments, "FragmentPage"),
     validateSearch: (search): { step?: number; episode?: string } => ({
       step: whole(search.step),
       // The router parses "17" as a number.
@@ -237,24 +239,24 @@ const runTabs = [
   createRoute({
     getParentRoute: () => run,
     path: "environments",
-    component: lazyRouteComponent(tabCode.environments, "EnvironmentsTab"),
+    component: page(tabCode.environments, "EnvironmentsTab"),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "weights",
-    component: lazyRouteComponent(tabCode.weights, "WeightsTab"),
+    component: page(tabCode.weights, "WeightsTab"),
     validateSearch: (search): { version?: number } => ({ version: Number(search.version) || undefined }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "config",
-    component: lazyRouteComponent(tabCode.config, "ConfigTab"),
+    component: page(tabCode.config, "ConfigTab"),
     validateSearch: (search): { view?: "differing" | "all" } => ({ view: oneOf(search.view, "differing", "all") }),
   }),
   createRoute({
     getParentRoute: () => run,
     path: "logs",
-    component: lazyRouteComponent(tabCode.logs, "LogsTab"),
+    component: page(tabCode.logs, "LogsTab"),
     validateSearch: logsSearch,
   }),
 ] as const;
@@ -302,6 +304,7 @@ export const router = createRouter({
     ]),
   ]),
   defaultNotFoundComponent: NotFound,
+  defaultErrorComponent: FailedPage,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeletons heights={[64, 330, 230]} />,
 });

@@ -132,3 +132,31 @@ def test_names_with_markup_are_shown_as_text_on_every_page(signed_in: Page, serv
     expect(page.get_by_label("Events, newest first")).to_contain_text(MARKUP)
     expect(page.locator("#hostile")).to_have_count(0)
     assert page.title() != "owned"
+
+
+def test_a_page_whose_code_does_not_load_is_requested_again(context: BrowserContext) -> None:
+    page = sign_in(context.new_page(), USERNAME)
+    page.goto("/runs")
+    expect(page.get_by_role("heading", name="Runs", level=1)).to_be_visible()
+    page.evaluate("window.stays = true")
+    for unreachable in ("**/assets/*.js", "**/healthz/live"):
+        page.route(unreachable, lambda route: route.abort())
+    main = page.get_by_role("navigation", name="Main")
+    main.get_by_role("link", name="Cluster").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached")
+    expect(main.get_by_role("link", name="Home")).to_be_visible()
+    page.unroute_all()
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()
+    assert page.evaluate("window.stays") is True
+
+
+def test_an_invalid_answer_fails_only_the_panels_that_show_it(
+    context: BrowserContext, server: Server
+) -> None:
+    run, page = outside_run(server), sign_in(context.new_page(), USERNAME)
+    page.route(f"**/api/v1/runs/{run}/queue", lambda route: route.fulfill(json={"ledger": None}))
+    page.goto(f"/runs/{run}/queue")
+    expect(page.get_by_role("region", name="Failed panel").first).to_be_visible()
+    expect(page.get_by_role("region", name="Batches")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()

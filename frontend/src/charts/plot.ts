@@ -21,6 +21,16 @@ const durationTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map(elapse
 const MOMENT_STEPS = [...CLOCK_STEPS, ...DAY_STEPS];
 const DURATION_STEPS = [0.001, 0.01, 0.1, ...MOMENT_STEPS];
 
+const LABEL_GAP = 6;
+const DIGIT_WIDTH = 6.5;
+const LEAST_WIDTH = 48;
+
+/** The width of the vertical axis: its longest label fits. */
+export function labelWidth(_u: unknown, labels: readonly string[] | null): number {
+  const longest = Math.max(0, ...(labels ?? []).map((label) => label?.length ?? 0));
+  return Math.max(LEAST_WIDTH, Math.ceil(longest * DIGIT_WIDTH) + 2 * LABEL_GAP);
+}
+
 function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
   const common = {
     stroke: paint("--ink-faint"),
@@ -33,7 +43,13 @@ function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
   return [
     { ...common, size: 26, gap: 4, space: isTime || isDuration ? 76 : 60, values, incrs },
     // A log axis leaves ticks unlabelled where there is no room.
-    { ...common, size: 48, gap: 6, space: 34, values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+    {
+      ...common,
+      size: labelWidth,
+      gap: LABEL_GAP,
+      space: 34,
+      values: (_u, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))),
+    },
   ];
 }
 

@@ -1,10 +1,12 @@
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Outlet, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
+import { Guarded } from "@/components/Panels";
 import { useOwnSession } from "@/live/deployment";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
@@ -20,8 +22,7 @@ import { usePalette } from "@/shell/palette/usePalette";
 import { Rail } from "@/shell/Rail";
 
 // Loaded after the page is ready: users type as soon as it opens.
-const loadPalette = async () => ({ default: (await import("@/shell/palette/Palette")).Palette });
-const Palette = lazy(loadPalette);
+const Palette = onDemand(() => import("@/shell/palette/Palette"), "Palette");
 const PALETTE_AFTER_MS = 1_500;
 
 /** Refetch the page's data when an unreachable server is back. */
@@ -51,7 +52,7 @@ export function Shell() {
   useFreshAfterAbsence();
   useOwnSession();
   useEffect(() => {
-    const timer = setTimeout(() => void loadPalette(), PALETTE_AFTER_MS);
+    const timer = setTimeout(() => void Palette.preload(), PALETTE_AFTER_MS);
     return () => clearTimeout(timer);
   }, []);
 
@@ -99,25 +100,29 @@ export function Shell() {
       <a href="#main" className="skip">
         Skip to content
       </a>
-      <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
+      <Guarded>
+        <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
+      </Guarded>
       <div className="frame">
-        <Rail />
+        <Guarded>
+          <Rail />
+        </Guarded>
         <main className="page" id="main">
-          <Notice />
+          <Guarded>
+            <Notice />
+          </Guarded>
           <Outlet />
         </main>
       </div>
       {palette.isOpen && (
-        <Suspense fallback={null}>
-          <Palette
-            typed={palette.typed}
-            onType={palette.type}
-            isEntered={palette.isEntered}
-            onEnter={palette.enter}
-            onClose={palette.close}
-            onHelp={() => setHelp(true)}
-          />
-        </Suspense>
+        <Palette
+          typed={palette.typed}
+          onType={palette.type}
+          isEntered={palette.isEntered}
+          onEnter={palette.enter}
+          onClose={palette.close}
+          onHelp={() => setHelp(true)}
+        />
       )}
       {help && <Help onClose={() => setHelp(false)} />}
     </>

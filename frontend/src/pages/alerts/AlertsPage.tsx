@@ -1,14 +1,15 @@
 import { SegmentedControl } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
 import { useAlertSummary } from "@/api/alerts";
+import { onDemand } from "@/components/onDemand";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, number } from "@/format";
 import { AlertList } from "@/pages/alerts/AlertList";
 import type { AlertsSearch } from "@/pages/alerts/search";
 
-const RulesPanel = lazy(async () => ({ default: (await import("@/pages/alerts/rules/RulesPanel")).RulesPanel }));
-const SilencesPanel = lazy(async () => ({ default: (await import("@/pages/alerts/silences/SilencesPanel")).SilencesPanel }));
+const WAITING = <Skeletons heights={[260]} />;
+const RulesPanel = onDemand(() => import("@/pages/alerts/rules/RulesPanel"), "RulesPanel", WAITING);
+const SilencesPanel = onDemand(() => import("@/pages/alerts/silences/SilencesPanel"), "SilencesPanel", WAITING);
 
 const ALERTS = "alerts";
 const PARTS = [
@@ -38,10 +39,8 @@ export function AlertsPage() {
           </span>
         )}
       </div>
-      <Suspense fallback={<Skeletons heights={[260]} />}>
-        {view === "rules" && <RulesPanel opened={rule} onOpen={(next) => look({ rule: next }, false)} />}
-        {view === "silences" && <SilencesPanel />}
-      </Suspense>
+      {view === "rules" && <RulesPanel opened={rule} onOpen={(next) => look({ rule: next }, false)} />}
+      {view === "silences" && <SilencesPanel />}
       {view === undefined && <AlertList asked={asked} opened={opened} look={look} />}
     </>
   );

@@ -5,6 +5,7 @@ import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
+import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { bytes, dayAndClock, duration, number } from "@/format";
 import { useCluster } from "@/live/deployment";
@@ -156,7 +157,7 @@ export function ClusterPage() {
       )}
       {!data && !refused && <Skeletons heights={[190, 190, 150]} />}
       {data && (
-        <div className="charts">
+        <Panels>
           <Panel
             title="Processes"
             note={`heartbeat every ${number(data.process_word_seconds)} s; exited processes are listed for an hour`}
@@ -184,7 +185,7 @@ export function ClusterPage() {
               ))}
             </dl>
           </Panel>
-        </div>
+        </Panels>
       )}
     </>
   );

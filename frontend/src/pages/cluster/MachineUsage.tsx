@@ -1,14 +1,15 @@
 import { NativeSelect } from "@mantine/core";
 import { useInViewport } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { type MachineCordon, machineUsageQuery, type RayNode } from "@/api/deployment";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { choicesOf, RANGES } from "@/pages/cluster/machineUsage";
 import css from "./cluster.module.css";
 
-const MachineCharts = lazy(() => import("@/pages/cluster/MachineCharts"));
+const MachineCharts = onDemand(() => import("@/pages/cluster/MachineCharts"), "default");
 const DAY = "24";
 
 /** The usage of a selected machine over time; loaded only while on screen. */
@@ -46,11 +47,7 @@ export function MachineUsage({ nodes, cordons }: { nodes: RayNode[]; cordons: Ma
     >
       <div ref={ref} className={css.usageBox}>
         {error && !data && <ErrorState title="Usage unavailable" error={error.message} />}
-        {data && (
-          <Suspense fallback={null}>
-            <MachineCharts history={data} cordons={cordons} />
-          </Suspense>
-        )}
+        {data && <MachineCharts history={data} cordons={cordons} />}
       </div>
     </Panel>
   );

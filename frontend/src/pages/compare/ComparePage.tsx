@@ -10,6 +10,7 @@ import type { Controlled } from "@/charts/controllableState";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
+import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { returnsFirst } from "@/pages/run/metricOrder";
 import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
@@ -158,7 +159,7 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
       </div>
       {isWaiting ? <Skeletons heights={[350, 200, 350]} /> : null}
       {!isWaiting && (
-        <>
+        <Guarded>
           {first === undefined && view.runs.length > 0 && (
             <div className="panel">
               <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
@@ -168,7 +169,9 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
           )}
           {first !== undefined && overlay(first)}
           <Summary chosen={chosen} metrics={metrics.shown} returnName={metrics.returnName} view={view} />
-          <div className={css.overlays}>{others.map(overlay)}</div>
+          <div className={css.overlays}>
+            <Guarded>{others.map(overlay)}</Guarded>
+          </div>
           <Prompts runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
           <ConfigDiff
             chosen={chosen}
@@ -176,7 +179,7 @@ function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
             view={search.config ?? "differing"}
             onView={(view) => change({ config: view === "all" ? "all" : undefined })}
           />
-        </>
+        </Guarded>
       )}
     </>
   );

@@ -84,7 +84,7 @@ type Props = {
 /** Prompts that several runs share, with the answer of each. */
 export function Prompts({ runs, places, chosen, onChoose }: Props) {
   const { data, error } = useQuery({ ...promptsQuery(runs), enabled: runs.length > 0 });
-  if (error) return <ErrorState title="Prompts unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Prompts unavailable" error={error} />;
   if (!data) return null;
   const shown = data.find(({ prompt }) => prompt === chosen) ?? data[0];
   const shared = data.filter((row) => row.runs.length > 1).length;

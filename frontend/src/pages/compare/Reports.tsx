@@ -41,7 +41,7 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
   const { data, error } = useQuery(comparisonQuery(id));
   const mayOperate = useMayOperate();
   const [isAsking, setAsking] = useState(false);
-  if (error) return <ErrorState title="Report unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Report unavailable" error={error} />;
   if (!data) return null;
   return (
     <section className="panel" aria-label="Report" data-report={id}>
@@ -72,9 +72,9 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
 
 /** All saved reports, shown while no runs are selected. */
 export function ReportList() {
-  const { data = [], error } = useQuery(comparisonsQuery);
-  if (error) return <ErrorState title="Reports unavailable" error={error} />;
-  if (data.length === 0) return null;
+  const { data, error } = useQuery(comparisonsQuery);
+  if (error && !data) return <ErrorState title="Reports unavailable" error={error} />;
+  if (!data?.length) return null;
   return (
     <Panel title="Reports" note="saved comparisons">
       <ul className={css.reports}>

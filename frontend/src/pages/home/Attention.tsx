@@ -41,7 +41,7 @@ function AlertLine({ alert, isFurther = false, children }: LineProps) {
 /** The other open alerts of a kind, or of a rule. */
 function Further({ alert }: { alert: AlertRow }) {
   const { data, error, isPending } = useInfiniteQuery(alertsQuery({ kind: alert.kind, state: "open" }));
-  if (error) return <ErrorState title="Alerts unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Alerts unavailable" error={error} />;
   const isOther = (row: AlertRow) => row.id !== alert.id && !row.silenced_until && (alert.kind !== "rule" || row.subject === alert.subject);
   return (
     <>

@@ -6,6 +6,7 @@ import { NEWEST, runActivityQuery, runsQuery } from "@/api/runLists";
 import { useMayOperate, useSession } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
+import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { useLiveRuns } from "@/live/deployment";
 import { useTopicError } from "@/live/live";
@@ -63,22 +64,24 @@ export function HomePage() {
       {!isKnown && !error && <Skeletons heights={[60, 220, 180]} />}
       {isKnown && (
         <div className={css.page}>
-          {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.groups ?? [], now)} />}
-          {hasNone && <Start />}
-          {runs.length > 0 && (
-            <RunCards
-              runs={runs}
-              inAll={inAll({ shown: runs.length, read: underWay.length, total: active.data?.pages[0]?.total ?? 0 })}
-              me={session?.username}
-            />
-          )}
-          {runs.length === 0 && !hasNone && (
-            <p className="soft">
-              No active runs. <Link to="/runs">All runs</Link>
-            </p>
-          )}
-          <Finished runs={finished} />
-          {!hasNone && <ServerPanels />}
+          <Guarded>
+            {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.groups ?? [], now)} />}
+            {hasNone && <Start />}
+            {runs.length > 0 && (
+              <RunCards
+                runs={runs}
+                inAll={inAll({ shown: runs.length, read: underWay.length, total: active.data?.pages[0]?.total ?? 0 })}
+                me={session?.username}
+              />
+            )}
+            {runs.length === 0 && !hasNone && (
+              <p className="soft">
+                No active runs. <Link to="/runs">All runs</Link>
+              </p>
+            )}
+            <Finished runs={finished} />
+            {!hasNone && <ServerPanels />}
+          </Guarded>
         </div>
       )}
     </>

@@ -1,5 +1,5 @@
 import { Link, useRouter } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import type { useAsk } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { FleetPart, RunDetail } from "@/api/types";
@@ -7,6 +7,7 @@ import { Age } from "@/components/Age";
 import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
 import { useNow } from "@/components/now";
+import { onDemand } from "@/components/onDemand";
 import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip, useIsProven } from "@/components/RunChip";
 import { policyStep, utc, visible } from "@/format";
@@ -16,8 +17,8 @@ import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
 import { arrival } from "@/pages/run/verbs";
 import { viewLink } from "@/share/link";
 
-const ProjectOfRun = lazy(() => import("@/pages/run/ProjectOfRun"));
-const TagsDialog = lazy(() => import("@/pages/run/TagsDialog"));
+const ProjectOfRun = onDemand(() => import("@/pages/run/ProjectOfRun"), "default");
+const TagsDialog = onDemand(() => import("@/pages/run/TagsDialog"), "default");
 
 /** Copies a link to this view, including filters, zoom and the opened object. */
 function CopyLink() {
@@ -132,16 +133,8 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
         </div>
       )}
       <VerbProblem ask={ask} />
-      {isMoving && (
-        <Suspense>
-          <ProjectOfRun run={run} onClose={() => setMoving(false)} />
-        </Suspense>
-      )}
-      {isTagging && (
-        <Suspense>
-          <TagsDialog run={run} onClose={() => setTagging(false)} />
-        </Suspense>
-      )}
+      {isMoving && <ProjectOfRun run={run} onClose={() => setMoving(false)} />}
+      {isTagging && <TagsDialog run={run} onClose={() => setTagging(false)} />}
     </>
   );
 }

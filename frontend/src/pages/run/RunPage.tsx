@@ -1,3 +1,4 @@
+import { Guarded } from "@/components/Panels";
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";
@@ -76,11 +77,13 @@ function LiveRun({ name }: { name: string }) {
   return (
     <ReadOnlyContext value={run.archived_at !== null}>
       <RunContext value={{ run: addressed, fleet, diagnosis, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
-        <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} isCompact={isViewer} />
-        <ReadOnlyContext value={false}>
-          {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
-        </ReadOnlyContext>
-        <RunTabs run={addressed} />
+        <Guarded>
+          <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} isCompact={isViewer} />
+          <ReadOnlyContext value={false}>
+            {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
+          </ReadOnlyContext>
+          <RunTabs run={addressed} />
+        </Guarded>
         <div data-unproven={!isProven || undefined}>
           <Sharing opened={opened}>
             <Outlet />

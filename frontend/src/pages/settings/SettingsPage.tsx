@@ -5,6 +5,7 @@ import { deploymentQuery } from "@/api/deployment";
 import { useSession } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { Appearance } from "@/pages/settings/Appearance";
@@ -41,7 +42,7 @@ function Person() {
 
 function Facts() {
   const { data, error } = useQuery(deploymentQuery);
-  if (error) return <ErrorState title="Server details unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Server details unavailable" error={error} />;
   if (!data) return <Skeletons heights={[120]} />;
   const facts: [string, string][] = [
     ["Version", data.version || "not installed as a package"],
@@ -78,14 +79,18 @@ export function SettingsPage() {
       </div>
       <div className={css.page}>
         <div className={css.column}>
-          <Appearance />
-          <Person />
-          <Facts />
+          <Guarded>
+            <Appearance />
+            <Person />
+            <Facts />
+          </Guarded>
         </div>
         <div className={css.column}>
-          <Browsers />
-          <Webhooks />
-          <RetentionPanel />
+          <Guarded>
+            <Browsers />
+            <Webhooks />
+            <RetentionPanel />
+          </Guarded>
         </div>
       </div>
     </>

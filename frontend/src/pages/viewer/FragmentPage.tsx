@@ -7,6 +7,7 @@ import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Panel } from "@/components/Panel";
+import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { bytes, number, visible } from "@/format";
@@ -27,7 +28,7 @@ const ID = /^.+\/[0-9]{1,18}$/;
 export function FragmentPage() {
   const { name, fragment } = useParams({ from: ROUTE });
   const { data, error, refetch } = useQuery(fragmentQuery(name, Number(fragment)));
-  if (error) return <ErrorState title="Fragment unavailable" error={error} onRetry={() => void refetch()} />;
+  if (error && !data) return <ErrorState title="Fragment unavailable" error={error} onRetry={() => void refetch()} />;
   if (!data) return <Skeletons heights={[130, 190, 420]} />;
   return <Viewer key={fragment} run={name} detail={data} />;
 }
@@ -84,10 +85,10 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
       {!content && <ErrorState title="Content unavailable" error={detail.problem} />}
       {content && (
         <>
-          <div className="charts">
+          <Panels>
             <Rewards content={content} onStep={choose} />
             <Episodes run={run} content={content} marked={episode} onStep={choose} />
-          </div>
+          </Panels>
           <Panel
             title="Steps"
             note={`${number(content.steps)}${step === undefined ? "" : `, at ${number(step)}`}`}

@@ -78,7 +78,7 @@ function Message({ message, place }: { message: MessageView; place: Place }) {
 function Decoded({ place, list }: { place: Place; list: SequenceList }) {
   const window = useQuery(windowQuery(place.run, place.group, place.sequence, 0, DECODED_TOKENS));
   const sequence = list.results[place.sequence];
-  if (window.isError) return <ErrorState title="Text unavailable" error={window.error} />;
+  if (window.isError && !window.data) return <ErrorState title="Text unavailable" error={window.error} />;
   if (!window.data?.text || !sequence) return <Skeletons heights={[160]} />;
   const texts = window.data.text;
   const turns = sequence.turns.filter(([start]) => start < texts.length);
@@ -112,7 +112,7 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
       </EmptyState>
     );
   }
-  if (firstPage.isError) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
+  if (firstPage.isError && !firstPage.data) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
   if (!firstPage.data) return <Skeletons heights={[90, 160]} />;
   if (firstPage.data.total === 0 && firstPage.data.pictures.length === 0) {
     return <EmptyState title="No messages in this sequence">Other sequences of the group may have messages.</EmptyState>;

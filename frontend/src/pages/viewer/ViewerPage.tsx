@@ -51,7 +51,7 @@ export function ViewerPage() {
   const id = Number(group);
   const detail = useQuery(groupQuery(name, id));
   const sequences = useQuery({ ...sequencesQuery(name, id), enabled: detail.data?.group.has_bytes === true });
-  if (detail.isError) return <ErrorState title="Group unavailable" error={detail.error} />;
+  if (detail.isError && !detail.data) return <ErrorState title="Group unavailable" error={detail.error} />;
   if (!detail.data) return <Skeletons heights={[120, 64, 420]} />;
   return <Viewer name={name} detail={detail.data} sequences={sequences.data} error={sequences.error} />;
 }

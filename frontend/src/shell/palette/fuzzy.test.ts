@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Command } from "./commands";
-import { fit } from "./fuzzy";
+import { fitOf } from "./fuzzy";
 import { pieces, ranked } from "./rank";
 
 const command = (title: string, more: Partial<Command> = {}): Command => ({ id: title, group: "Go to", title, act: () => {}, ...more });
@@ -12,14 +12,14 @@ const titles = (typed: string, all: string[], recent: string[] = []) =>
   ).map((shown) => shown.command.title);
 
 it("matches letters in order", () => {
-  expect(fit("crtp", "cartpole-live")?.at).toEqual([0, 2, 3, 4]);
-  expect(fit("crtx", "cartpole-live")).toBeNull();
-  expect(fit("olc", "cartpole")).toBeNull();
+  expect(fitOf("crtp", "cartpole-live")?.at).toEqual([0, 2, 3, 4]);
+  expect(fitOf("crtx", "cartpole-live")).toBeNull();
+  expect(fitOf("olc", "cartpole")).toBeNull();
 });
 
 it("is case-insensitive and matches each word", () => {
-  expect(fit("LIVE cart", "Cartpole-live")?.at).toEqual([0, 1, 2, 3, 9, 10, 11, 12]);
-  expect(fit("live dog", "cartpole-live")).toBeNull();
+  expect(fitOf("LIVE cart", "Cartpole-live")?.at).toEqual([0, 1, 2, 3, 9, 10, 11, 12]);
+  expect(fitOf("live dog", "cartpole-live")).toBeNull();
 });
 
 it("prefers adjacent letters and starts of words", () => {
@@ -33,7 +33,7 @@ it("prefers the start of a title to later words", () => {
 });
 
 it("finds the best of several positions", () => {
-  expect(fit("pole", "p-cartpole")?.at).toEqual([6, 7, 8, 9]);
+  expect(fitOf("pole", "p-cartpole")?.at).toEqual([6, 7, 8, 9]);
 });
 
 it("lists recent commands first without text", () => {

@@ -46,7 +46,7 @@ function fitWord(letters: string, text: string): Fit | null {
 }
 
 /** The match of the typed text with a title; null if any word does not match. */
-export function fit(typed: string, title: string): Fit | null {
+export function fitOf(typed: string, title: string): Fit | null {
   const text = title.toLowerCase();
   const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = words.map((word) => fitWord(word, text));

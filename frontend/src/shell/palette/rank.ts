@@ -1,7 +1,7 @@
 /** Rank commands by the typed text. Pure. */
 
 import type { Command } from "@/shell/palette/commands";
-import { fit } from "@/shell/palette/fuzzy";
+import { fitOf } from "@/shell/palette/fuzzy";
 
 export type Shown = {
   command: Command;
@@ -23,8 +23,8 @@ function bonus(id: string, recent: string[]): number {
 }
 
 function scored(command: Command, typed: string, recent: string[]): { shown: Shown; score: number } | null {
-  const byTitle = fit(typed, command.title);
-  const byText = command.words ? fit(typed, command.words) : null;
+  const byTitle = fitOf(typed, command.title);
+  const byText = command.words ? fitOf(typed, command.words) : null;
   if (!byTitle && !byText) return null;
   const score = Math.max(byTitle?.score ?? -Infinity, WORDS_WEIGHT * (byText?.score ?? -Infinity));
   return {

@@ -1,8 +1,9 @@
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { ChartAction } from "@/charts/model";
+import { onDemand } from "@/components/onDemand";
 import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
 
-const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
+const RuleDialog = onDemand(() => import("@/pages/alerts/rules/RuleDialog"), "default");
 
 /** A metric drawn by a chart, with its value at an index. */
 export type Watchable = { metric: string; run?: string; label?: string; valueAt: (index: number | null) => number | null | undefined };
@@ -19,10 +20,6 @@ export function useAlertWhen(watchables: readonly Watchable[]): { actions: Chart
       },
     }),
   );
-  const dialog = start && (
-    <Suspense>
-      <RuleDialog start={start} onClose={() => setStart(null)} />
-    </Suspense>
-  );
+  const dialog = start && <RuleDialog start={start} onClose={() => setStart(null)} />;
   return { actions, dialog };
 }

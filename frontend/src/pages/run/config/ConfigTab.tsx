@@ -8,6 +8,7 @@ import type { RunDetail } from "@/api/types";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
+import { Panels } from "@/components/Panels";
 import { visible } from "@/format";
 import { answersOf, collect } from "@/forms/answers";
 import { sectionsOf } from "@/forms/fields";
@@ -78,7 +79,7 @@ function Configuration({ run }: { run: RunDetail }) {
 export function ConfigTab() {
   const { run } = useRun();
   return (
-    <div className="charts">
+    <Panels>
       {run.kind === "outside" ? (
         <Panel title="Configuration" className="span-6">
           <EmptyState title="This run has no stored configuration">
@@ -90,6 +91,6 @@ export function ConfigTab() {
       )}
       <ChangeHistory run={run} />
       <ExportPanel run={run} />
-    </div>
+    </Panels>
   );
 }

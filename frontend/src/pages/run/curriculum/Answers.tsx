@@ -70,7 +70,7 @@ type Props = { run: string; lesson: string; newest: EvaluationRow | undefined; c
 export function Answers({ run, lesson, newest, chosen }: Props) {
   const picked = useQuery({ ...evaluationQuery(run, chosen ?? ""), enabled: chosen !== undefined });
   const row = chosen === undefined ? newest : picked.data;
-  if (picked.error) return <ErrorState title="Evaluation unavailable" error={picked.error} />;
+  if (picked.error && !picked.data) return <ErrorState title="Evaluation unavailable" error={picked.error} />;
   const at = row && row.policy_step >= -1 ? row.policy_step : undefined;
   return (
     <section aria-label="Answers of one evaluation">

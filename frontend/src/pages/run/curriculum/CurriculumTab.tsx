@@ -1,9 +1,10 @@
+import { Panels } from "@/components/Panels";
 import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
 import type { CurriculumPart } from "@/api/types";
+import { onDemand } from "@/components/onDemand";
 import { lessonsQuery } from "@/pages/run/curriculum/api";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
 import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";
@@ -13,7 +14,7 @@ import { ProgressCharts } from "@/pages/run/curriculum/ProgressCharts";
 import { Transitions } from "@/pages/run/curriculum/Transitions";
 import { useRun } from "@/pages/run/RunContext";
 
-const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
+const LessonDrawer = onDemand(() => import("@/pages/run/curriculum/LessonDrawer"), "default");
 
 function Known({ curriculum }: { curriculum: CurriculumPart }) {
   const { run } = useRun();
@@ -25,17 +26,13 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
   const open = lessons.find(({ name }) => name === opened);
   const show = (lesson: string | undefined) => void navigate({ search: { lesson }, replace: true });
   return (
-    <>
+    <Panels>
       {lessons.length > 0 && <LessonGraph lessons={lessons} onOpen={show} />}
       <ProgressCharts run={run.name} revision={revision} lessons={lessons} opened={opened} />
       <Lessons curriculum={curriculum} lessons={data?.results} error={error} onOpen={show} />
       <Transitions run={run.name} revision={revision} onOpen={show} />
-      {open && (
-        <Suspense fallback={null}>
-          <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => show(undefined)} />
-        </Suspense>
-      )}
-    </>
+      {open && <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => show(undefined)} />}
+    </Panels>
   );
 }
 
@@ -44,7 +41,10 @@ const NOTHING: never[] = [];
 /** The lesson graph, the state of each lesson, and the reasons of its transitions. */
 export function CurriculumTab() {
   const { run, curriculum } = useRun();
+  if (curriculum) return <Known curriculum={curriculum} />;
   return (
-    <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>
+    <Panels>
+      <NoLessons run={run} isKnown={curriculum === null} />
+    </Panels>
   );
 }

@@ -110,7 +110,8 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
           {stoppedText(lessons)}
         </p>
       )}
-      {error ? <ErrorState title="Lessons unavailable" error={error} /> : lessons && <LessonTable rows={lessons} onOpen={onOpen} />}
+      {error && <ErrorState title={lessons ? "Lessons not refreshed" : "Lessons unavailable"} error={error} />}
+      {lessons && <LessonTable rows={lessons} onOpen={onOpen} />}
     </Panel>
   );
 }

@@ -37,9 +37,8 @@ export function Transitions({ run, revision, onOpen }: Props) {
       note={`newest first${data && data.length >= MOVES_SHOWN ? `, last ${MOVES_SHOWN}` : ""}`}
       className="span-12"
     >
-      {error ? (
-        <ErrorState title="Transitions unavailable" error={error} />
-      ) : data.length === 0 ? (
+      {error && <ErrorState title={data ? "Transitions not refreshed" : "Transitions unavailable"} error={error} />}
+      {!data ? null : data.length === 0 ? (
         <p className="faint">No transitions yet. Each transition is listed with its reason.</p>
       ) : (
         <ol className="lesson-history" aria-label="Transitions, newest first">

@@ -35,14 +35,15 @@ export function EnvironmentsTab() {
   const ledger = useQuery({ ...ledgerQuery(run.name), refetchInterval });
   const arrivals = useQuery({ ...arrivalsQuery(run.name), refetchInterval });
   const error = environments.error ?? ledger.error;
-  if (error) return <ErrorState title="Environments unavailable" error={error} />;
-  if (!environments.data || !ledger.data) return <Skeletons heights={[240]} />;
+  if (!environments.data || !ledger.data)
+    return error ? <ErrorState title="Environments unavailable" error={error} /> : <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
   const held = holdSummary(views.map((view) => holdOf(view, run)));
   const unit = unitOf(run.kind);
   const Dialog = asked && DIALOGS[asked.what];
   return (
     <Panel title="Environments" note={held ?? "in order of registration"}>
+      {error && <ErrorState title="Environments not refreshed" error={error} />}
       {views.length === 0 ? (
         <EmptyState
           title="No data from environments yet"

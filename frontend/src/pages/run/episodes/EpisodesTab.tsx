@@ -1,4 +1,5 @@
 import "@/pages/run/episodes/episodes.css";
+import { Panels } from "@/components/Panels";
 import { EpisodeCharts } from "@/pages/run/episodes/EpisodeCharts";
 import { EpisodePanel } from "@/pages/run/episodes/EpisodePanel";
 import { LessonSuccess } from "@/pages/run/episodes/LessonSuccess";
@@ -9,11 +10,11 @@ import { useRun } from "@/pages/run/RunContext";
 export function EpisodesTab() {
   const { run } = useRun();
   return (
-    <div className="charts">
+    <Panels>
       <EpisodePanel run={run} />
       <SpreadPanel run={run} />
       <LessonSuccess run={run} />
       <EpisodeCharts />
-    </div>
+    </Panels>
   );
 }

@@ -49,7 +49,7 @@ function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSprea
       </p>
     );
   }
-  if (error) return <ErrorState title="Episodes unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Episodes unavailable" error={error} />;
   if (!data) return <Skeletons heights={[80]} />;
   if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports matches.</p>;
   return (

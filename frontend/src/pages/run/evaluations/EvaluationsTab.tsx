@@ -1,12 +1,13 @@
+import { Panels } from "@/components/Panels";
 import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
 import { runQuery } from "@/api/runs";
 import type { CurriculumPart, EvaluationRow, RunDetail } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { visible } from "@/format";
 import { allEvaluationsQuery, lessonsQuery } from "@/pages/run/curriculum/api";
@@ -20,7 +21,7 @@ import { COLUMNS, matrixOf } from "@/pages/run/evaluations/matrix";
 import { useRun } from "@/pages/run/RunContext";
 import { trainerCommand } from "@/pages/run/words";
 
-const LessonDrawer = lazy(() => import("@/pages/run/curriculum/LessonDrawer"));
+const LessonDrawer = onDemand(() => import("@/pages/run/curriculum/LessonDrawer"), "default");
 
 function noteOf(rows: EvaluationRow[], { evaluations_open: open }: CurriculumPart): string {
   const waiting = open > 0 ? `, ${open} pending` : "";
@@ -76,9 +77,8 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
       aside={<EvaluateNow run={run} lessons={shown.map(({ name }) => name)} />}
       className="span-12"
     >
-      {error ? (
-        <ErrorState title="Evaluations unavailable" error={error} />
-      ) : evaluations.data && rows.length === 0 ? (
+      {error && <ErrorState title={evaluations.data ? "Evaluations not refreshed" : "Evaluations unavailable"} error={error} />}
+      {error && !evaluations.data ? null : evaluations.data && rows.length === 0 ? (
         <Nothing run={run} />
       ) : (
         <>
@@ -109,15 +109,13 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
         </>
       )}
       {opened && (
-        <Suspense fallback={null}>
-          <LessonDrawer
-            run={run.name}
-            lesson={opened}
-            evaluation={search.evaluation}
-            revision={revision}
-            onClose={() => change({ lesson: undefined, evaluation: undefined })}
-          />
-        </Suspense>
+        <LessonDrawer
+          run={run.name}
+          lesson={opened}
+          evaluation={search.evaluation}
+          revision={revision}
+          onClose={() => change({ lesson: undefined, evaluation: undefined })}
+        />
       )}
     </Panel>
   );
@@ -126,7 +124,5 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
 /** The success of each lesson at each version. */
 export function EvaluationsTab() {
   const { run, curriculum } = useRun();
-  return (
-    <div className="charts">{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</div>
-  );
+  return <Panels>{curriculum ? <Known curriculum={curriculum} /> : <NoLessons run={run} isKnown={curriculum === null} />}</Panels>;
 }

@@ -1,4 +1,5 @@
 import "@/pages/run/logs/logs.css";
+import { Panels } from "@/components/Panels";
 import { FleetTable } from "@/pages/run/fleet/FleetTable";
 import { Recordings } from "@/pages/run/fleet/Recordings";
 import { Resources } from "@/pages/run/fleet/Resources";
@@ -8,11 +9,11 @@ import { useRun } from "@/pages/run/RunContext";
 export function FleetTab() {
   const { run, fleet, diagnosis } = useRun();
   return (
-    <div className="charts">
+    <Panels>
       <FleetTable fleet={fleet} run={run} diagnosis={diagnosis} />
       {run.kind !== "outside" && <Resources run={run} workers={fleet?.workers ?? []} />}
       {/* Language runs have no frames to record. */}
       {run.kind === "fleet" && <Recordings run={run} workers={fleet?.workers ?? []} />}
-    </div>
+    </Panels>
   );
 }

@@ -1,11 +1,12 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useRef } from "react";
+import { useMemo, useRef } from "react";
 import type { Diagnosis } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { useNow } from "@/components/now";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
@@ -21,7 +22,7 @@ import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
 
-const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
+const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");
 const route = getRouteApi("/shell/runs/$name/fleet");
 
 const ENDED = new Set(["stopped", "completed", "failed"]);
@@ -148,11 +149,7 @@ export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undef
       className="span-12"
     >
       <DiagnosisLine run={run.name} diagnosis={diagnosis} className="fleet-diagnosis" />
-      {log && (
-        <Suspense fallback={null}>
-          <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />
-        </Suspense>
-      )}
+      {log && <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />}
       {workers.length === 0 ? (
         <NoWorkers run={run} />
       ) : (

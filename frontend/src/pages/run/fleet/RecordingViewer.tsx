@@ -34,7 +34,7 @@ function TextRecording({ url, fps }: { url: string; fps: number }) {
   useEffect(() => {
     if (at >= last) setPlays(false);
   }, [at, last]);
-  if (error) return <ErrorState title="Recording unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Recording unavailable" error={error} />;
   return (
     <>
       <pre className="log recording-text">{data?.[at] ?? ""}</pre>

@@ -1,12 +1,13 @@
 import { Button, Group, Select, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
@@ -16,7 +17,7 @@ import { bytes, number, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/recordingChoices";
 
-const Viewer = lazy(() => import("@/pages/run/fleet/RecordingViewer"));
+const Viewer = onDemand(() => import("@/pages/run/fleet/RecordingViewer"), "default");
 const ENDED = new Set(["stopped", "completed", "failed"]);
 const EPISODES = ["1", "2", "3", "4"];
 
@@ -124,15 +125,14 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       }
       className="span-12"
     >
-      {error ? (
-        <ErrorState title="Recordings unavailable" error={error} />
-      ) : rows && rows.length > 0 ? (
+      {error && <ErrorState title={rows ? "Recordings not refreshed" : "Recordings unavailable"} error={error} />}
+      {rows && rows.length > 0 ? (
         <Table label="Recordings, newest first" role="group" columns={COLUMNS}>
           {rows.map((row) => (
             <Line key={row.id} row={row} onOpen={() => setOpenId(row.id)} />
           ))}
         </Table>
-      ) : (
+      ) : error ? null : (
         <EmptyState
           title="No recordings yet"
           command={canRecord ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
@@ -144,11 +144,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
         </EmptyState>
       )}
       {isAsking && <Ask run={run} workers={workers} onClose={() => setAsking(false)} />}
-      {open && (
-        <Suspense fallback={null}>
-          <Viewer run={run.name} recording={open} onClose={() => setOpenId(null)} />
-        </Suspense>
-      )}
+      {open && <Viewer run={run.name} recording={open} onClose={() => setOpenId(null)} />}
     </Panel>
   );
 }

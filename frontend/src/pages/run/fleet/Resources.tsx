@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { mayMeasure, type Span } from "@/api/metrics";
 import type { RunDetail, WorkerRow } from "@/api/types";
+import { Panels } from "@/components/Panels";
 import { isGpuLine, resourceCharts, resourceNames } from "@/pages/run/fleet/resources";
 import { curvesQuery, type Look } from "@/pages/run/overview/curves";
 import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
@@ -36,11 +37,11 @@ export function Resources({ run, workers }: { run: RunDetail; workers: WorkerRow
           </Button>
         )}
       </div>
-      <div className="charts">
+      <Panels>
         {charts.map((chart) => (
           <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={setSpan} className="span-6" events="fleet" />
         ))}
-      </div>
+      </Panels>
     </section>
   );
 }

@@ -1,13 +1,14 @@
 import { Button, Tooltip } from "@mantine/core";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
+import { onDemand } from "@/components/onDemand";
 import { WorkerCordon } from "@/pages/run/fleet/WorkerCordon";
 import { WorkerRestart } from "@/pages/run/fleet/WorkerRestart";
 import { isOver } from "@/theme/chips";
 import css from "./fleet.module.css";
 
-const StacksDrawer = lazy(() => import("@/pages/run/fleet/StacksDrawer"));
+const StacksDrawer = onDemand(() => import("@/pages/run/fleet/StacksDrawer"), "default");
 
 /** Actions on one worker. */
 export function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
@@ -31,11 +32,7 @@ export function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerR
           </Button>
         </Tooltip>
       )}
-      {looks && (
-        <Suspense fallback={null}>
-          <StacksDrawer run={run.name} worker={worker} onClose={() => setLooks(false)} />
-        </Suspense>
-      )}
+      {looks && <StacksDrawer run={run.name} worker={worker} onClose={() => setLooks(false)} />}
     </div>
   );
 }

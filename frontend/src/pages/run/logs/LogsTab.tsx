@@ -1,13 +1,14 @@
 import "@/pages/run/logs/logs.css";
 import { Button } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
+import { Panels } from "@/components/Panels";
 import { Events } from "@/pages/run/logs/Events";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
 import { useRun } from "@/pages/run/RunContext";
 
-const LogsDrawer = lazy(() => import("@/pages/run/logs/LogsDrawer"));
+const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");
 
 /** Events, newest first, and the logs of the fleet's processes. */
 export function LogsTab() {
@@ -19,7 +20,7 @@ export function LogsTab() {
   const workers = fleet?.workers ?? [];
   const place = log === undefined ? null : processOf(log);
   return (
-    <div className="charts">
+    <Panels>
       {run.kind !== "outside" && (
         <Panel title="Fleet logs" note="read from their nodes on demand" className="span-12">
           <div className="log-places">
@@ -36,21 +37,19 @@ export function LogsTab() {
       )}
       <Events events={events} at={atMs} onLeave={() => void navigate({ search: (old) => ({ ...old, at: undefined }) })} />
       {place && (
-        <Suspense>
-          <LogsDrawer
-            run={run.name}
-            workers={workers}
-            place={place}
-            at={atMs}
-            level={level}
-            words={words}
-            onWords={(next) => void navigate({ search: (old) => ({ ...old, words: next || undefined }), replace: true })}
-            onPlace={(to) => open(textOf(to))}
-            onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })}
-            onClose={() => open(undefined)}
-          />
-        </Suspense>
+        <LogsDrawer
+          run={run.name}
+          workers={workers}
+          place={place}
+          at={atMs}
+          level={level}
+          words={words}
+          onWords={(next) => void navigate({ search: (old) => ({ ...old, words: next || undefined }), replace: true })}
+          onPlace={(to) => open(textOf(to))}
+          onLevel={(next) => void navigate({ search: (old) => ({ ...old, level: next }), replace: true })}
+          onClose={() => open(undefined)}
+        />
       )}
-    </div>
+    </Panels>
   );
 }

@@ -1,13 +1,15 @@
 import { useCallbackRef } from "@mantine/hooks";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { type MetricKey, mayMeasure, metricKeysQuery, metricNamesOfQuery, namedKeysQuery, REFRESH_MS, type Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 import { namesOf, switched } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
+import { Guarded } from "@/components/Panels";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
@@ -28,9 +30,9 @@ import classes from "./metrics.module.css";
 import { RegexPanel } from "./RegexPanel";
 import { type MetricsSearch, type Picked, pickedOf, pinnedFirst, runsOf, UNPICKED } from "./search";
 
-const RuleDialog = lazy(() => import("@/pages/alerts/rules/RuleDialog"));
-const MarksDrawer = lazy(() => import("./MarksDrawer"));
-const PointDrawer = lazy(() => import("./PointDrawer"));
+const RuleDialog = onDemand(() => import("@/pages/alerts/rules/RuleDialog"), "default");
+const MarksDrawer = onDemand(() => import("./MarksDrawer"), "default");
+const PointDrawer = onDemand(() => import("./PointDrawer"), "default");
 
 const route = getRouteApi("/shell/runs/$name/metrics");
 type Change = (more: Partial<MetricsSearch>) => void;
@@ -128,7 +130,7 @@ export function MetricsTab() {
   const ordered = useOrdered(run, search, keys.data?.pages.flatMap((page) => page.results) ?? []);
   const total = keys.data?.pages[0]?.total ?? 0;
 
-  if (keys.error) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
+  if (keys.error && !keys.data) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
   if (keys.isPending || isPending || ordered.isPending) return <Skeletons heights={[60, 230, 230]} />;
   if (total === 0 && !search.q && !search.under) {
     const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
@@ -142,6 +144,7 @@ export function MetricsTab() {
   }
   return (
     <section aria-label="Metrics">
+      {keys.error && <ErrorState title="Metrics not refreshed" error={keys.error} />}
       <Bar
         run={run}
         search={search}
@@ -156,25 +159,15 @@ export function MetricsTab() {
         {number(total)} metrics{search.under ? ` in ${visible(search.under)}` : ""}
         {search.q ? ` matching “${search.q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
       </p>
-      {picked && (
-        <Suspense>
-          <PointDrawer run={run} point={picked} axis={look.axis} unit={look.xLabel} onClose={() => change(UNPICKED)} />
-        </Suspense>
-      )}
-      {ruled && (
-        <Suspense>
-          <RuleDialog start={ruled} onClose={() => setRuled(null)} />
-        </Suspense>
-      )}
+      {picked && <PointDrawer run={run} point={picked} axis={look.axis} unit={look.xLabel} onClose={() => change(UNPICKED)} />}
+      {ruled && <RuleDialog start={ruled} onClose={() => setRuled(null)} />}
       {isListing && (
-        <Suspense>
-          <MarksDrawer
-            run={run.name}
-            shown={shownMarks}
-            onShow={(shown) => change({ marks: shown === "all" ? undefined : shown })}
-            onClose={() => setListing(false)}
-          />
-        </Suspense>
+        <MarksDrawer
+          run={run.name}
+          shown={shownMarks}
+          onShow={(shown) => change({ marks: shown === "all" ? undefined : shown })}
+          onClose={() => setListing(false)}
+        />
       )}
       <div className={classes.parts}>
         <MetricTree
@@ -184,39 +177,41 @@ export function MetricsTab() {
           onUnder={(under) => change({ under: under || undefined })}
         />
         <div className={classes.cards}>
-          {(search.panels ?? []).map((expression) => (
-            <RegexPanel
-              key={expression}
-              run={run.name}
-              expression={expression}
-              look={look}
-              marks={marks}
-              isLog={{
-                value: logged.includes(`/${expression}/`),
-                change: (isOn) => onLog(`/${expression}/`, isOn),
-              }}
-              onZoom={onZoom}
-              onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
-            />
-          ))}
-          {ordered.metrics.map((metric) => (
-            <MetricCard
-              key={metric.name}
-              metric={metric}
-              title={titleOf([run.kind], metric.name)}
-              look={look}
-              onZoom={onZoom}
-              onPick={onPick}
-              onAlert={setRuled}
-              marks={marks}
-              isLog={logged.includes(metric.name)}
-              onLog={onLog}
-              isPinned={{
-                value: pins.includes(metric.name),
-                change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
-              }}
-            />
-          ))}
+          <Guarded>
+            {(search.panels ?? []).map((expression) => (
+              <RegexPanel
+                key={expression}
+                run={run.name}
+                expression={expression}
+                look={look}
+                marks={marks}
+                isLog={{
+                  value: logged.includes(`/${expression}/`),
+                  change: (isOn) => onLog(`/${expression}/`, isOn),
+                }}
+                onZoom={onZoom}
+                onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
+              />
+            ))}
+            {ordered.metrics.map((metric) => (
+              <MetricCard
+                key={metric.name}
+                metric={metric}
+                title={titleOf([run.kind], metric.name)}
+                look={look}
+                onZoom={onZoom}
+                onPick={onPick}
+                onAlert={setRuled}
+                marks={marks}
+                isLog={logged.includes(metric.name)}
+                onLog={onLog}
+                isPinned={{
+                  value: pins.includes(metric.name),
+                  change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
+                }}
+              />
+            ))}
+          </Guarded>
         </div>
       </div>
       <ShowMore pages={keys} words={`Show more of ${number(total)}`} />

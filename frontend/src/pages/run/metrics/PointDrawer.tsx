@@ -100,7 +100,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] })
 
 function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
   const { data, error } = useQuery(batchQuery(run.name, batch.id));
-  if (error) return <ErrorState title="Batch unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Batch unavailable" error={error} />;
   if (!data) return <Skeletons heights={[160]} />;
   return (
     <>

@@ -1,14 +1,15 @@
 import { Alert, Button, Group, SegmentedControl, Textarea, TextInput } from "@mantine/core";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
 import { deleteDraft, useDraft } from "@/components/useDraft";
 import { visible } from "@/format";
 import { type Notes, useWriteNotes } from "@/pages/run/notes/api";
 import { authorName, both } from "@/pages/run/notes/merging";
 import css from "./notes.module.css";
 
-const Markdown = lazy(() => import("@/pages/run/notes/Markdown"));
+const Markdown = onDemand(() => import("@/pages/run/notes/Markdown"), "default");
 const LETTERS_AT_MOST = 20_000;
 
 /** Key of the draft in this tab. */
@@ -104,9 +105,7 @@ export function NotesEditor({ run, notes, onClose }: Props) {
         />
       ) : (
         <div className={css.preview}>
-          <Suspense>
-            <Markdown text={text} />
-          </Suspense>
+          <Markdown text={text} />
         </div>
       )}
       {refused && <ErrorState title="Notes not saved" error={refused} />}

@@ -1,10 +1,11 @@
 import { Button, Group, Menu } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { hasDraft } from "@/components/useDraft";
 import { counted, visible } from "@/format";
@@ -13,7 +14,7 @@ import { authorName } from "@/pages/run/notes/merging";
 import { draftOf, NotesEditor } from "@/pages/run/notes/NotesEditor";
 import css from "./notes.module.css";
 
-const Markdown = lazy(() => import("@/pages/run/notes/Markdown"));
+const Markdown = onDemand(() => import("@/pages/run/notes/Markdown"), "default");
 
 function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null; onShow: (revision: number | null) => void }) {
   if (notes.earlier.length === 0) return null;
@@ -42,8 +43,8 @@ function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null;
 function Text({ run, notes, shown }: { run: string; notes: Notes; shown: number | null }) {
   const earlier = useQuery({ ...noteQuery(run, shown ?? 0), enabled: shown !== null });
   const text = shown === null ? notes.text : earlier.data?.text;
-  if (earlier.error) return <ErrorState title="Revision unavailable" error={earlier.error} />;
-  return <Suspense>{text !== undefined && <Markdown text={text} />}</Suspense>;
+  if (earlier.error && !earlier.data) return <ErrorState title="Revision unavailable" error={earlier.error} />;
+  return text === undefined ? null : <Markdown text={text} />;
 }
 
 /** Refetch when an event reports an edit. */
@@ -68,7 +69,7 @@ export default function NotesPanel({ run, events }: Props) {
   const [isWriting, setWriting] = useState(() => hasDraft(draftOf(run)));
   const [shown, setShown] = useState<number | null>(null);
   const isEmpty = !notes || notes.text === "";
-  if (error) return <ErrorState title="Notes unavailable" error={error} />;
+  if (error && !notes) return <ErrorState title="Notes unavailable" error={error} />;
   if (!notes) return null;
   return (
     <Panel

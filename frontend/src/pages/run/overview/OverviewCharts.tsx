@@ -1,7 +1,9 @@
 import { Button, NativeSelect, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
+import { onDemand } from "@/components/onDemand";
+import { Panels } from "@/components/Panels";
 import { live } from "@/live/live";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
 import { currentOf } from "@/pages/run/overview/current";
@@ -15,7 +17,7 @@ import { useShortcuts } from "@/shell/keyboard";
 import classes from "./overview.module.css";
 
 const route = getRouteApi("/shell/runs/$name/");
-const PointDrawer = lazy(() => import("@/pages/run/metrics/PointDrawer"));
+const PointDrawer = onDemand(() => import("@/pages/run/metrics/PointDrawer"), "default");
 const UNPICKED = { pick: undefined, at: undefined, since: undefined };
 const UNZOOMED = { from: undefined, to: undefined };
 /** The interval at which new data appears. */
@@ -97,16 +99,12 @@ export function OverviewCharts() {
   return (
     <section aria-label="Charts">
       <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
-      <div className="charts">
+      <Panels>
         {defaultChartsOf(run.kind).map((chart) => (
           <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} current={current[chart.key]} />
         ))}
-      </div>
-      {picked && (
-        <Suspense>
-          <PointDrawer run={run} point={picked} axis={axis} unit={xLabel} onClose={() => change(UNPICKED)} />
-        </Suspense>
-      )}
+      </Panels>
+      {picked && <PointDrawer run={run} point={picked} axis={axis} unit={xLabel} onClose={() => change(UNPICKED)} />}
     </section>
   );
 }

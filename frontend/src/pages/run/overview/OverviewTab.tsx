@@ -1,7 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
 import { runAlertsQuery } from "@/api/alerts";
 import type { RunDetail } from "@/api/types";
+import { onDemand } from "@/components/onDemand";
+import { Guarded, Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import { Events } from "@/pages/run/logs/Events";
@@ -13,8 +14,8 @@ import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
 import classes from "./overview.module.css";
 
-const NotesPanel = lazy(() => import("@/pages/run/notes/NotesPanel"));
-const Newest = lazy(() => import("@/pages/run/overview/Newest"));
+const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
+const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
 
 const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
 
@@ -25,29 +26,25 @@ export function OverviewTab() {
   // Alerts that are shown late would move the curves.
   if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
   return (
-    <>
+    <Guarded>
       <StartCard />
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
-      <div className={`charts ${classes.first}`}>
+      <Panels className={classes.first}>
         {/* Runs that have not started or have ended have no bottleneck. */}
         {UNDER_WAY.has(run.status) && (
           <DiagnosisLine run={run.name} diagnosis={diagnosis} className={`panel span-12 ${classes.diagnosis}`} />
         )}
         <RunAlerts run={run} rows={alerts.data ?? []} />
-      </div>
+      </Panels>
       <OverviewCharts />
-      <div className={`charts ${classes.rest}`}>
+      <Panels className={classes.rest}>
         <Ledger run={run} ledger={ledger} />
         <div className={`span-12 ${classes.notes}`}>
-          <Suspense>
-            <NotesPanel run={run.name} events={events} />
-          </Suspense>
+          <NotesPanel run={run.name} events={events} />
         </div>
-        <Suspense>
-          <Newest run={run} />
-        </Suspense>
+        <Newest run={run} />
         <Events events={events} />
-      </div>
-    </>
+      </Panels>
+    </Guarded>
   );
 }

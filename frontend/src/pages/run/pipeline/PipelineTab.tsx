@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { pipelineQuery } from "@/api/pipeline";
 import { ErrorState } from "@/components/ErrorState";
+import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { Diagnosis } from "@/pages/run/diagnosis/Diagnosis";
@@ -20,7 +21,7 @@ export function PipelineTab() {
   if (!data) return <Skeletons heights={[130, 190, 220]} />;
   const running = (fleet?.workers ?? []).filter(({ state }) => state === "running");
   return (
-    <div className="charts">
+    <Panels>
       {diagnosis && <Diagnosis diagnosis={diagnosis} />}
       <Flow run={run} pipeline={data} diagnosis={diagnosis ?? null} />
       <WhoWaits run={run} pipeline={data} />
@@ -28,6 +29,6 @@ export function PipelineTab() {
       <BatchPhases pipeline={data} />
       {run.kind !== "outside" && <WorkerTimes run={run} workers={running} />}
       <StepWaterfall workers={running} />
-    </div>
+    </Panels>
   );
 }

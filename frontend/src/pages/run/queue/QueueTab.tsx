@@ -1,9 +1,10 @@
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
 import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
+import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { BatchTable } from "@/pages/run/queue/BatchTable";
@@ -12,11 +13,10 @@ import { Depth } from "@/pages/run/queue/Depth";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { Preview } from "@/pages/run/queue/Preview";
 import { QueueChart } from "@/pages/run/queue/QueueChart";
-import { unitOf } from "@/pages/run/queue/queued";
 import { WhyPaused } from "@/pages/run/queue/WhyPaused";
 import { useRun } from "@/pages/run/RunContext";
 
-const BatchDrawer = lazy(() => import("@/pages/run/queue/BatchDrawer"));
+const BatchDrawer = onDemand(() => import("@/pages/run/queue/BatchDrawer"), "default");
 
 /** The queue, the next batch, and all batches of the run. One response has all figures, so that they are of one moment. */
 export function QueueTab() {
@@ -35,23 +35,15 @@ export function QueueTab() {
   // Panels that are shown late would move those below them.
   if (!data && !error) return <Skeletons heights={[110, 150, 180, 330]} />;
   return (
-    <div className="charts" data-at={data?.at}>
+    <Panels data-at={data?.at}>
       <Ledger run={run} ledger={data?.ledger} />
       {error && <ErrorState title="Queue unavailable" error={error} />}
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
       {data?.next_batch && <Preview queue={data} preview={data.next_batch} names={names} />}
-      <QueueChart
-        run={run}
-        queued={data?.ledger[unitOf(run.kind)].queued ?? null}
-        className={run.kind === "fleet" ? "span-12" : "span-6"}
-      />
+      <QueueChart run={run} queue={data} className={run.kind === "fleet" ? "span-12" : "span-6"} />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />
-      {batch && (
-        <Suspense>
-          <BatchDrawer key={batch} run={run} names={names} id={batch} onClose={close} />
-        </Suspense>
-      )}
-    </div>
+      {batch && <BatchDrawer key={batch} run={run} names={names} id={batch} onClose={close} />}
+    </Panels>
   );
 }

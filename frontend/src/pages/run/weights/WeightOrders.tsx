@@ -1,12 +1,13 @@
 import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { PolicyVersionRow, RunDetail, WeightsCommands, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
+import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { counted, number, policyStep, visible } from "@/format";
 import { usePart } from "@/live/live";
@@ -15,7 +16,7 @@ import { ordersQuery } from "@/pages/run/weights/api";
 import { appliedOf, asOfFrame, pinEffect, pinText, whyNotOrder } from "@/pages/run/weights/commands";
 import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
 
-const LimitsDialog = lazy(() => import("@/pages/run/queue/LimitsDialog").then(({ LimitsDialog: dialog }) => ({ default: dialog })));
+const LimitsDialog = onDemand(() => import("@/pages/run/queue/LimitsDialog"), "LimitsDialog");
 const LAGGING_SHOWN = 6;
 const KINDS = { pin: "pin", unpin: "follow newest", sync: "reload" } as const;
 
@@ -148,11 +149,7 @@ export function WeightOrdersPanel({ run, versions, workers }: Props) {
       {open === "pin" && <PinDialog run={run} orders={orders} versions={versions} onClose={close} />}
       {open === "unpin" && <UnpinDialog run={run} orders={orders} onClose={close} />}
       {open === "sync" && <SyncDialog run={run} orders={orders} onClose={close} />}
-      {open === "limits" && (
-        <Suspense fallback={null}>
-          <LimitsDialog run={run} onClose={close} />
-        </Suspense>
-      )}
+      {open === "limits" && <LimitsDialog run={run} onClose={close} />}
     </Panel>
   );
 }

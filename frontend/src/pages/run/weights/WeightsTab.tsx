@@ -3,6 +3,7 @@ import "@/pages/run/weights/weights.css";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { ErrorState } from "@/components/ErrorState";
+import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { usePart } from "@/live/live";
@@ -38,13 +39,14 @@ export function WeightsTab() {
   const versions = withNewest(data?.pages.flatMap((page) => page.results) ?? [], newest);
   const listed = versions.find(({ id }) => id === search.version);
   const older = useQuery(versionQuery(run.name, search.version ?? 0, data !== undefined && search.version !== undefined && !listed)).data;
-  if (error) return <ErrorState title="Versions unavailable" error={error} />;
+  if (error && !data) return <ErrorState title="Versions unavailable" error={error} />;
   if (!data) return <Skeletons heights={[320, 140]} />;
   // By default the newest version that any worker has reported.
   const reported = versions.find(({ epoch, step }) => deliveries.some((row) => row.epoch === epoch && row.step === step));
   const shown = listed ?? older ?? reported ?? versions[0];
   return (
-    <div className="charts">
+    <Panels>
+      {error && <ErrorState title="Versions not refreshed" error={error} />}
       <WeightOrdersPanel run={run} versions={versions} workers={fleet?.workers ?? NO_WORKERS} />
       <VersionTable run={run} orders={orders} versions={versions} deliveries={deliveries} open={shown?.id} pages={pages} />
       {shown && (
@@ -57,6 +59,6 @@ export function WeightsTab() {
       )}
       <ReplicaTable workers={fleet?.workers ?? NO_WORKERS} />
       <StalenessStrip run={run} counts={ledger?.[unitOf(run.kind)]} />
-    </div>
+    </Panels>
   );
 }
