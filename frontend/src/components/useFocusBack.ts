@@ -1,10 +1,20 @@
 import { useEffect, useState } from "react";
 
-/** The focused element; for an entry of a menu, which unmounts, the button that opened the menu. */
+/** For an entry of a menu, which unmounts, the button that opened the menu; any other element itself. */
+function lasting(element: Element | null): Element | null {
+  const menu = element?.closest("[role=menu]");
+  return (menu && document.getElementById(menu.getAttribute("aria-labelledby") ?? "")) || element;
+}
+
+let last: Element | null = null;
+document.addEventListener("focusin", ({ target }) => {
+  last = lasting(target as Element);
+});
+
+/** The focused element; else the last one: a menu may unmount before the code of the dialog that it opens has loaded. */
 function opener(): Element | null {
   const now = document.activeElement;
-  const menu = now?.closest("[role=menu]");
-  return (menu && document.getElementById(menu.getAttribute("aria-labelledby") ?? "")) || now;
+  return now === null || now === document.body ? last : lasting(now);
 }
 
 /**
