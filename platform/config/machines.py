@@ -74,7 +74,7 @@ class Machines:
         if route is None:
             await self._others(scope, receive, send)
             return
-        body = await _read(receive)
+        body = await _read_body(receive)
         if body is None:
             return
         # A server that cannot detect a hang-up reports none.
@@ -312,7 +312,7 @@ def _with_small_joined(parts: Sequence[bytes]) -> Iterator[bytes]:
     yield b"".join(small)
 
 
-async def _read(receive: ASGIReceiveCallable) -> bytes | None:
+async def _read_body(receive: ASGIReceiveCallable) -> bytes | None:
     """Return the body, already limited by outer middleware; None if the client left.
 
     A function of its own, so that the pieces of a large body are freed before it is processed.

@@ -5,7 +5,7 @@ import { ErrorState } from "@/components/ErrorState";
 
 function FailedPanel({ error, resetErrorBoundary }: FallbackProps) {
   return (
-    <section className="panel span-12" aria-label="Failed panel">
+    <section className="panel failed-panel" aria-label="Failed panel">
       <ErrorState title="Panel failed" error={error} onRetry={resetErrorBoundary} />
     </section>
   );

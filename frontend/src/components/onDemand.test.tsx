@@ -17,7 +17,7 @@ const show = (load: () => Promise<typeof MODULE>) => {
 
 beforeEach(() => sessionStorage.clear());
 
-it("shows what is pending, then the component", async () => {
+it("shows the pending content, then the component", async () => {
   show(async () => MODULE);
   expect(screen.getByText("Loading")).toBeVisible();
   expect(await screen.findByRole("heading", { name: "Page of pole" })).toBeVisible();

@@ -8,7 +8,7 @@ type PropsOf<C> = C extends (props: infer P) => ReactNode ? (unknown extends P ?
 type OnDemand<P> = ComponentType<P> & { preload: () => Promise<void> };
 
 const RETRY_MS = 3_000;
-const UNREACHABLE = new Error("The server cannot be reached. The page is requested again every 3 s.");
+const UNREACHABLE = new Error("The server cannot be reached. The code is requested again every 3 s.");
 const MISSING = new Error("The server has no such file. Reload the page.");
 
 /** Reload the page once per missing file: a new version of the dashboard has other files. */
@@ -58,7 +58,7 @@ export function onDemand<M, K extends keyof M>(load: () => Promise<M>, name: K, 
       };
     }, [attempt]);
     if (component) return createElement(component, props);
-    if (failure) return <ErrorState title="Page not loaded" error={failure} onRetry={() => setAttempt(attempt + 1)} />;
+    if (failure) return <ErrorState title="Code not loaded" error={failure} onRetry={() => setAttempt(attempt + 1)} />;
     return pending;
   }
 

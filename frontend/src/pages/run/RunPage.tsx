@@ -1,4 +1,3 @@
-import { Guarded } from "@/components/Panels";
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";
@@ -7,6 +6,7 @@ import { ReadOnlyContext } from "@/api/session";
 import { AppLink } from "@/components/AppLink";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { Guarded } from "@/components/Panels";
 import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";

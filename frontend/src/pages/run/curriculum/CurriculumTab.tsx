@@ -1,10 +1,10 @@
-import { Panels } from "@/components/Panels";
 import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { CurriculumPart } from "@/api/types";
 import { onDemand } from "@/components/onDemand";
+import { Panels } from "@/components/Panels";
 import { lessonsQuery } from "@/pages/run/curriculum/api";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
 import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";

@@ -1,4 +1,3 @@
-import { Panels } from "@/components/Panels";
 import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
@@ -9,6 +8,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
+import { Panels } from "@/components/Panels";
 import { visible } from "@/format";
 import { allEvaluationsQuery, lessonsQuery } from "@/pages/run/curriculum/api";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
