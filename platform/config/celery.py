@@ -1,9 +1,6 @@
 """Celery's application and its schedule."""
 
-import ctypes
 import os
-import signal
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -50,8 +47,6 @@ SCHEDULE: Final[dict[str, dict[str, Any]]] = {
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
 
-PR_SET_PDEATHSIG: Final = 1
-
 app = Celery("rolldeck")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
@@ -92,8 +87,7 @@ def claim_folders(**_: Any) -> None:
 @worker_process_init.connect
 def die_with_worker(**_: Any) -> None:
     """End a pool process with its worker, even a killed one; jobs may end at any point."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    child_environment.die_with_parent(os.getppid())
 
 
 @worker_process_init.connect

@@ -1,4 +1,4 @@
-"""Protection of secrets from environment code: variables and user of its processes, this process.
+"""Guards of processes: the secrets that environment code must not see, and the parent's death.
 
 Environment code must not see the platform's secrets, so its processes inherit only an allow-list of
 variables. Administrators add variables by name in ``ROLLDECK_ENVIRONMENT_VARIABLES``.
@@ -12,6 +12,7 @@ import ctypes
 import os
 import pwd
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -52,6 +53,7 @@ _FLEET: Final = {
 }
 _SECRET: Final = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(^|_)KEY($|_)")
 PR_SET_DUMPABLE: Final = 4
+PR_SET_PDEATHSIG: Final = 1
 USER_VARIABLE: Final = "ROLLDECK_ENVIRONMENT_USER"
 # Numbers of the capabilities that a switch of the user, and control of its processes, need.
 CAPABILITIES: Final = {"CHOWN": 0, "DAC_OVERRIDE": 1, "KILL": 5, "SETGID": 6, "SETUID": 7}
@@ -109,6 +111,19 @@ def hide_this_process() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends, even a killed one (Linux).
+
+    Call it from the main thread. The parent's thread that started this process must live as long as
+    the parent.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # The parent may have ended before the call above.
+    if os.getppid() != parent:
+        raise SystemExit(1)
 
 
 class InvalidEnvironmentUser(OSError):

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from rollouts.fleet.process.child_environment import die_with_parent
 from rollouts.fleet.process.extensions import ExtensionFailed, load
 from rollouts.fleet.steps.env_messages import Channel
-from rollouts.fleet.steps.env_process import die_with_parent
 from rollouts.tasks.rules.dataset_config import (
     OWN,
     ExactOptions,

@@ -4,23 +4,19 @@
 the socket and of the shared memory, and the parent's process id.
 """
 
-import ctypes
 import faulthandler
 import gc
 import logging
-import os
 import signal
 import socket
 import sys
-from typing import Final
 
 import numpy as np
 
 from rollouts.fleet.environments.loader import import_registered_modules
+from rollouts.fleet.process.child_environment import die_with_parent
 from rollouts.fleet.steps.env_messages import Build, Channel, Close, Record, Step, ToProcess
 from rollouts.fleet.steps.env_rows import EnvRows
-
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def serve(channel: Channel, memory: int) -> None:
@@ -45,15 +41,6 @@ def serve(channel: Channel, memory: int) -> None:
                     rows.close()
                     return
         messages = channel.receive()
-
-
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have ended before the call above.
-    if os.getppid() != parent:
-        raise SystemExit(1)
 
 
 def main() -> None:
