@@ -609,11 +609,12 @@ SELECT run_id,
 FROM buffer_tally WHERE run_id = ANY(%s) GROUP BY run_id
 
 -- groups_after --
--- Summarise the groups after a cursor, of finished transactions or of this one: no group can still
--- appear before these.
+-- Summarise the groups after a cursor by the interval of their arrival; they are of finished
+-- transactions or of this one: no group can still appear before these.
 WITH new AS MATERIALIZED (
     SELECT i.written_in, i.id, i.received_at, i.sequences, i.tokens, i.longest_tokens,
-        i.score_mean, i.score_min = i.score_max AS is_equal
+        i.score_mean, i.score_min = i.score_max AS is_equal,
+        width_bucket(i.received_at, %(bounds)s::timestamptz[]) AS interval_
     FROM buffer_trajectorygroup i
     WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
     AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
@@ -628,8 +629,9 @@ SELECT (SELECT n.written_in::text::bigint FROM new n
     sum(tokens)::float8 / sum(sequences), max(longest_tokens)::float8,
     avg(score_mean::numeric) FILTER (WHERE abs(score_mean) < 'Infinity')::float8,
     percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY score_mean)
-        FILTER (WHERE abs(score_mean) < 'Infinity')
-FROM new
+        FILTER (WHERE abs(score_mean) < 'Infinity'),
+    interval_
+FROM new GROUP BY interval_ ORDER BY interval_
 
 -- truncated_after --
 -- Summarise the digests after a cursor, which follow the groups in the order of transactions, with

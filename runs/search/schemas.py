@@ -64,7 +64,7 @@ class RunActivity(Struct, frozen=True, kw_only=True):
     """Mean over the last 20 training episodes; for an outside run, mean score of its newest groups.
     """
     return_source: Literal["", "episodes", "scores"] = ""
-    """What `return_mean` is of: training episodes, or the groups of the last 10 s with new ones."""
+    """What `return_mean` is of: training episodes, or the groups of the newest train step."""
     returns: list[float] = []
     """History of `return_mean`, oldest first, at most 40 values."""
     accepted_per_second: float | None = None
@@ -170,7 +170,7 @@ class LiveRunRow(RunRow, frozen=True, kw_only=True):
     """Mean over the last 20 training episodes; for an outside run, mean score of its newest groups.
     """
     return_source: Literal["", "episodes", "scores"] | UnsetType = UNSET
-    """What `return_mean` is of: training episodes, or the groups of the last 10 s with new ones."""
+    """What `return_mean` is of: training episodes, or the groups of the newest train step."""
     returns: list[float] | UnsetType = UNSET
     """History of `return_mean`, oldest first, at most 40 values."""
     accepted_per_second: float | UnsetType | None = UNSET

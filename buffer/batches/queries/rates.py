@@ -266,6 +266,14 @@ class GroupFlow:
     without_variance: int
     first_at: datetime | None
     """Arrival time of the first group; None without groups."""
+    parts: Sequence["GroupStatistics"] = ()
+    """Statistics of the groups that arrived in each interval, in order; empty intervals are left
+    out."""
+
+
+class GroupStatistics(NamedTuple):
+    """Statistics of the groups that arrived in one interval."""
+
     mean_tokens: float | None
     """Mean length of a sequence."""
     longest_tokens: float | None
@@ -274,6 +282,8 @@ class GroupFlow:
     """Mean of the groups' mean scores; None if none is finite."""
     score_percentiles: Sequence[float] | None
     """10th, 50th and 90th percentile of the groups' mean scores."""
+    interval: int
+    """Number of bounds at or before the arrivals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +296,8 @@ class BatchFlow:
     first_at: datetime | None = None
     staleness: Mapping[int, int] = field(default_factory=dict)
     """Items by versions behind."""
+    leased: Sequence[datetime] = ()
+    """Time of each first lease, in the order of the batches."""
 
 
 def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
@@ -295,22 +307,23 @@ def run_counts(run_ids: Sequence[int]) -> dict[int, RunCounts]:
     return {run_id: RunCounts(*counts) for run_id, *counts in rows}
 
 
-def group_flow(run_id: int, *, after: FlowCursor) -> GroupFlow:
+def group_flow(run_id: int, *, after: FlowCursor, bounds: Sequence[datetime] = ()) -> GroupFlow:
     """Return statistics of the newest :data:`GROUPS_AT_MOST` groups of a run after a cursor.
 
     Groups of open transactions are left to the next call.
+
+    Args:
+        run_id: The run.
+        after: Last group of the previous call.
+        bounds: Ascending times between the intervals of the statistics.
     """
-    written_in, item_id, groups, equal, first_at, *rest = _row(SQL["groups_after"], run_id, after)
-    mean_tokens, longest_tokens, score_mean, score_percentiles = rest
+    rows = _rows(SQL["groups_after"], run_id, after, bounds=list(bounds))
     return GroupFlow(
-        last=FlowCursor(written_in, item_id) if groups else after,
-        groups=groups,
-        without_variance=equal,
-        first_at=first_at,
-        mean_tokens=mean_tokens,
-        longest_tokens=longest_tokens,
-        score_mean=score_mean,
-        score_percentiles=score_percentiles,
+        last=FlowCursor(*rows[0][:2]) if rows else after,
+        groups=sum(groups for _, _, groups, *_ in rows),
+        without_variance=sum(equal for _, _, _, equal, *_ in rows),
+        first_at=min((first_at for _, _, _, _, first_at, *_ in rows), default=None),
+        parts=[GroupStatistics(*columns) for _, _, _, _, _, *columns in rows],
     )
 
 
@@ -320,21 +333,21 @@ def cut_flow(run_id: int, *, after: FlowCursor) -> tuple[FlowCursor, float | Non
     Truncation is read from digests, so groups without a digest are left to the next call. The
     share is None if no group has been digested since `after`.
     """
-    written_in, item_id, share = _row(SQL["truncated_after"], run_id, after)
+    [(written_in, item_id, share)] = _rows(SQL["truncated_after"], run_id, after)
     return (after if item_id is None else FlowCursor(written_in, item_id)), share
 
 
-def _row(query: str, run_id: int, after: FlowCursor) -> tuple[Any, ...]:
+def _rows(query: str, run_id: int, after: FlowCursor, **more: Any) -> list[tuple[Any, ...]]:
     parameters = {
         "run": run_id,
         "written_in": str(after.written_in),
         "item": after.item_id,
         "limit": GROUPS_AT_MOST,
+        **more,
     }
     with sql.cursor() as cursor:
-        row: tuple[Any, ...] | None = cursor.execute(query, parameters).fetchone()
-    assert row is not None  # noqa: S101 an aggregate without GROUP BY is one row
-    return row
+        rows: list[tuple[Any, ...]] = cursor.execute(query, parameters).fetchall()
+    return rows
 
 
 def batch_flow(run_id: int, *, after: int) -> BatchFlow:
@@ -348,6 +361,7 @@ def batch_flow(run_id: int, *, after: int) -> BatchFlow:
         items=sum(items for _, items, _, _ in rows),
         first_at=min(at for _, _, at, _ in rows),
         staleness=by_versions(staleness for *_, staleness in rows),
+        leased=[at for _, _, at, _ in reversed(rows)],
     )
 
 

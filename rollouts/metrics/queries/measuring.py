@@ -1,5 +1,6 @@
 """Changes of runs since their last measurement, and resource usage of the workers that report."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,24 +16,35 @@ from rollouts.fleet.process import spans
 from rollouts.metrics.models import MeasureCursor, MetricSeries
 from rollouts.metrics.queries.metrics import Sample, newest_samples
 from rollouts.metrics.rules import WORKERS_LISTED
-from runs.lifecycle.models import Run
-from runs.lifecycle.rules import ACTIVE
+from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.rules import ACTIVE, NO_POLICY_STEP, version_in_force
 from web import sql
 
+POINTS_AT_MOST: Final = 100
+"""Number of points that one measurement adds to a curve."""
 WINDOWS_AT_MOST: Final = 2_000
 # Reports of one fleet are stored one after the other, so ids are ordered.
 _EPISODES: Final = """
     WITH new AS MATERIALIZED (
-        SELECT id, mode, count, return_sum, length_mean, length_max, truncated, returns
+        SELECT id, mode, count, length_mean, length_max, truncated, returns, recent_return_mean,
+            width_bucket(at, %s::timestamptz[]) AS interval_
         FROM rollouts_episodewindow
         WHERE run_id = %s AND id > %s ORDER BY id DESC LIMIT %s
-    ), train AS (SELECT * FROM new WHERE mode = 'train')
-    SELECT (SELECT max(id) FROM new), COALESCE(sum(count), 0)::bigint, sum(return_sum) / sum(count),
-        (SELECT percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY one)
-            FROM train, unnest(returns) AS one WHERE abs(one) < 'Infinity'),
-        sum(length_mean * count) / sum(count), max(length_max)::float8,
-        sum(truncated)::float8 / sum(count)
-    FROM train"""
+    ), percentiles AS (
+        SELECT interval_,
+            percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY one) AS of_returns
+        FROM new, unnest(returns) AS one WHERE mode = 'train' AND abs(one) < 'Infinity'
+        GROUP BY interval_
+    )
+    SELECT max(id),
+        (array_agg(recent_return_mean ORDER BY id DESC) FILTER (WHERE mode = 'train'))[1],
+        min(of_returns), sum(length_mean * count) FILTER (WHERE mode = 'train')
+            / sum(count) FILTER (WHERE mode = 'train'),
+        max(length_max) FILTER (WHERE mode = 'train')::float8,
+        sum(truncated) FILTER (WHERE mode = 'train')::float8
+            / sum(count) FILTER (WHERE mode = 'train'),
+        interval_
+    FROM new LEFT JOIN percentiles USING (interval_) GROUP BY interval_ ORDER BY interval_"""
 
 
 class EvaluationMeans(NamedTuple):
@@ -52,23 +64,36 @@ class EpisodeFlow:
     """Id of the newest window, of training or of an evaluation."""
     evaluations: Sequence[EvaluationMeans] = ()
     """Evaluations in the order of their reports."""
-    episodes: int = 0
-    return_mean: float | None = None
-    return_percentiles: Sequence[float] | None = None
+    parts: Sequence["EpisodeStatistics"] = ()
+    """Statistics of each interval with reports, in order."""
+
+
+class EpisodeStatistics(NamedTuple):
+    """Statistics of the training episodes that were reported in one interval."""
+
+    recent_return_mean: float | None
+    """Mean over the last 20 training episodes at the end of the interval."""
+    return_percentiles: Sequence[float] | None
     """Percentiles 10, 50 and 90 over the individually reported episodes."""
-    mean_length: float | None = None
+    mean_length: float | None
     """Env steps; for a language run, tokens."""
-    longest: float | None = None
-    truncated_share: float | None = None
+    longest: float | None
+    truncated_share: float | None
+    interval: int
+    """Number of bounds at or before the reports."""
 
 
-def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
-    """Return the episodes of a run after window `after`, of the newest windows if too many."""
+def episode_flow(run_id: int, *, after: int, bounds: Sequence[datetime]) -> EpisodeFlow:
+    """Return the episodes of a run after window `after`, of the newest windows if too many.
+
+    `bounds` are ascending times between the intervals of the statistics.
+    """
+    parameters = [list(bounds), run_id, after, WINDOWS_AT_MOST]
     with sql.cursor() as cursor:
-        row = cursor.execute(_EPISODES, [run_id, after, WINDOWS_AT_MOST]).fetchone()
-    if row is None or row[0] is None:
+        intervals = cursor.execute(_EPISODES, parameters).fetchall()
+    if not intervals:
         return EpisodeFlow(last=after)
-    last, episodes, return_mean, percentiles, mean_length, longest, truncated_share = row
+    last = max(window for window, *_ in intervals)
     # One evaluation of a version may have several windows.
     found = EpisodeWindow.objects.filter(run_id=run_id, mode="eval", id__gt=after, id__lte=last)
     means = found.values("policy_step").annotate(
@@ -80,13 +105,46 @@ def episode_flow(run_id: int, *, after: int) -> EpisodeFlow:
     return EpisodeFlow(
         last=last,
         evaluations=[EvaluationMeans(*columns) for columns in rows[:WINDOWS_AT_MOST]],
-        episodes=episodes,
-        return_mean=return_mean,
-        return_percentiles=percentiles,
-        mean_length=mean_length,
-        longest=longest,
-        truncated_share=truncated_share,
+        parts=[EpisodeStatistics(*columns) for _, *columns in intervals],
     )
+
+
+class TrainStep(NamedTuple):
+    """The end of a train step of a run."""
+
+    at: datetime
+    step: int
+    """Version in force, or number of served batches if no weights are published."""
+
+
+def train_steps(run: Run, leased: Sequence[datetime], *, now: datetime) -> list[TrainStep]:
+    """Return the ends of the train steps since a measurement, evenly thinned, and the present.
+
+    A train step ends with the lease of the next batch.
+
+    Args:
+        run: The run.
+        leased: Time of each lease since the measurement, ascending.
+        now: Present time, the end of the last interval.
+    """
+    ends = [(at, run.served_steps - len(leased) + place) for place, at in enumerate(leased)]
+    ends = [end for end in ends if end[0] < now]
+    most = POINTS_AT_MOST - 1
+    if len(ends) > most:
+        ends = [ends[(place + 1) * len(ends) // most - 1] for place in range(most)]
+    version = version_in_force(
+        epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+    )
+    present = TrainStep(now, max(0, version.step))
+    if run.policy_step <= NO_POLICY_STEP:
+        return [*(TrainStep(at, max(0, step)) for at, step in ends), present]
+    versions = PolicyVersion.objects.filter(run=run, epoch=run.epoch, published_at__lte=now)
+    newest = versions.order_by("-step").values_list("published_at", "step")[:POINTS_AT_MOST]
+    published = list(newest)[::-1]
+    steps = [step for _, step in published] or [run.policy_step]
+    times = [at for at, _ in published]
+    past = [max(0, steps[max(0, bisect_right(times, at) - 1)]) for at, _ in ends]
+    return [*(TrainStep(at, step) for (at, _), step in zip(ends, past, strict=True)), present]
 
 
 def fleet_wait_share(run_id: int) -> float | None:

@@ -35,6 +35,7 @@ from rollouts.metrics.models import MeasureCursor
 from rollouts.metrics.queries.measuring import (
     EpisodeFlow,
     FleetUsage,
+    TrainStep,
     counts_of,
     episode_flow,
     fleet_usages,
@@ -43,6 +44,7 @@ from rollouts.metrics.queries.measuring import (
     newest_of,
     runs_to_measure,
     runs_with_fleets,
+    train_steps,
 )
 from rollouts.metrics.rules import WORKERS, at_rank, began_at, resource_values
 from rollouts.metrics.services.metrics import (
@@ -52,7 +54,7 @@ from rollouts.metrics.services.metrics import (
     advance_amount,
     store_figures,
 )
-from runs.lifecycle.models import Run, RunKind
+from runs.lifecycle.models import Run
 from runs.lifecycle.rules import version_in_force
 
 logger = logging.getLogger(__name__)
@@ -63,12 +65,22 @@ def store_builtin(run: Run, values: Mapping[str, float | None], *, now: datetime
     version = version_in_force(
         epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
     )
-    figures = [
-        Figure(OWN_PREFIX + name, max(0, version.step), float(value))
+    store_or_warn(run, builtin(values, step=max(0, version.step)), now=now)
+
+
+def builtin(
+    values: Mapping[str, float | None],
+    *,
+    step: int,
+    at: datetime | None = None,
+    amount: int | None = None,
+) -> list[Figure]:
+    """Return the values that are not None under the platform's prefix."""
+    return [
+        Figure(OWN_PREFIX + name, step, float(value), at, amount)
         for name, value in values.items()
         if value is not None
     ]
-    store_or_warn(run, figures, now=now)
 
 
 def store_or_warn(run: Run, figures: Sequence[Figure], *, now: datetime) -> None:
@@ -96,23 +108,31 @@ class RunChanges:
     digested: tuple[FlowCursor, float | None]
     """Id of the last digested group, and the share of truncated sequences."""
     batches: BatchFlow
+    steps: Sequence[TrainStep]
+    """Ends of the train steps since then; the last one is the present."""
     episodes: EpisodeFlow
     info_totals: Mapping[str, Any]
     """Sums of numeric values of `info`, of a fleet; empty without one."""
 
     @classmethod
-    def at(cls, run: Run, before: MeasureCursor, counts: Mapping[str, int]) -> "RunChanges":
+    def at(
+        cls, run: Run, before: MeasureCursor, counts: Mapping[str, int], *, now: datetime
+    ) -> "RunChanges":
         """Read the changes of a run."""
+        batches = batch_flow(run.pk, after=before.batch)
+        steps = train_steps(run, batches.leased, now=now)
+        bounds = [step.at for step in steps[:-1]]
         group = FlowCursor(before.group_written_in, before.group)
         digest = FlowCursor(before.digest_written_in, before.digest)
         return cls(
             run=run,
             before=before,
             counts=counts,
-            groups=group_flow(run.pk, after=group),
+            groups=group_flow(run.pk, after=group, bounds=bounds),
             digested=cut_flow(run.pk, after=digest),
-            batches=batch_flow(run.pk, after=before.batch),
-            episodes=episode_flow(run.pk, after=before.episode_window),
+            batches=batches,
+            steps=steps,
+            episodes=episode_flow(run.pk, after=before.episode_window, bounds=bounds),
             info_totals=run.fleet.info_totals if run.has_fleet and hasattr(run, "fleet") else {},
         )
 
@@ -124,39 +144,73 @@ class RunChanges:
 
 
 def levels(run_changes: RunChanges) -> Found:
-    """Return instantaneous values, and values over all new data regardless of the interval."""
-    run, groups, episodes = run_changes.run, run_changes.groups, run_changes.episodes
+    """Return present values, and values over all new data regardless of its time."""
+    run, groups = run_changes.run, run_changes.groups
     rule = pause_rule(run)
     staleness = run_changes.batches.staleness
+    own: dict[str, float | None] = {}
     if run.takes_groups:
-        # A worker of a language run reports the length of answers; for others, prompts count too.
-        is_language = run.kind == RunKind.LANGUAGE
         dropped = run_changes.counts["without_variance"] - run_changes.before.without_variance
         seen = groups.groups + dropped
-        mean, percentiles = groups.score_mean, groups.score_percentiles
         own = {
-            "length/mean": episodes.mean_length if is_language else groups.mean_tokens,
-            "length/max": episodes.longest if is_language else groups.longest_tokens,
             "truncated_share": run_changes.digested[1],
             "zero_variance_share": (groups.without_variance + dropped) / seen if seen else None,
-        }
-    else:
-        mean, percentiles = episodes.return_mean, episodes.return_percentiles
-        own = {
-            "length/mean": episodes.mean_length,
-            "length/max": episodes.longest,
-            "truncated_share": episodes.truncated_share,
         }
     return {
         "queue/depth": run_changes.counts["queued"],
         "queue/threshold": rule.pause_above if rule else None,
         "staleness/p50": at_rank(staleness, 0.5),
         "staleness/p95": at_rank(staleness, 0.95),
-        "reward/mean": mean,
-        **dict(zip(_PERCENTILES, percentiles or (), strict=False)),
         **own,
         **info_figures(run_changes.before.info_totals, run_changes.info_totals),
     }
+
+
+def points(run_changes: RunChanges) -> list[tuple[int, Found]]:
+    """Return the statistics of the data of each train step, with the number of the step.
+
+    The return of a run with a fleet is the mean over its last 20 training episodes, as on all pages
+    and in lists. An outside run has the mean score of the groups that arrived in the step.
+    """
+    found: list[tuple[int, Found]] = []
+    if run_changes.run.has_fleet:
+        for part in run_changes.episodes.parts:
+            values = {
+                "reward/mean": part.recent_return_mean,
+                **dict(zip(_PERCENTILES, part.return_percentiles or (), strict=False)),
+                "length/mean": part.mean_length,
+                "length/max": part.longest,
+            }
+            if not run_changes.run.takes_groups:
+                values["truncated_share"] = part.truncated_share
+            found.append((part.interval, values))
+        return found
+    for group_part in run_changes.groups.parts:
+        values = {
+            "reward/mean": group_part.score_mean,
+            **dict(zip(_PERCENTILES, group_part.score_percentiles or (), strict=False)),
+            "length/mean": group_part.mean_tokens,
+            "length/max": group_part.longest_tokens,
+        }
+        found.append((group_part.interval, values))
+    return found
+
+
+def _figures_of(run_changes: RunChanges, *, amount: int, now: datetime) -> list[Figure]:
+    """Return the points as values to store, in order of time.
+
+    The amounts between two measurements are interpolated in time.
+    """
+    before = run_changes.before
+    since = before.measured_at or run_changes.run.started_at or run_changes.steps[0].at
+    seconds = max((now - since).total_seconds(), 1e-3)
+    figures: list[Figure] = []
+    for interval, values in points(run_changes):
+        at, step = run_changes.steps[interval]
+        share = min(1.0, max(0.0, (at - since).total_seconds() / seconds))
+        reached = before.amount + round((amount - before.amount) * share)
+        figures += builtin(values, step=step, at=at, amount=reached)
+    return figures
 
 
 def rates(run_changes: RunChanges, *, amount: int, seconds: float) -> dict[str, float]:
@@ -209,22 +263,23 @@ def measure_run(*, run_id: int, now: datetime) -> bool:
     is_quiet = not has_moved(cursor, counts)
     if is_quiet and cursor.was_quiet:
         return False
-    run_changes = RunChanges.at(run, cursor, counts)
+    run_changes = RunChanges.at(run, cursor, counts, now=now)
     values = dict(levels(run_changes))
     # Last, because other writers of this run's metrics wait from here on.
     amount = advance_amount(run_id)
     if cursor.measured_at is not None:
         values |= _changes_since(run_changes, cursor.measured_at, amount=amount, now=now)
     store_builtin(run, values, now=now)
+    figures = _figures_of(run_changes, amount=amount, now=now)
+    values |= {figure.name.removeprefix(OWN_PREFIX): figure.value for figure in figures}
     if not run.takes_groups:
         # The series of evaluations, at their versions.
-        figures = []
         for means in run_changes.episodes.evaluations:
             step = max(0, means.policy_step)
             figures.append(Figure("eval/episode_return", step, means.episode_return))
             figures.append(Figure("eval/episode_length", step, means.episode_length))
-        if figures:
-            store_or_warn(run, figures, now=now)
+    if figures:
+        store_or_warn(run, figures, now=now)
     for name, figure in _LISTED.items():
         # If nothing arrived or was served, the previous values are still the last ones.
         if (value := values.get(figure)) is not None:
@@ -250,8 +305,9 @@ def _changes_since(
     )
     found = rates(run_changes, amount=amount, seconds=(now - since).total_seconds())
     if was_quiet and since > before:
-        # The interval began before the pause, so there is no slope.
-        store_builtin(run, dict.fromkeys(found, 0.0), now=since)
+        # Nothing changed during the pause, so it is drawn without a slope.
+        still: dict[str, float | None] = {**dict.fromkeys(found, 0.0)}
+        store_builtin(run, still | {"queue/depth": run_changes.before.queued}, now=since)
     # The shares of the time that trainers waited for data, and workers for free space.
     return {
         **found,

@@ -30,9 +30,10 @@ CHUNKS_AT_ONCE: Final = 500
 
 _INSERT: Final = """
     INSERT INTO rollouts_metricsample (run_id, series_id, step, value, at, amount)
-    SELECT %(run)s, s.series, s.step, s.value, %(at)s, %(amount)s
-    FROM unnest(%(series)s::bigint[], %(steps)s::bigint[], %(values)s::float8[])
-        WITH ORDINALITY AS s(series, step, value, place)
+    SELECT %(run)s, s.series, s.step, s.value, s.at, s.amount
+    FROM unnest(%(series)s::bigint[], %(steps)s::bigint[], %(values)s::float8[],
+        %(times)s::timestamptz[], %(amounts)s::bigint[])
+        WITH ORDINALITY AS s(series, step, value, at, amount, place)
     ORDER BY s.place"""
 # Deleted rows are exactly the packed ones, regardless of concurrent inserts.
 _TAKE: Final = """
@@ -58,6 +59,10 @@ class Figure(NamedTuple):
     name: str
     step: int
     value: float
+    at: datetime | None = None
+    """Time of the value; None for the present."""
+    amount: int | None = None
+    """Tokens served by then, or env steps of a fleet run; None for the present number."""
 
 
 @transaction.atomic
@@ -100,14 +105,17 @@ def store_figures(*, run_id: int, figures: Sequence[Figure], now: datetime) -> N
             [MetricSeries(run_id=run_id, name=name) for name in new], ignore_conflicts=True
         )
         ids |= _known(run_id, new)
+    present = advance_amount(run_id)
     columns = {
+        "run": run_id,
         "series": [ids[figure.name] for figure in figures],
         "steps": [figure.step for figure in figures],
         "values": [float(figure.value) for figure in figures],
+        "times": [figure.at or now for figure in figures],
+        "amounts": [present if figure.amount is None else figure.amount for figure in figures],
     }
     with sql.cursor() as cursor:
-        where = {"run": run_id, "at": now, "amount": advance_amount(run_id)}
-        cursor.execute(_INSERT, columns | where, prepare=True)
+        cursor.execute(_INSERT, columns, prepare=True)
     announce(run_id, "metrics")
 
 

@@ -10,7 +10,7 @@ export type ShownRun = ListedRun & Partial<RunActivity> & { isUnread: boolean };
 export const RETURN_MEANING: Record<RunActivity["return_source"], string> = {
   "": "No training episodes or groups yet",
   episodes: "Mean return of the last 20 training episodes",
-  scores: "Mean score of the groups of the last 10 s with new ones",
+  scores: "Mean score of the groups of the newest train step",
 };
 
 /** Runs in list order, each with its newest data. `hasFailed`: a request failed, so only the live list is current. */

@@ -1,5 +1,6 @@
 """Built-in measurements of fleets, and the amount of processed data as a chart axis."""
 
+from datetime import datetime
 from uuid import uuid4
 
 import pytest
@@ -8,10 +9,12 @@ from django.db import transaction
 from buffer.items.models import Batch
 from rolldeck.fleet_wire import InfoDrops, InfoSum
 from rolldeck.wire import InfoWindow
+from rollouts.control.models import EpisodeWindow
 from rollouts.metrics.models import MetricSample, TokenTally
 from rollouts.metrics.services.metrics import advance_amount
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
+from runs.search.queries import run_activity
 from tests.factories import NOON, make_run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts import report_factories
@@ -48,6 +51,29 @@ def test_a_fleet_is_measured_by_its_episodes_and_env_steps() -> None:
     assert last_values["truncated_share"] == 0
     assert "zero_variance_share" not in last_values
     assert set(MetricSample.objects.filter(run=run, at=at(10)).values_list("amount")) == {(510,)}
+
+
+def test_the_return_is_that_of_the_last_twenty_episodes_at_each_train_step() -> None:
+    run = report_factories.rolling(FakeCluster())
+    busy = report_factories.worker(env_steps=10)
+    report_factories.accept(run, report_factories.report(run, busy, sequence=1))
+    measure(run, 0)
+    for sequence, seconds, returns in ((2, 1, [0.0] * 20), (3, 4, [20.0] * 10), (4, 5, [20.0] * 4)):
+        busy = report_factories.worker(env_steps=100 * sequence)
+        windows = [report_factories.window(*returns)]
+        given = report_factories.report(run, busy, sequence=sequence, episodes=windows)
+        assert report_factories.accept(run, given, now=at(seconds))
+    for ordinal, second in ((1, 2), (2, 6)):
+        hand_out(run, ordinal, 1, leased_at=at(second))
+    Run.objects.filter(pk=run.pk).update(served_steps=2)
+
+    measure(run, 10)
+
+    points = MetricSample.objects.filter(series__name="rolldeck/reward/mean").order_by("id")
+    assert list(points.values_list("at", "step", "value")) == [(at(2), 0, 0.0), (at(6), 1, 14.0)]
+    newest = EpisodeWindow.objects.filter(run=run).latest("id")
+    assert newest.recent_return_mean == 14.0
+    assert run_activity([run.pk])[run.pk].return_mean == 14.0
 
 
 def test_evaluations_are_series_at_their_versions() -> None:
@@ -119,7 +145,7 @@ def test_info_values_become_series_and_dropped_ones_an_event() -> None:
     assert not [name for name in last(run) if name.startswith("info")]
 
 
-def hand_out(run: Run, ordinal: int, tokens: int) -> Batch:
+def hand_out(run: Run, ordinal: int, tokens: int, *, leased_at: datetime = NOON) -> Batch:
     return Batch.objects.create(
         id=uuid4(),
         run=run,
@@ -128,7 +154,7 @@ def hand_out(run: Run, ordinal: int, tokens: int) -> Batch:
         state="confirmed",
         epoch=1,
         policy_step=0,
-        leased_at=NOON,
+        leased_at=leased_at,
         lease_expires_at=NOON,
         items=1,
         sequences=2,

@@ -1,10 +1,12 @@
 """Built-in measurements match the rows, and count each row once."""
 
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 
 from buffer.batches.queries import rates
 from buffer.batches.queries.rates import FlowCursor, group_flow, trainer_wait_share
@@ -15,9 +17,10 @@ from buffer.ingest.services.pushes import accept_groups
 from buffer.inspect.services import digest_groups
 from buffer.items.models import Batch
 from rollouts.metrics.models import MeasureCursor, MetricSample, MetricSeries, TokenTally
+from rollouts.metrics.queries.measuring import POINTS_AT_MOST
 from rollouts.metrics.services.measuring import measure_runs
 from rollouts.metrics.services.metrics import SERIES_AT_MOST
-from runs.lifecycle.models import Run, Trainer
+from runs.lifecycle.models import PolicyVersion, Run, Trainer
 from runs.lifecycle.rules import RunStatus
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_run
@@ -128,6 +131,85 @@ def hand_out(run: Run, ordinal: int, **fields: Any) -> Batch:
     return Batch.objects.create(id=uuid4(), run=run, ordinal=ordinal, **{**values, **fields})
 
 
+def lease_at(run: Run, *seconds: float) -> None:
+    """Store batches that were leased at these times, each one train step."""
+    first = Run.objects.get(pk=run.pk).served_steps + 1
+    for ordinal, second in enumerate(seconds, start=first):
+        hand_out(run, ordinal, leased_at=at(second), tokens=100)
+    Run.objects.filter(pk=run.pk).update(served_steps=F("served_steps") + len(seconds))
+
+
+def curve(run: Run, name: str) -> list[tuple[float, int, int, float]]:
+    """Return seconds, step, amount and value of each sample of a series."""
+    samples = MetricSample.objects.filter(series__name=f"rolldeck/{name}", series__run=run)
+    return [
+        ((sample.at - NOON).total_seconds(), sample.step, sample.amount, sample.value)
+        for sample in samples.order_by("id")
+    ]
+
+
+def test_scores_have_a_point_for_each_train_step(run: Run) -> None:
+    push(run, [0, 0])
+    measure(run, 0)
+    for seconds, score in ((1, 1.0), (2, 3.0), (4, 4.0), (8, 6.0)):
+        push(run, [score, score], seconds=seconds)
+    lease_at(run, 3, 5, 6)
+
+    measure(run, 10)
+
+    assert curve(run, "reward/mean") == [
+        (0, 0, 0, 0.0),
+        (3, 0, 90, 2.0),
+        (5, 1, 150, 4.0),
+        (10, 3, 300, 6.0),
+    ]
+    assert [value for *_, value in curve(run, "reward/p50")] == [0, 2, 4, 6]
+    assert [value for *_, value in curve(run, "length/mean")] == [3, 3, 3, 3]
+    assert len(curve(run, "queue/depth")) == 2
+    assert MeasureCursor.objects.get(run=run).reward_mean == 6
+    # A measurement without new groups repeats no point.
+    lease_at(run, 12)
+    measure(run, 20)
+    assert len(curve(run, "reward/mean")) == 4
+    assert MeasureCursor.objects.get(run=run).reward_mean == 6
+
+
+def test_the_step_of_a_point_is_the_version_that_was_in_force(run: Run) -> None:
+    measure(run, 0)
+    for step, second in ((7, 2), (8, 5)):
+        PolicyVersion.objects.create(
+            **{"run": run, "epoch": 1, "step": step, "manifest": {}, "sha256": "", "size_bytes": 1},
+            published_at=at(second),
+        )
+    Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=8)
+    for second in (1, 4, 7):
+        push(run, [second, second], seconds=second)
+    lease_at(run, 3, 6)
+
+    measure(run, 10)
+
+    assert [(second, step) for second, step, *_ in curve(run, "reward/mean")] == [
+        (3, 7),
+        (6, 8),
+        (10, 8),
+    ]
+
+
+def test_many_train_steps_are_thinned_and_no_group_is_lost(run: Run) -> None:
+    measure(run, 0)
+    lease_at(run, *[0.02 + 0.02 * number for number in range(450)])
+    for number in range(450):
+        push(run, [number, number], seconds=0.01 + 0.02 * number)
+
+    measure(run, 10)
+
+    found = curve(run, "reward/mean")
+    assert len(found) == POINTS_AT_MOST - 1  # no group arrived after the last lease
+    assert [value for *_, value in found] == sorted(value for *_, value in found)
+    sizes = {round(later[3] - former[3], 2) for former, later in pairwise(found)}
+    assert max(sizes) <= 5
+
+
 def test_an_idle_period_is_recorded_once_and_ends_without_a_slope(run: Run) -> None:
     push(run, [0, 1])
     measure(run, 0)
@@ -145,6 +227,12 @@ def test_an_idle_period_is_recorded_once_and_ends_without_a_slope(run: Run) -> N
         (at(10), 0.0),
         (at(610), 0.0),
         (at(620), 0.2),
+    ]
+    assert [(seconds, depth) for seconds, _, _, depth in curve(run, "queue/depth")] == [
+        (0, 2),
+        (10, 2),
+        (610, 2),
+        (620, 6),
     ]
 
 
@@ -305,7 +393,8 @@ def test_measured_items_are_not_read_again(run: Run) -> None:
     place = group_flow(run.pk, after=FlowCursor()).last
     push(run, [0, 1])
 
-    parameters = {"run": run.pk, "written_in": str(place.written_in), "item": place.item_id}
+    parameters: dict[str, Any] = {"run": run.pk, "written_in": str(place.written_in)}
+    parameters |= {"item": place.item_id, "bounds": []}
     with connection.cursor() as cursor:
         cursor.execute(
             f"EXPLAIN (ANALYZE) {rates.SQL['groups_after']}", parameters | {"limit": 100}

@@ -52,7 +52,9 @@ function Bar({ search, work, change }: BarProps) {
   ];
   return (
     <div className={classes.bar}>
-      <span className="small soft">Sampled every 10 s. Drag to zoom, click a point for its batches and weights.</span>
+      <span className="small soft">
+        Measured every 10 s; returns and lengths have a point per train step. Drag to zoom, click a point for its batches and weights.
+      </span>
       <span className="spacer" />
       {isZoomed && (
         <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>

@@ -47,13 +47,13 @@ const SLOWEST = 0.05;
 const reward = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "reward",
   title: titleOf([kind], BUILTIN_RETURN) ?? BUILTIN_RETURN,
-  note: kind === "fleet" ? "of training episodes, by end time" : "mean score per group, by time received",
+  note: kind === "outside" ? "mean score of the groups of each train step" : "mean of the last 20 training episodes, by train step",
   curves: [
     { name: "reward/mean", label: "mean", role: 1 },
     { name: "reward/p50", label: "median", role: 2, thin: true, dashed: true },
   ],
   band: { low: "reward/p10", high: "reward/p90", label: "p10 – p90" },
-  empty: kind === "fleet" ? "No finished training episodes yet." : "No groups received yet.",
+  empty: kind === "outside" ? "No groups received yet." : "No finished training episodes yet.",
   isWide: true,
   isTall: true,
 });
