@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Bell } from "lucide-react";
 import { useAlertSummary } from "@/api/alerts";
 import { countsText } from "@/components/alertStyles";
+import { useOutage } from "@/components/Outage";
 
 const MOST = 99;
 
@@ -10,9 +11,11 @@ export function AlertsBell() {
   const summary = useAlertSummary();
   const { errors = 0, warnings = 0 } = summary ?? {};
   const open = errors + warnings;
-  const tone = errors > 0 ? "bad" : "held";
+  const silence = useOutage();
+  const tone = silence ? "quiet" : errors > 0 ? "bad" : "held";
   // For voice control the accessible name must contain the visible text.
-  const says = countsText({ errors, warnings });
+  const counts = countsText({ errors, warnings });
+  const says = silence ? `${counts}, ${silence} ago: no server since` : counts;
   const shown = open > MOST ? `${MOST}+` : `${open}`;
   return (
     <>

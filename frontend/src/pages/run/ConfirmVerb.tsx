@@ -4,7 +4,8 @@ import type { RunSummary } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { deleteDraft, useDraft } from "@/components/useDraft";
-import { VERBS, type Verb } from "@/pages/run/verbs";
+import { useRun } from "@/pages/run/RunContext";
+import { droppedText, VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
 
@@ -17,6 +18,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
   const [reason, setReason] = useDraft(draft);
   const [typed, setTyped] = useState("");
   const { label, does, destroys, typed: needsName } = VERBS[verb];
+  const dropped = droppedText(verb, run, useRun().ledger);
   const isReady = !needsName || (typed === run.name && reason.trim() !== "");
   return (
     <Dialog onClose={onCancel} title={`${label} ${run.name}?`}>
@@ -26,7 +28,9 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
           if (isReady) onConfirm(reason);
         }}
       >
-        <p className="verb-does">{does}</p>
+        <p className="verb-does">
+          {does} {dropped && <b data-dropped>{dropped}</b>}
+        </p>
         <Textarea
           label="Reason"
           description={RECORDED_IN_EVENTS}

@@ -1,5 +1,6 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
+import type { Diagnosis } from "@/api/pipeline";
 import type { RunEvent } from "@/api/types";
 import { summaryOf } from "@/testing/alerts";
 import { dialog, fill, heading, here, load, one, press, reload, serverFor } from "@/testing/page";
@@ -24,6 +25,49 @@ it("kills a run only with its name and a reason", async () => {
   await user.keyboard("l{Enter}");
   await one("[data-status=stopped]");
   expect(server.bodies("POST", "/api/v1/runs/to-kill/kill")).toEqual([{ reason: "out of patience" }]);
+});
+
+it("stops a run only with its name and a reason, and names the data that is dropped", async () => {
+  const server = serverFor();
+  addRun(server, runOf("to-stop"));
+  const counts = { accepted: 40, queued: 24, waiting: 0, leased: 1, served: 0, quarantined: 0, dropped: {}, balanced: true };
+  const ledger = { groups: counts, fragments: counts, sequences: counts, expired: 0, truncated: 0, refused: 0, problem: "" };
+  server
+    .tell("run:to-stop", { ledger })
+    .on("POST", "/api/v1/runs/{run}/stop", () => addRun(server, runOf("to-stop", { status: "draining" })));
+  await load("/runs/to-stop");
+  fireEvent.click(await one("[data-verb=stop]"));
+  const asked = await dialog("Stop to-stop?");
+  expect(asked.getByText("24 sequences are queued now, 1 is leased to trainers.")).toBeVisible();
+  fill(asked.getByLabelText(/^Reason/), "wrong data");
+  expect(asked.getByRole("button", { name: "Stop" })).toBeDisabled();
+  fill(asked.getByLabelText(/^Type to-stop to confirm/), "to-stop");
+  fireEvent.click(asked.getByRole("button", { name: "Stop" }));
+  await waitFor(() => expect(server.bodies("POST", "/api/v1/runs/to-stop/stop")).toEqual([{ reason: "wrong data" }]));
+});
+
+it("marks actions, alerts and the diagnosis as outdated while the server does not answer", async () => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const diagnosis = {
+    ...{ kind: "waiting_for_trainer", summary: "No trainer leases the queued batches.", evidence: [], further: [], run_status: "running" },
+  };
+  const server = serverFor().tell("alerts", { alerts: summaryOf({ errors: 1 }) });
+  addRun(server, runOf("left"));
+  server.tell("run:left", { diagnosis: { ...diagnosis, change: "", since: null, stage: null } as unknown as Diagnosis });
+  server
+    .on("GET", "/api/v1/alerts", { results: [], next: null } as never)
+    .on("GET", "/api/v1/runs/{run}/metrics/lines", { lines: [] } as never);
+  server.on("GET", "/api/v1/runs/{run}/annotations", { results: [], events: [] } as never);
+  await load("/runs/left");
+  await screen.findByText("No trainer leases the queued batches.");
+  expect(await one("[data-verb=stop]")).toBeEnabled();
+  server.leave();
+  vi.setSystemTime(Date.now() + 25_000);
+  await waitFor(async () => expect(await one("[data-verb=stop]")).toBeDisabled(), { timeout: 5_000 });
+  expect(await one("[data-verb=stop]")).toHaveAttribute("aria-description", expect.stringMatching(/^No server for 2\d s: /));
+  expect(screen.getByRole("region", { name: "Diagnosis" })).toHaveTextContent(/^Outdated: no server for 2\d s\. No trainer/);
+  expect(screen.getByRole("link", { name: /^Alerts: 1 error, 2\d s ago: no server since/ })).toBeVisible();
 });
 
 it("resets a run with its name and a reason", async () => {

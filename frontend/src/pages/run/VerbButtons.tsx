@@ -5,6 +5,7 @@ import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
+import { useOutage } from "@/components/Outage";
 import { deleteDraft } from "@/components/useDraft";
 import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
 import { VERBS, type Verb } from "@/pages/run/verbs";
@@ -50,15 +51,17 @@ type ButtonProps = { verb: Verb; asked: Verb | null; mayOperate: boolean; onAct:
 /** A verb's button; if it needs no confirmation, with a second button to give a reason. */
 function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) {
   const { label, asking, does, destroys, typed } = VERBS[verb];
-  const isDisabled = !mayOperate || asked !== null;
+  const silence = useOutage();
+  const isDisabled = !mayOperate || asked !== null || silence !== null;
+  const hint = silence ? `No server for ${silence}: nothing can be changed.` : mayOperate ? does : TAKES_OPERATOR;
   const button = (
-    <Tooltip label={mayOperate ? does : TAKES_OPERATOR}>
+    <Tooltip label={hint}>
       <Button
         variant={MAIN.includes(verb) ? "filled" : "default"}
         className={typed ? "kill" : undefined}
         disabled={isDisabled}
         data-verb={verb}
-        aria-description={does}
+        aria-description={silence ? hint : does}
         onClick={onAct}
       >
         {asked === verb ? `${asking}…` : label}

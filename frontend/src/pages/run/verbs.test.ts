@@ -73,5 +73,5 @@ it("requires the name for destructive verbs", () => {
     Object.entries(VERBS)
       .filter(([, look]) => look.typed)
       .map(([verb]) => verb),
-  ).toEqual(["kill", "reset"]);
+  ).toEqual(["stop", "kill", "reset"]);
 });

@@ -1,7 +1,8 @@
 /** Describe the verbs of a run, and whether the fleet has applied a request. Pure. */
 
-import type { FleetPart, QueueAnswer, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
+import type { FleetPart, LedgerPart, QueueAnswer, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
 import { counted, duration, number } from "@/format";
+import { unitOf } from "@/pages/run/queue/queued";
 
 /** Requests on a run; reset is not a state transition but starts a new run. */
 export type Verb = RunVerb | "reset";
@@ -14,6 +15,8 @@ type VerbLook = {
   destroys: boolean;
   /** Requires typing the run's name and giving a reason. */
   typed?: boolean;
+  /** Drops the data that no trainer has received. */
+  drops?: boolean;
 };
 
 export const VERBS: Record<Verb, VerbLook> = {
@@ -36,6 +39,8 @@ export const VERBS: Record<Verb, VerbLook> = {
     asking: "Stopping",
     does: "Drains for at most 30 s; remaining data is dropped and counted.",
     destroys: true,
+    typed: true,
+    drops: true,
   },
   kill: {
     label: "Kill",
@@ -43,6 +48,7 @@ export const VERBS: Record<Verb, VerbLook> = {
     does: "Stops the fleet immediately. Data in flight or queued is dropped and counted.",
     destroys: true,
     typed: true,
+    drops: true,
   },
   reset: {
     label: "Reset",
@@ -101,6 +107,17 @@ export function drainText(run: RunSummary, queue: QueueAnswer | undefined): stri
   const what = `${number(left)} ${queue.unit} to serve${batches === null ? "" : `, ${counted(batches, "batch", "batches")}`}`;
   const perSecond = queue.trained_per_second;
   return perSecond ? `${what}; about ${duration(left / perSecond)} at the current rate` : `${what}; no recent batches`;
+}
+
+/** The data that a verb would drop now: `24 sequences are queued now, 8 are leased to trainers.`; empty if it drops none. */
+export function droppedText(verb: Verb, { kind }: Pick<RunSummary, "kind">, ledger: LedgerPart | undefined): string {
+  if (!VERBS[verb].drops || !ledger) return "";
+  const unit = unitOf(kind);
+  const { queued, waiting, leased } = ledger[unit];
+  const held = queued + waiting;
+  if (held + leased === 0) return `No ${unit} are queued or leased now.`;
+  const what = counted(held, unit.slice(0, -1));
+  return `${what} ${held === 1 ? "is" : "are"} queued now, ${number(leased)} ${leased === 1 ? "is" : "are"} leased to trainers.`;
 }
 
 function words(observed: string): string {

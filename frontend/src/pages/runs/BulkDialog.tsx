@@ -5,19 +5,22 @@ import { actOnRuns, type Which } from "@/api/runLists";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { counted, visible } from "@/format";
-import { type BulkAction, summary } from "@/pages/runs/bulk";
+import { type BulkAction, droppedText, summary } from "@/pages/runs/bulk";
+import type { ShownRun } from "@/pages/runs/rows";
 import css from "./runs.module.css";
 
-type Props = { bulk: BulkAction; which: Which; runs: number; filter: string; onClose: () => void };
+type Props = { bulk: BulkAction; which: Which; runs: number; rows: ShownRun[]; filter: string; onClose: () => void };
 
 /** Confirm a bulk action, run it in requests of 100 runs, and list the runs that failed with their errors. */
-export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
+export function BulkDialog({ bulk, which, runs, rows, filter, onClose }: Props) {
   const queries = useQueryClient();
   const [reason, setReason] = useState("");
   const [tag, setTag] = useState("");
   const [typed, setTyped] = useState("");
   const [progress, setProgress] = useState({ done: 0, left: runs });
   const isAll = "q" in which && !which.q.trim();
+  const needsNumber = isAll || bulk.drops;
+  const dropped = droppedText(bulk, rows, runs);
   const asked = isAll ? { ...which, all_runs: runs } : which;
   const act = useMutation({
     mutationFn: () => actOnRuns({ action: bulk.action, which: asked, reason, tag }, (done, left) => setProgress({ done, left })),
@@ -28,7 +31,9 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
   const title = `${bulk.label}: ${counted(runs, "run")}`;
   return (
     <Dialog onClose={onClose} title={title} size="lg">
-      <p className="soft">{bulk.does}</p>
+      <p className="soft">
+        {bulk.does} {dropped && <b data-dropped>{dropped}</b>}
+      </p>
       <p className="small">
         {"ids" in which ? (
           "The selected runs."
@@ -48,10 +53,10 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
           }}
         >
           {needsTag && <TextInput label="Tag" required value={tag} onChange={(event) => setTag(event.currentTarget.value)} mb="sm" />}
-          {isAll && (
+          {needsNumber && (
             <TextInput
               label="Number of runs"
-              description={`The action applies to all ${counted(runs, "run")}. Type ${runs} to confirm.`}
+              description={`The action applies to ${isAll ? "all " : ""}${counted(runs, "run")}. Type ${runs} to confirm.`}
               required
               inputMode="numeric"
               value={typed}
@@ -63,6 +68,7 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
             label="Reason"
             description="Recorded in the history of each run."
             value={reason}
+            required={bulk.drops}
             maxLength={2000}
             data-autofocus
             onChange={(event) => setReason(event.currentTarget.value)}
@@ -77,7 +83,7 @@ export function BulkDialog({ bulk, which, runs, filter, onClose }: Props) {
               type="submit"
               color={bulk.destroys ? "red.8" : undefined}
               loading={act.isPending}
-              disabled={isAll && typed.trim() !== String(runs)}
+              disabled={(needsNumber && typed.trim() !== String(runs)) || (bulk.drops && !reason.trim())}
             >
               {bulk.label}
             </Button>

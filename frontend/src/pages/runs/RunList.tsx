@@ -7,6 +7,7 @@ import { NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists"
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { useOutage } from "@/components/Outage";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted } from "@/format";
@@ -80,6 +81,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
     });
   const isBare = list.isSuccess && total === 0 && own === "";
   const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
+  const chosenRows = chosen && "ids" in chosen.which ? shown.filter(({ id }) => selected.has(id)) : shown;
   return (
     <>
       <div className="page-title">
@@ -178,7 +180,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
           {!problem && <ShowMore pages={list} />}
         </section>
       )}
-      {chosen && <BulkDialog {...chosen} filter={q} onClose={() => setChosen(null)} />}
+      {chosen && <BulkDialog {...chosen} rows={chosenRows} filter={q} onClose={() => setChosen(null)} />}
     </>
   );
 }
@@ -206,10 +208,16 @@ function CompareButton({ runs }: { runs: string[] }) {
 }
 
 function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
+  const silence = useOutage();
   return (
     <Menu position="bottom-start">
       <Menu.Target>
-        <Button size="compact-sm" variant="default">
+        <Button
+          size="compact-sm"
+          variant="default"
+          disabled={silence !== null}
+          title={silence ? `No server for ${silence}: nothing can be changed.` : undefined}
+        >
           {label} ▾
         </Button>
       </Menu.Target>

@@ -1,5 +1,6 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it, onTestFinished, vi } from "vitest";
+import type { RunActivity } from "@/api/runLists";
 import type { components } from "@/api/schema";
 import { dialog, fill, here, load, pick, press, reload, serverFor } from "@/testing/page";
 import { listOf, runOf } from "@/testing/runs";
@@ -107,24 +108,52 @@ it("confirms an action on all matching runs and lists those that fail", async ()
   expect(await screen.findByText("5 runs match")).toBeVisible();
 });
 
-it("confirms an action on all runs by their number", async () => {
+/** The queue of a run in a list. */
+const holding = (queued: number): RunActivity => ({
+  ...{ queued, workers: null, observed_at: null, fleet_reason: "", return_mean: null, return_source: "", returns: [] },
+  ...{ accepted_per_second: null, staleness_p50: null, measured_at: null },
+});
+
+it("confirms a stop of all runs by their number, with a reason and the data that is dropped", async () => {
   const server = serverWith({ "": SIX });
-  server.on("POST", "/api/v1/run-actions", {
+  server.on("GET", "/api/v1/run-activity", { results: { "2": holding(512), "4": holding(8) } }).on("POST", "/api/v1/run-actions", {
     ...{ results: SIX.map(({ id, name }) => ({ id, name, problem: "" })), next_after_id: null, left: 0 },
   });
   await load("/runs");
   await screen.findByText("6 runs");
+  await screen.findByText("512");
   await press(/^All matching/);
   await pick("Stop");
   const asked = await dialog("Stop: 6 runs");
+  expect(asked.getByText("520 sequences of 2 runs are queued now.")).toBeVisible();
   const stop = asked.getByRole("button", { name: "Stop" });
   expect(stop).toBeDisabled();
+  fill(asked.getByLabelText(/^Reason/), "the sweep is over");
   fill(asked.getByLabelText(/^Number of runs/), "5");
   expect(stop).toBeDisabled();
   fill(asked.getByLabelText(/^Number of runs/), "6");
+  fill(asked.getByLabelText(/^Reason/), " ");
+  expect(stop).toBeDisabled();
+  fill(asked.getByLabelText(/^Reason/), "the sweep is over");
   fireEvent.click(stop);
   expect(await screen.findByText("Done for 6 runs.")).toBeVisible();
-  expect(server.bodies("POST", "/api/v1/run-actions")).toMatchObject([{ action: "stop", q: "", all_runs: 6 }]);
+  const sent = { action: "stop", q: "", all_runs: 6, reason: "the sweep is over" };
+  expect(server.bodies("POST", "/api/v1/run-actions")).toMatchObject([sent]);
+});
+
+it("confirms a stop of selected runs by their number too", async () => {
+  serverWith({ "": SIX });
+  await load("/runs");
+  await screen.findByText("6 runs");
+  fireEvent.click(screen.getByLabelText("Select sweep-1"));
+  await press(/^1 selected/);
+  await pick("Stop");
+  const asked = await dialog("Stop: 1 run");
+  expect(asked.getByText("No data is queued now.")).toBeVisible();
+  fill(asked.getByLabelText(/^Reason/), "over");
+  expect(asked.getByRole("button", { name: "Stop" })).toBeDisabled();
+  fill(asked.getByLabelText(/^Number of runs/), "1");
+  expect(asked.getByRole("button", { name: "Stop" })).toBeEnabled();
 });
 
 it("claims no state of a run while the server does not answer", async () => {
@@ -143,6 +172,8 @@ it("claims no state of a run while the server does not answer", async () => {
     );
   await waitFor(() => expect(states()).toEqual(["unknown", "unknown", "completed"]), { timeout: 5_000 });
   expect(screen.getByText(/^no server for 2\d s$/)).toBeVisible();
+  expect(screen.getByRole("button", { name: /^All matching/ })).toBeDisabled();
+  expect(screen.getByRole("button", { name: /^All matching/ })).toHaveAttribute("title", expect.stringMatching(/^No server for 2\d s: /));
 });
 
 it("stores a view under a name", async () => {

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { Diagnosis as RunDiagnosis } from "@/api/pipeline";
 import { Age } from "@/components/Age";
+import { Outdated } from "@/components/Outage";
 import { counted, visible } from "@/format";
 import styles from "@/pages/run/diagnosis/diagnosis.module.css";
 
@@ -20,6 +21,7 @@ export function Diagnosis({ diagnosis }: { diagnosis: RunDiagnosis }) {
   return (
     <section className={`panel ${styles.diagnosis}`} aria-label="Diagnosis" data-stage={diagnosis.stage ?? "none"}>
       <h2 className={styles.summary}>{visible(diagnosis.summary)}</h2>
+      <Outdated />
       {diagnosis.since && (
         <p className={`small soft ${styles.since}`}>
           For <Age at={diagnosis.since} />
@@ -54,6 +56,7 @@ export function DiagnosisLine({ run, diagnosis, className = "" }: Props) {
       {diagnosis && (
         <>
           <p className={styles.said}>
+            <Outdated />
             <b>{visible(diagnosis.summary)}</b>{" "}
             {diagnosis.further.length > 0 && <span className="soft">{counted(diagnosis.further.length, "further cause")} </span>}
             <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
