@@ -20,7 +20,7 @@ FULL_PROCESSES := 2
 FILE_ORDER := --randomly-dont-reorganize
 # tests/suites.py assigns tests to suites. Paths in ARGS select tests of both.
 QUICK := $(if $(filter tests/%,$(ARGS)),not partner,not full and not alone and not partner)
-FULL := full
+FULL_TESTS := full
 ALONE_TESTS := alone
 # Paths in ARGS may have no test of one of both parts; without them, an empty suite is an error.
 NONE_SELECTED = $(if $(ARGS),|| [ $$? = 5 ])
@@ -143,7 +143,7 @@ test-full: ## Run all other tests of one machine: browsers, clusters, kills, bud
 	@$(MAKE) test-alone
 
 test-others: setup chromium
-	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL)" --durations 30 $(ARGS) $(NONE_SELECTED)
+	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL_TESTS)" --durations 30 $(ARGS) $(NONE_SELECTED)
 
 # Tests that measure time: one after the other, without another test process.
 test-alone: setup chromium

@@ -76,7 +76,7 @@ def test_the_makefile_runs_each_suite_with_its_expression() -> None:
     makefile = (ROOT / "Makefile").read_text()
 
     assert f",{QUICK})\n" in makefile
-    assert "FULL := full\n" in makefile
+    assert "FULL_TESTS := full\n" in makefile
     assert set(SUITE_OF_EXPRESSION) == {QUICK, "full"}
 
 
