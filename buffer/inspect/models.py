@@ -32,7 +32,8 @@ class GroupDigest(models.Model):
     duplicates = models.PositiveIntegerField(
         default=0, help_text="Sequences that are the same tokens as an earlier one."
     )
-    excerpt = models.CharField(max_length=240, blank=True)
+    excerpt = models.CharField(max_length=240, blank=True, help_text="Beginning of its prompt.")
+    answer = models.CharField(max_length=240, blank=True, help_text="Of its first sequence.")
     # Equal for equal prompts in all runs; null if the prompt is unknown.
     prompt = models.UUIDField(null=True, blank=True, help_text="Digest of its prompt.")
     has_gradient = models.BooleanField(
@@ -42,6 +43,11 @@ class GroupDigest(models.Model):
     )
     # Includes a word for the run, so that one index serves searches within a run.
     words = SearchVectorField(null=True)
+    is_cut = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="Whether some of its text is not searchable; null: unknown.",
+    )
     # Copies from the group; lists can be sorted by them.
     score_mean = models.FloatField()
     longest_tokens = models.PositiveIntegerField()
@@ -58,6 +64,11 @@ class GroupDigest(models.Model):
                 name="digest_by_prompt",
             ),
             GinIndex(fields=["words"], name="digest_by_words"),
+            models.Index(
+                fields=["run"],
+                condition=Q(is_cut=True) | Q(is_cut__isnull=True),
+                name="digest_partly_searchable",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -120,8 +120,14 @@ class GroupFields(Struct, frozen=True):
     flags: list[str]
     excerpt: str
     """Beginning of its prompt."""
+    answer: str
+    """Beginning of the last answer of its first sequence, without reasoning."""
     is_digested: bool
-    """True once flags, lesson, worker, scores and excerpt are known, seconds after arrival."""
+    """True if flags, lesson, worker, scores and texts are known.
+
+    False for groups without content or with unreadable content, and for the newest large groups
+    until they are digested, seconds after arrival.
+    """
     has_bytes: bool
     """True if its content was stored on arrival; retention may have removed it since."""
     prompt: str
@@ -184,6 +190,11 @@ class GroupFacets(Struct, frozen=True, kw_only=True):
     """Arrival time of the oldest examined group."""
     undigested: int
     """Number of groups not digested yet, counted up to 10,000."""
+    partly_searchable: int
+    """Number of groups with over 64,000 characters of text, counted up to 10,000.
+
+    A search finds words at the beginning and the end of each of their messages.
+    """
     facets: dict[str, list[FacetValue]]
     histograms: dict[str, ScoreBins]
 

@@ -17,18 +17,16 @@ from django.db import connection, transaction
 from buffer.batches.services.settlement import drop_groups
 from buffer.ingest.services.storage import json_number
 from buffer.inspect.models import DigestCursor, GroupMark, LabelName
-from buffer.inspect.queries.group_contents import pieces_of
+from buffer.inspect.queries.group_contents import digests_of
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import group_filter as rules
-from buffer.inspect.rules.group_digest import TextOf, digest, run_term
+from buffer.inspect.rules.group_digest import run_term
 from buffer.inspect.rules.group_filter import Mark
 from buffer.items.models import TrajectoryGroup
-from buffer.items.rules.states import DropReason, ItemKind, ItemState
+from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services import lock_run
-from buffer.payloads.services.contents import readable_contents
-from rolldeck.groups import InvalidGroup, read
 from runs.events.services import record_event
-from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.models import Run
 from web.live.announcements import announce
 from web.sql import statements_of
 
@@ -101,21 +99,11 @@ def _position(cursor: DigestCursor) -> dict[str, Any]:
 
 def _store_digests(run: Run, rows: list[_Row]) -> None:
     """Store the digests of groups; groups that cannot be read get none."""
-    pieces = pieces_of(run)
-    text_of: TextOf | None = None if pieces is None else lambda tokens: "".join(pieces(tokens))
-    limits = dict(Environment.objects.filter(run=run).values_list("env_id", "max_token_length"))
-    contents = readable_contents(ItemKind.GROUPS, [row.group_id for row in rows])
+    made = digests_of(run, {row.group_id: row.env_id for row in rows})
     digests = []
     for row in rows:
-        stored = contents.get(row.group_id)
-        if stored is None or not stored.is_intact():
+        if (found := made.get(row.group_id)) is None:
             continue
-        own = 0 if row.env_id is None else limits.get(row.env_id, 0)
-        try:
-            group = read(stored.content, stored.codec)
-        except InvalidGroup:  # lenient runs accept groups that fit no arrays
-            continue
-        found = digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
         digests.append(
             {
                 "id": row.group_id,
@@ -127,8 +115,10 @@ def _store_digests(run: Run, rows: list[_Row]) -> None:
                 "truncated": found.truncated,
                 "duplicates": found.duplicates,
                 "excerpt": found.excerpt,
+                "answer": found.answer,
                 "prompt": None if found.prompt is None else str(found.prompt),
                 "text": found.text,
+                "is_cut": found.is_cut,
                 "score_mean": json_number(row.score_mean),
                 "longest_tokens": row.longest_tokens,
                 "has_gradient": found.has_gradient,

@@ -828,19 +828,26 @@ SELECT EXISTS (SELECT FROM buffer_trajectorygroup i
 WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
 AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint))
 
+-- count_partly_searchable --
+-- The number of groups of a run with text that is not searchable, up to a limit.
+SELECT count(*) FROM (
+    SELECT FROM buffer_groupdigest
+    WHERE run_id = %(run)s AND (is_cut OR is_cut IS NULL) LIMIT %(limit)s
+) found
+
 -- insert_digests --
 -- Insert digests.
 INSERT INTO buffer_groupdigest
     (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-     excerpt, prompt, words, score_mean, longest_tokens, has_gradient)
+     excerpt, answer, prompt, words, is_cut, score_mean, longest_tokens, has_gradient)
 SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
-    r.duplicates, r.excerpt, r.prompt,
+    r.duplicates, r.excerpt, r.answer, r.prompt,
     to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
-    r.score_mean, r.longest_tokens, r.has_gradient
+    r.is_cut, r.score_mean, r.longest_tokens, r.has_gradient
 FROM json_to_recordset(%(rows)s) AS r(
     id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
-    truncated int, duplicates int, excerpt text, prompt uuid, text text,
-    score_mean float8, longest_tokens int, has_gradient boolean)
+    truncated int, duplicates int, excerpt text, answer text, prompt uuid, text text,
+    is_cut boolean, score_mean float8, longest_tokens int, has_gradient boolean)
 ON CONFLICT (group_id) DO NOTHING
 
 -- fragment_row --

@@ -299,14 +299,18 @@ def _conversation(opened: GroupArrays, index: int, most_bytes: int) -> Conversat
 
 def _without_pictures(found: Conversation) -> Conversation:
     """Remove the pictures' data; their number remains visible."""
+    replace = msgspec.structs.replace
     messages = [
-        msgspec.structs.replace(
+        replace(
             message,
-            pictures=[msgspec.structs.replace(one, data=None) for one in message.pictures],
+            parts=[
+                replace(part, picture=part.picture and replace(part.picture, data=None))
+                for part in message.parts
+            ],
         )
         for message in found.results
     ]
-    pictures = [msgspec.structs.replace(one, data=None) for one in found.pictures]
+    pictures = [replace(one, data=None) for one in found.pictures]
     return msgspec.structs.replace(found, results=messages, pictures=pictures)
 
 

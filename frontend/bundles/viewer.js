@@ -180,15 +180,23 @@ function metrics(lines, total) {
 
 /* Groups. */
 
+const TITLES = { reasoning: "Reasoning", tool_call: "Call", tool_result: "Result", other: "Other content" };
+
+/** A part of a message, with the kind and the name of one that is no text. */
+function part(one) {
+  if (one.picture) return [make("p", { class: "soft" }, "A picture is not in this file.")];
+  const title = [TITLES[one.kind], one.name].filter(Boolean).join(" ");
+  return [title ? make("div", { class: "role soft" }, title) : null, one.text ? make("pre", {}, one.text) : null].filter(Boolean);
+}
+
 function message(one) {
-  const further = one.characters - one.text.length;
+  const further = one.characters - one.parts.reduce((sum, { text }) => sum + text.length, 0);
   return make(
     "article",
     { "aria-label": `Message ${one.index + 1}, ${one.role}` },
     make("div", { class: "role" }, one.role || "no role"),
-    make("pre", {}, one.text),
+    one.parts.flatMap(part),
     further > 0 ? make("p", { class: "soft" }, `${number(further)} further characters are not in this file`) : null,
-    one.pictures.length ? make("p", { class: "soft" }, `${number(one.pictures.length)} pictures are not in this file`) : null,
     one.extra ? make("pre", { class: "soft" }, one.extra) : null,
   );
 }

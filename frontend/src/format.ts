@@ -8,12 +8,17 @@ const NOTHING = "–";
 export function number(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING;
   const size = Math.abs(value);
-  if (Number.isSafeInteger(value)) return value.toLocaleString("en-US");
+  if (Number.isSafeInteger(value)) return withDecimals(value, 0);
   if (size < 1e-3 || size > Number.MAX_SAFE_INTEGER) return value.toExponential(digits - 1).replace(/\.?0*e/, "e");
   const magnitude = Math.floor(Math.log10(size));
   const decimals = Math.min(6, Math.max(0, digits - 1 - magnitude));
-  return value.toLocaleString("en-US", { maximumFractionDigits: decimals });
+  return withDecimals(value, decimals);
 }
+
+// `toLocaleString` takes forty times as long: it reads the locale's data at each call.
+const FORMATS = Array.from({ length: 7 }, (_, maximumFractionDigits) => new Intl.NumberFormat("en-US", { maximumFractionDigits }));
+
+const withDecimals = (value: number, decimals: number): string => (FORMATS[decimals] as Intl.NumberFormat).format(value);
 
 /** A large count in short form: 950, 12.4 k, 3.1 M. */
 export function count(value: number | null | undefined): string {

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from buffer.inspect.queries.group_contents import Undigested, fresh_digests
 from buffer.inspect.queries.group_lists import bounded_cursor
 from rolldeck.fleet_wire import episode_id, slot_name
 from rollouts.trajectories.rules import (
@@ -60,13 +61,13 @@ _IN_ENVIRONMENT: Final = """(d.lesson = %(environment)s OR (g.run_id, g.env_id) 
     WHERE %(environment)s IN (wandb_name, desired_name)))"""
 _GROUP_FIELDS: Final = (
     *("environment", "lesson", "score", "score_min", "score_max", "sequences", "length"),
-    *("worker", "policy_step", "at", "excerpt"),
+    *("worker", "policy_step", "at", "excerpt", "answer"),
 )
 _GROUPS: Final = """
     SELECT x.run_id, g.id, COALESCE(e.wandb_name, ''), COALESCE(d.lesson, ''), g.score_mean,
         g.score_min, g.score_max, g.sequences, g.longest_tokens,
         COALESCE(NULLIF(d.worker, ''), g.producer), g.policy_step, g.received_at,
-        COALESCE(d.excerpt, '')
+        COALESCE(d.excerpt, ''), COALESCE(d.answer, ''), d.group_id IS NULL, g.env_id, g.size_bytes
     FROM ({source}) x JOIN buffer_trajectorygroup g ON g.id = x.group_id
     LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
     LEFT JOIN runs_environment e ON e.run_id = g.run_id AND e.env_id = g.env_id
@@ -98,6 +99,7 @@ _EPISODE_FIELDS: Final = ("environment", "score", "length", "policy_step", "at")
 _OF_GROUPS_ONLY: Final[dict[str, Any]] = {
     "lesson": "",
     "excerpt": "",
+    "answer": "",
     "sequences": None,
     "score_min": None,
     "score_max": None,
@@ -271,12 +273,21 @@ def _groups(
             for column in columns.split(", ")
         )
         cursor.execute(_GROUPS.format(source=source, where=_where(where), order=order), params)
-        found = []
-        for run_id, group, *values in cursor.fetchall():
-            row = dict(zip(_GROUP_FIELDS, values, strict=True))
-            position = Position(row["score"], group)
-            row |= {name: finite_or_none(row[name]) for name in ("score", "score_min", "score_max")}
-            found.append(Found(position, _row(runs[run_id], kind="group", id=str(group), **row)))
+        rows = cursor.fetchall()
+    made = fresh_digests(
+        Undigested(run_id, group, env_id, size_bytes)
+        for run_id, group, *_, is_undigested, env_id, size_bytes in rows
+        if is_undigested
+    )
+    found = []
+    for run_id, group, *values, _, _, _ in rows:
+        row = dict(zip(_GROUP_FIELDS, values, strict=True))
+        position = Position(row["score"], group)
+        row |= {name: finite_or_none(row[name]) for name in ("score", "score_min", "score_max")}
+        if (digest := made.get(group)) is not None:
+            row |= {name: getattr(digest, name) for name in ("lesson", "excerpt", "answer")}
+            row["worker"] = digest.worker or row["worker"]
+        found.append(Found(position, _row(runs[run_id], kind="group", id=str(group), **row)))
     if end is None:
         return found, None, False
     return found, Position(*((None, *end) if len(end) == 1 else end)), True

@@ -35,6 +35,8 @@ class TrajectoryRow(Struct, frozen=True, kw_only=True):
     """Arrival of a group, or report of an episode."""
     excerpt: str
     """Beginning of a group's first prompt; empty for episodes and for groups without text."""
+    answer: str
+    """Beginning of the last answer of its first sequence, without reasoning."""
 
 
 class TrajectoryList(Page[TrajectoryRow], frozen=True, kw_only=True):

@@ -32,7 +32,9 @@ def push(server: Server, run: str, *groups: dict[str, Any]) -> list[int]:
 
     def digested() -> list[int]:
         rows = server.get(f"/api/v1/runs/{run}/groups?limit={len(groups)}")["results"]
-        is_done = len(rows) == len(groups) and all(row["is_digested"] for row in rows)
+        # Searches and facets use the stored digests.
+        left = server.get(f"/api/v1/runs/{run}/groups/facets")["undigested"]
+        is_done = len(rows) == len(groups) and not left
         return [row["id"] for row in reversed(rows)] if is_done else []
 
     return wait_until(digested, seconds=120, what="the groups are digested")

@@ -118,6 +118,6 @@ def test_scripts_in_messages_are_text(copy: Path) -> None:
     blocks = re.findall(r'data-part="group">(.*?)</script>', text)
 
     assert len(blocks) == 1
-    message_text = json.loads(blocks[0])["sequences"][0]["conversation"]["results"][0]["text"]
-    assert message_text == HOSTILE
+    message = json.loads(blocks[0])["sequences"][0]["conversation"]["results"][0]["parts"][0]
+    assert message["text"] == HOSTILE
     assert HOSTILE not in text

@@ -50,7 +50,7 @@ def test_a_run_is_launched_paused_and_resumed(at_home: Page, server: Server) -> 
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     trainer = server.start_trainer(name)
     try:
-        see_it_move(page, "Return, of training episodes", seconds=240)  # measured every 10 s
+        see_it_move(page, "Return, mean of the last 20", seconds=240)  # measured every 10 s
         assert figure(page, "return") > 0
         page.get_by_role("link", name="Episodes").click()
         see_it_move(page, "Return per episode", seconds=60)  # reported every second

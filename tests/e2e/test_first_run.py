@@ -135,7 +135,7 @@ def test_a_launched_run_learns_with_the_command_of_its_page(
         shell(trainer)
         expect(card).to_have_count(0, timeout=STARTS_WITHIN_MS)
         wait_until(
-            lambda: points(page, "Return, of training episodes") >= 3,
+            lambda: points(page, "Return, mean of the last 20") >= 3,
             seconds=STARTS_WITHIN_MS / 1000,
             what="the learning curve has points",
         )

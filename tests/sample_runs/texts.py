@@ -1,5 +1,6 @@
 """Problems and answers of sample groups, and hostile text."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,8 +32,10 @@ def word_problem(random: np.random.Generator, answers: int) -> Problem:
         is_right = bool(random.random() < 0.55)
         result = right if is_right else right + int(random.choice([-10, -1, 1, 10]))
         texts.append(
-            f"There are {rows} × {each} = {rows * each} seedlings. After selling {sold}, "
-            f"{rows * each} − {sold} = {result} are left. \\boxed{{{result}}}"
+            f"<think>{rows} rows of {each}: multiply, then subtract the {sold} sold.</think>\n"
+            f"1. There are ${rows} \\times {each} = {rows * each}$ seedlings.\n"
+            f"2. After selling {sold}, ${rows * each} - {sold} = {result}$ are left.\n\n"
+            f"**Answer:** $\\boxed{{{result}}}$"
         )
         scores.append(1.0 if is_right else 0.0)
     return _one_turn(question, texts, scores)
@@ -49,7 +52,10 @@ def code_problem(random: np.random.Generator, answers: int) -> Problem:
         (f"    return [items[i] for i in range(0, len(items), {step + 1})]", 0.0),
     ]
     chosen = [bodies[int(random.integers(len(bodies)))] for _ in range(answers)]
-    texts = [f"```python\ndef every(items):\n{body}\n```" for body, _ in chosen]
+    texts = [
+        f"A slice with a step selects them:\n\n```python\ndef every(items):\n{body}\n```"
+        for body, _ in chosen
+    ]
     return _one_turn(question, texts, [score for _, score in chosen])
 
 
@@ -66,10 +72,19 @@ def tool_problem(random: np.random.Generator, answers: int) -> Problem:
         is_right = bool(random.random() < 0.6)
         is_suitable = (degrees < 12) == is_right
         word = "Yes, take" if is_suitable else "No, leave"
+        call = {"name": "weather", "arguments": json.dumps({"city": city, "unit": "celsius"})}
         conversations.append(
             [
-                {"role": "assistant", "content": f'<tool>weather("{city}")</tool>'},
-                {"role": "tool", "content": f'{{"city": "{city}", "celsius": {degrees}}}'},
+                {
+                    "role": "assistant",
+                    "content": "I look up the temperature.",
+                    "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+                },
+                {
+                    "role": "tool",
+                    "tool_call_id": "call_1",
+                    "content": json.dumps({"city": city, "celsius": degrees}),
+                },
                 {"role": "assistant", "content": f"{word} the coat: it is {degrees} °C in {city}."},
             ]
         )

@@ -12,7 +12,7 @@ from rest_framework.request import Request
 
 from buffer.ingest.api import FragmentPushView
 from buffer.inspect.api.group_lists import PAGE_AT_MOST, filter_of, summaries
-from buffer.inspect.queries import fragment_lists, group_lists
+from buffer.inspect.queries import fragment_lists, group_contents, group_lists
 from buffer.inspect.queries.fragment_lists import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
 from buffer.inspect.rules.fragment_views import (
     MOST_STEPS,
@@ -182,4 +182,5 @@ def newest_part(run_id: int) -> NewestTrajectories | None:
         found = [summary(row, page.rewards.get(row.id)) for row in page.rows]
         return NewestTrajectories(groups=[], fragments=found)
     rows = group_lists.group_page(run_id, group_filter, limit=SHOWN).rows
+    rows = group_contents.with_digests(run, rows)
     return NewestTrajectories(groups=summaries(run_id, rows), fragments=[])

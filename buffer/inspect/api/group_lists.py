@@ -80,6 +80,7 @@ class GroupFacetsView(ApiView):
                 total=total,
                 oldest_at=counted.oldest_at,
                 undigested=group_lists.digest_lag(found.pk),
+                partly_searchable=group_lists.partly_searchable(found.pk),
                 facets={
                     name: [
                         schemas.FacetValue(
@@ -167,7 +168,7 @@ class GroupsView(GroupPushView):
         )
         return answer(
             schemas.GroupList(
-                results=summaries(found.pk, page.rows),
+                results=summaries(found.pk, group_contents.with_digests(found, page.rows)),
                 next=None if page.next is None else page_request.cursor(page.next),
                 is_partial=page.is_partial,
             )
@@ -190,7 +191,7 @@ class GroupView(ApiView):
         Metadata, origin and destination.
         """
         found = readable_run(run)
-        row = group_lists.group_row(found.pk, group)
+        (row,) = group_contents.with_digests(found, [group_lists.group_row(found.pk, group)])
         (summary,) = summaries(found.pk, [row])
         origin = group_contents.provenance(found, row)
         return answer(

@@ -1,17 +1,22 @@
 """Content, origin and destination, marks and text of groups."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from django.db import connection
 
 from buffer.inspect.models import GroupMark, LabelName
-from buffer.inspect.rules.group_filter import LABELS
+from buffer.inspect.queries.group_lists import FLAGS
+from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest
+from buffer.inspect.rules.group_filter import LABELS, Flag
 from buffer.inspect.schemas import GroupRow, LabelRow, MarkOfGroup, MarkVocabulary
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
-from buffer.payloads.services.contents import PayloadMissing, content_head
+from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, GroupArrays, InvalidGroup, read
 from runs.access.queries import token_names
@@ -75,6 +80,83 @@ READERS: Final[list[Callable[[Run], Pieces | None]]] = []
 def pieces_of(run: Run) -> Pieces | None:
     """Return the decoder for a run's tokens, or None if there is none."""
     return next((found for reader in READERS if (found := reader(run)) is not None), None)
+
+
+def digests_of(run: Run, groups: Mapping[int, int | None]) -> dict[int, GroupDigest]:
+    """Return the digests of groups from their bytes; groups that cannot be read have none.
+
+    Args:
+        run: Their run.
+        groups: Ids of their environments by their own.
+    """
+    pieces = pieces_of(run)
+    text_of: TextOf | None = None if pieces is None else lambda tokens: "".join(pieces(tokens))
+    limits = dict(Environment.objects.filter(run=run).values_list("env_id", "max_token_length"))
+    found = {}
+    for group_id, stored in readable_contents(ItemKind.GROUPS, list(groups)).items():
+        if not stored.is_intact():
+            continue
+        env_id = groups[group_id]
+        own = 0 if env_id is None else limits.get(env_id, 0)
+        with suppress(InvalidGroup):  # lenient runs accept groups that fit no arrays
+            group = read(stored.content, stored.codec)
+            found[group_id] = digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
+    return found
+
+
+DIGESTED_BYTES: Final = 16 << 20
+"""Bytes of the groups that one request digests; the background digests larger ones."""
+
+
+class Undigested(NamedTuple):
+    """A group with bytes and without a stored digest."""
+
+    run_id: int
+    group_id: int
+    env_id: int | None
+    size_bytes: int
+
+
+def fresh_digests(groups: Iterable[Undigested]) -> dict[int, GroupDigest]:
+    """Return the digests of the first groups, together at most :data:`DIGESTED_BYTES`, by id."""
+    waiting: dict[int, dict[int, int | None]] = defaultdict(dict)
+    left = DIGESTED_BYTES
+    for group in groups:
+        if group.size_bytes <= left:
+            waiting[group.run_id][group.group_id] = group.env_id
+            left -= group.size_bytes
+    runs = Run.objects.in_bulk(waiting) if waiting else {}
+    return {
+        group_id: made
+        for run_id, run in runs.items()
+        for group_id, made in digests_of(run, waiting[run_id]).items()
+    }
+
+
+def with_digests(run: Run, rows: Sequence[GroupRow]) -> list[GroupRow]:
+    """Return rows of a run, those that are not digested yet with their digests."""
+    made = fresh_digests(
+        Undigested(run.pk, row.id, row.env_id, row.size_bytes)
+        for row in rows
+        if row.has_bytes and not row.is_digested
+    )
+    return [_with_digest(row, made.get(row.id)) for row in rows]
+
+
+def _with_digest(row: GroupRow, made: GroupDigest | None) -> GroupRow:
+    if made is None:
+        return row
+    flags = {Flag.TRUNCATED: made.truncated, Flag.DUPLICATE: made.duplicates}
+    return msgspec.structs.replace(
+        row,
+        **{name: getattr(made, name) for name in ("lesson", "worker", "example", "scores")},
+        **{name: getattr(made, name) for name in ("lengths", "excerpt", "answer")},
+        truncated=made.truncated,
+        duplicates=made.duplicates,
+        flags=[flag for flag in FLAGS if flags.get(flag) or flag in row.flags],
+        prompt="" if made.prompt is None else made.prompt.hex,
+        is_digested=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,7 +210,7 @@ _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, COALESCE(d.lesson, ''),
     b.ordinal, g.position, g.received_at, g.size_bytes, g.sequences, g.tokens, g.longest_tokens,
     g.score_mean, g.score_min, g.score_max, g.score_std, COALESCE(d.scores, '{{}}'),
     COALESCE(d.lengths, '{{}}'), array_remove(ARRAY[{flags}], NULL), COALESCE(d.excerpt, ''),
-    d.group_id IS NOT NULL, g.segment IS NOT NULL,
+    COALESCE(d.answer, ''), d.group_id IS NOT NULL, g.segment IS NOT NULL,
     COALESCE(replace(d.prompt::text, '-', ''), ''), g.batch_id, g.codec, g.origin,
     COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0)""".format(
     flags=", ".join(f"CASE WHEN {test} THEN '{flag}' END" for flag, test in FLAGS.items())
@@ -313,6 +313,14 @@ def digest_lag(run_id: int) -> int:
         )
         (behind,) = sql.fetchone()
     return int(behind)
+
+
+def partly_searchable(run_id: int) -> int:
+    """Return the number of groups with text that no search finds, up to :data:`COUNTED`."""
+    with connection.cursor() as sql:
+        sql.execute(SQL["count_partly_searchable"], {"run": run_id, "limit": COUNTED})
+        (groups,) = sql.fetchone()
+    return int(groups)
 
 
 @contextmanager

@@ -9,17 +9,18 @@ from uuid import UUID
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from buffer.inspect.rules.message_parts import parts_of
 from rolldeck.advantages import of_batch
 from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 
 MOST_SEQUENCES: Final = 64
 """Sequences whose scores and lengths are listed individually."""
-MOST_TEXT: Final = 6000
-"""Characters of a group that are searchable."""
+MOST_TEXT: Final = 64_000
+"""Characters of a group that are searchable; of longer texts the beginning and the end."""
 EXCERPT: Final = 240
-MOST_PER_MESSAGE: Final = 2000
-_MOST_DECODED_TOKENS: Final = 2000
+_MOST_DECODED_TOKENS: Final = 20_000
 
 TextOf = Callable[[Sequence[int]], str]
 """Function that decodes tokens to text."""
@@ -42,10 +43,14 @@ class GroupDigest:
     """Number of sequences with the same tokens as an earlier one."""
     excerpt: str
     """Beginning of the first user message, else of the first message."""
+    answer: str
+    """Beginning of the last answer of the first sequence, without reasoning; else its call."""
     prompt: UUID | None
     """Digest of its prompt, see :func:`prompt_digest`."""
     text: str
-    """Searchable text, at most :data:`MOST_TEXT` characters."""
+    """Searchable text of every message, at most :data:`MOST_TEXT` characters."""
+    is_cut: bool
+    """Whether some text is not searchable."""
     has_gradient: bool
     """See :func:`has_gradient`."""
 
@@ -71,9 +76,12 @@ def digest(
     messages = content["messages"]
     of_user = (one for one in _first_row(messages) if one.get("role") == "user")
     prompt = next((content_text(one.get("content")) for one in of_user), "")
-    conversation = _conversation(messages)
-    if not conversation and text_of is not None:
-        conversation = _decoded(group, text_of)
+    texts = _texts(messages)
+    is_cut = False
+    if not texts and text_of is not None:
+        texts, is_cut = _decoded(group, text_of)
+        prompt = text_of(_prompt_tokens(group)[:EXCERPT].tolist())
+    text, is_shortened = fitted(texts, MOST_TEXT)
     return GroupDigest(
         lesson=_text_field(content, "lesson"),
         worker=_text_field(content, "worker"),
@@ -82,9 +90,11 @@ def digest(
         lengths=[int(length) for length in rows.lengths[:MOST_SEQUENCES]],
         truncated=_truncated(content, rows.lengths, limits),
         duplicates=duplicates(group),
-        excerpt=clean(prompt or (conversation[0] if conversation else ""))[:EXCERPT],
+        excerpt=clean(prompt or (texts[0] if texts else ""))[:EXCERPT],
+        answer=clean(_answer(messages, group, text_of))[:EXCERPT],
         prompt=prompt_digest(messages, group),
-        text=clean("\n".join(conversation))[:MOST_TEXT],
+        text=clean(text),
+        is_cut=is_cut or is_shortened,
         has_gradient=has_gradient(group),
     )
 
@@ -118,6 +128,22 @@ def has_gradient(group: GroupArrays) -> bool:
     return bool((taught & (group.rows["masks"].values != IGNORED)).any())
 
 
+def _answer(messages: Any, group: GroupArrays, text_of: TextOf | None) -> str:
+    """Return the text of the last answer of the first sequence."""
+    for message in reversed(_first_row(messages)):
+        if message.get("role") == "assistant":
+            parts = parts_of(message)
+            texts = [part.text for part in parts if part.kind == "text"]
+            calls = [f"{part.name} {part.text}" for part in parts if part.kind == "tool_call"]
+            return "\n".join(texts or calls)
+    lengths = group.rows["tokens"].lengths
+    if text_of is None or not len(lengths) or not len(group.rows["masks"].lengths):
+        return ""
+    masks = group.rows["masks"].values[: int(group.rows["masks"].lengths[0])]
+    own = np.flatnonzero(masks[: int(lengths[0])] != IGNORED)[:EXCERPT]
+    return text_of(group.rows["tokens"].values[own].tolist())
+
+
 def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:
     """Return the digest of a group's prompt, which is equal for equal prompts in all runs.
 
@@ -129,11 +155,17 @@ def prompt_digest(messages: Any, group: GroupArrays) -> UUID | None:
     question = [(str(one.get("role")), content_text(one.get("content"))) for one in before]
     if question:
         return _fingerprint(msgspec.json.encode(question))
+    prompt = _prompt_tokens(group)
+    return _fingerprint(prompt.astype("<i8").tobytes()) if len(prompt) else None
+
+
+def _prompt_tokens(group: GroupArrays) -> NDArray[Any]:
+    """Return the tokens before the first that is trained on, of the first sequence."""
     lengths = group.rows["tokens"].lengths
     first = int(lengths[0]) if len(lengths) else 0
     own = np.flatnonzero(group.rows["masks"].values[:first] != IGNORED)
-    prompt = group.rows["tokens"].values[: int(own[0]) if len(own) else 0]
-    return _fingerprint(prompt.astype("<i8").tobytes()) if len(prompt) else None
+    tokens: NDArray[Any] = group.rows["tokens"].values[: int(own[0]) if len(own) else 0]
+    return tokens
 
 
 def _fingerprint(content: bytes) -> UUID:
@@ -193,19 +225,39 @@ def _objects(values: Iterable[Any]) -> list[dict[str, Any]]:
     return [value for value in values if isinstance(value, dict)]
 
 
-def _conversation(messages: Any) -> list[str]:
-    """Return the distinct texts; sequences of a group share their prompt."""
+def _texts(messages: Any) -> list[str]:
+    """Return the distinct texts of all messages, with tool calls; sequences share their prompt."""
     texts: dict[str, None] = {}
-    total = 0
     for row in messages if isinstance(messages, list) else []:
         for message in _objects(row if isinstance(row, list) else []):
-            text = content_text(message.get("content"))[:MOST_PER_MESSAGE]
-            if text and text not in texts:
-                texts[text] = None
-                total += len(text)
-            if total > MOST_TEXT:
-                return list(texts)
+            for part in parts_of(message):
+                text = f"{part.name} {part.text}" if part.kind == "tool_call" else part.text
+                # The JSON of other content may hold images.
+                if part.kind != "other" and text:
+                    texts[text] = None
     return list(texts)
+
+
+def fitted(texts: Sequence[str], most: int) -> tuple[str, bool]:
+    """Return the texts with line ends between them, and whether some are shortened.
+
+    Short texts stay whole, and the others get equal shares of at most `most` characters: two thirds
+    from the beginning, the rest from the end.
+    """
+    left, share = max(0, most - len(texts)), 0
+    for place, length in enumerate(sorted(map(len, texts))):
+        share = left // (len(texts) - place)
+        if length > share:
+            break
+        left -= length
+        share = length
+    kept = []
+    for text in texts:
+        tail = share // 3
+        is_whole = len(text) <= share
+        kept.append(text if is_whole else f"{text[: share - tail]} {text[len(text) - tail :]}")
+    is_shortened = any(len(text) > share for text in texts)
+    return "\n".join(kept)[:most], is_shortened
 
 
 def content_text(content: Any) -> str:
@@ -216,15 +268,15 @@ def content_text(content: Any) -> str:
     return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
-def _decoded(group: GroupArrays, text_of: TextOf) -> list[str]:
+def _decoded(group: GroupArrays, text_of: TextOf) -> tuple[list[str], bool]:
+    """Return the distinct texts of the sequences, and whether some tokens are not decoded."""
     values, lengths = group.rows["tokens"]
     ends = np.cumsum(lengths)
     texts: dict[str, None] = {}
-    total = 0
+    left = _MOST_DECODED_TOKENS
     for end, length in zip(ends, lengths, strict=True):
-        text = text_of(values[end - length : end][:_MOST_DECODED_TOKENS].tolist())
-        texts[text] = None
-        total += len(text)
-        if total > MOST_TEXT:
-            break
-    return list(texts)
+        texts[text_of(values[end - length : end][:left].tolist())] = None
+        if length > left:
+            return list(texts), True
+        left -= int(length)
+    return list(texts), False

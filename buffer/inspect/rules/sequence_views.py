@@ -1,10 +1,7 @@
 """Views of the sequences of a group and of their messages, in bounded windows."""
 
-import base64
-import binascii
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +9,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from buffer.inspect.rules.group_digest import content_text
+from buffer.inspect.rules.message_parts import (
+    MessagePart,
+    Picture,
+    cut,
+    other_fields,
+    parts_of,
+    pictures_in,
+)
 from buffer.items.rules.spans import Span, valid_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
@@ -21,25 +25,6 @@ from web.rules.pages import Page, PageRequest
 
 MOST_MESSAGES: Final = 500
 _FIRST_PAGE: Final[PageRequest[int]] = PageRequest(limit=MOST_MESSAGES)
-MOST_PICTURES: Final = 16
-MOST_PICTURE_BYTES: Final = 1 << 20
-_DATA_URL: Final = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=\s]*)")
-_MAGIC: Final = {
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
-
-
-class Picture(Struct, frozen=True, kw_only=True):
-    """An image of a message, always embedded: viewing it contacts no other server."""
-
-    media_type: str
-    size_bytes: int
-    """Size of the decoded image."""
-    data: str | None
-    """Base64; null if the image exceeds 1 MiB."""
 
 
 class MessageView(Struct, frozen=True, kw_only=True):
@@ -47,13 +32,12 @@ class MessageView(Struct, frozen=True, kw_only=True):
 
     index: int
     role: str
-    text: str
-    """Text, truncated to the requested number of characters."""
+    parts: list[MessagePart]
+    """Parts in the order of their writing; each text is truncated to the requested length."""
     characters: int
-    """Length of the whole text."""
-    pictures: list[Picture]
+    """Length of all texts together."""
     extra: str
-    """All other fields, such as tool calls, as JSON; truncated like the text."""
+    """Fields that are in no part, as JSON; truncated like the texts."""
     extra_characters: int
     """Length of the whole JSON."""
 
@@ -100,7 +84,7 @@ def conversation(
         ],
         next=cursor,
         total=len(messages),
-        pictures=_pictures(own),
+        pictures=pictures_in(own),
     )
 
 
@@ -122,63 +106,16 @@ def _json_of(group: GroupArrays, name: str) -> Any:
 
 
 def _message_view(place: int, message: dict[str, Any], characters: int) -> MessageView:
-    content = message.get("content")
-    text = content_text(content)
-    if not text and content is not None and not isinstance(content, str | list):
-        text = msgspec.json.encode(content).decode()
-    others = {name: value for name, value in message.items() if name not in {"role", "content"}}
+    parts = parts_of(message)
+    others = other_fields(message)
     extra = msgspec.json.encode(others).decode() if others else ""
     return MessageView(
         index=place,
         role=str(message.get("role", ""))[:60],
-        text=text[:characters],
-        characters=len(text),
-        pictures=_pictures(content) if isinstance(content, list) else [],
+        parts=[cut(part, characters) for part in parts],
+        characters=sum(part.characters for part in parts),
         extra=extra[:characters],
         extra_characters=len(extra),
-    )
-
-
-def _pictures(value: Any) -> list[Picture]:
-    found = []
-    for text in _texts(value, depth=0):
-        picture = _picture(text)
-        if picture is not None:
-            found.append(picture)
-        if len(found) == MOST_PICTURES:
-            break
-    return found
-
-
-def _texts(value: Any, *, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth < 8 and isinstance(value, dict | list):
-        for below in value.values() if isinstance(value, dict) else value:
-            yield from _texts(below, depth=depth + 1)
-
-
-def _picture(text: str) -> Picture | None:
-    """Return the image in a text: a data URL, or plain base64 of a known image type."""
-    if text.startswith("data:"):
-        found = _DATA_URL.fullmatch(text)
-        if found is None:
-            return None
-        kind, encoded = found[1], found[2]
-    else:
-        try:
-            head = base64.b64decode(text[:16], validate=True)
-        except (binascii.Error, ValueError):
-            return None
-        known = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-        if known is None:
-            return None
-        kind, encoded = known, text
-    size_bytes = len(encoded) * 3 // 4
-    return Picture(
-        media_type=kind,
-        size_bytes=size_bytes,
-        data=encoded if size_bytes <= MOST_PICTURE_BYTES else None,
     )
 
 

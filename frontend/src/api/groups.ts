@@ -16,6 +16,7 @@ export type SequenceSummary = Omit<Schemas["SequenceSummary"], "turns"> & { turn
 export type SequenceList = Omit<Schemas["SequenceList"], "results"> & { results: SequenceSummary[] };
 export type SequenceWindow = Schemas["SequenceWindow"];
 export type MessageView = Schemas["MessageView"];
+export type MessagePart = Schemas["MessagePart"];
 export type Picture = Schemas["Picture"];
 
 /** Filters of a list of groups; the names match the API and the page URL. */
@@ -122,6 +123,13 @@ export const windowsQuery = (run: string, group: number, sequences: number[], st
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });
+
+/** The text of a message in one piece: its texts and results, and calls with their arguments. */
+export const partsText = ({ parts }: Pick<MessageView, "parts">): string =>
+  parts
+    .filter(({ kind }) => kind === "text" || kind === "tool_call" || kind === "tool_result")
+    .map(({ kind, name, text }) => (kind === "tool_call" ? `${name} ${text}` : text))
+    .join("\n");
 
 export const messagesQuery = (run: string, group: number, sequence: number, characters: number, message?: number) =>
   queryOptions({

@@ -5848,6 +5848,7 @@ export interface components {
             total: number;
             oldest_at: string | null;
             undigested: number;
+            partly_searchable: number;
             facets: {
                 [key: string]: components["schemas"]["FacetValue"][];
             };
@@ -5903,6 +5904,7 @@ export interface components {
             lengths: number[];
             flags: string[];
             excerpt: string;
+            answer: string;
             is_digested: boolean;
             has_bytes: boolean;
             prompt: string;
@@ -6561,15 +6563,34 @@ export interface components {
             message: string;
         };
         /**
+         * MessagePart
+         * @description A part of a message.
+         */
+        MessagePart: {
+            /** @enum {unknown} */
+            kind: "image" | "other" | "reasoning" | "text" | "tool_call" | "tool_result";
+            /** @default  */
+            text: string;
+            /** @default 0 */
+            characters: number;
+            /** @default  */
+            name: string;
+            /** @default  */
+            call_id: string;
+            /** @default false */
+            is_error: boolean;
+            /** @default null */
+            picture: components["schemas"]["Picture"] | null;
+        };
+        /**
          * MessageView
          * @description One message.
          */
         MessageView: {
             index: number;
             role: string;
-            text: string;
+            parts: components["schemas"]["MessagePart"][];
             characters: number;
-            pictures: components["schemas"]["Picture"][];
             extra: string;
             extra_characters: number;
         };
@@ -8792,6 +8813,7 @@ export interface components {
             policy_step: number | null;
             at: string;
             excerpt: string;
+            answer: string;
         };
         /**
          * Unsubscribe

@@ -1,25 +1,26 @@
-import type { ComponentProps } from "react";
-import ReactMarkdown from "react-markdown";
+import { type ComponentProps, useEffect, useState } from "react";
+import ReactMarkdown, { type Options } from "react-markdown";
 import remarkGfm from "remark-gfm";
+import { mayHaveMath, withMath } from "@/components/math";
 import { visible } from "@/format";
-import css from "./notes.module.css";
+import css from "./markdown.module.css";
 
 /** External images are never loaded: shown as their alt text with a link. */
 function Picture({ src, alt }: ComponentProps<"img">) {
-  return (
-    <a href={typeof src === "string" ? src : undefined} rel="noreferrer noopener" target="_blank">
-      {alt || "picture"}
-    </a>
-  );
+  return <Outward href={typeof src === "string" ? src : undefined}>{alt || "picture"}</Outward>;
 }
 
+/** Only links to web pages and within the dashboard work. */
 function Outward({ href, children }: ComponentProps<"a">) {
-  const isHere = href?.startsWith("/") || href?.startsWith("#");
-  return (
-    <a href={href || undefined} {...(isHere ? {} : { rel: "noreferrer noopener", target: "_blank" })}>
-      {children}
-    </a>
-  );
+  if (href && /^https?:\/\//i.test(href)) {
+    return (
+      <a href={href} rel="noreferrer noopener" target="_blank">
+        {children}
+      </a>
+    );
+  }
+  if (href?.startsWith("#") || /^\/(?!\/)/.test(href ?? "")) return <a href={href}>{children}</a>;
+  return <span>{children}</span>;
 }
 
 /** A checkbox of a task list; changed by editing the text. */
@@ -32,14 +33,55 @@ function Ticked({ checked }: ComponentProps<"input">) {
 }
 
 /** Headings of user text start two levels below the page's. */
-const PARTS = { img: Picture, a: Outward, input: Ticked, h1: "h3", h2: "h4", h3: "h5" } as const;
+const PARTS = { img: Picture, a: Outward, input: Ticked, h1: "h3", h2: "h4", h3: "h5", h4: "h6" } as const;
+const FOREIGN = { ...PARTS, a: Foreign } as const;
 
-/** Render user Markdown without HTML, scripts or external images. */
-export default function Markdown({ text }: { text: string }) {
+/** A link in a text that a model wrote: none within the dashboard. */
+function Foreign({ href, children }: ComponentProps<"a">) {
+  return <Outward href={href && /^https?:\/\//i.test(href) ? href : undefined}>{children}</Outward>;
+}
+
+type Plugins = Pick<Options, "remarkPlugins" | "rehypePlugins">;
+
+const PLAIN: Plugins = { remarkPlugins: [remarkGfm] };
+
+/** The plugins for a text; those for formulas are loaded once a text has some. */
+function usePlugins(hasMath: boolean): Plugins {
+  const [plugins, setPlugins] = useState(PLAIN);
+  useEffect(() => {
+    if (!hasMath) return;
+    let isShown = true;
+    const found = Promise.all([import("remark-math"), import("rehype-katex")]);
+    void found.then(([math, katex]) => {
+      if (!isShown) return;
+      setPlugins({
+        remarkPlugins: [remarkGfm, [math.default, { singleDollarTextMath: false }]],
+        // MathML needs no style sheet and no fonts.
+        rehypePlugins: [[katex.default, { output: "mathml", maxExpand: 100, maxSize: 20 }]],
+      });
+    });
+    return () => {
+      isShown = false;
+    };
+  }, [hasMath]);
+  return plugins;
+}
+
+type Props = {
+  text: string;
+  /** Written by a model or environment: with formulas, without links into the dashboard, and of any height. */
+  isForeign?: boolean;
+};
+
+/** Render untrusted Markdown without HTML, scripts or external images. */
+export default function Markdown({ text, isForeign = false }: Props) {
+  const hasMath = isForeign && mayHaveMath(text);
+  const plugins = usePlugins(hasMath);
+  const shown = visible(text);
   return (
-    <div className={css.markdown} data-markdown>
-      <ReactMarkdown remarkPlugins={[remarkGfm]} components={PARTS}>
-        {visible(text)}
+    <div className={`${css.markdown} ${isForeign ? "" : css.note}`} data-markdown>
+      <ReactMarkdown {...plugins} components={isForeign ? FOREIGN : PARTS}>
+        {hasMath ? withMath(shown) : shown}
       </ReactMarkdown>
     </div>
   );

@@ -14,7 +14,7 @@ import { choose, preferences } from "@/preferences";
 import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
-import { focusFilter, moveRow, useShortcuts } from "@/shell/keyboard";
+import { focusFilter, moveRow, openRow, useShortcuts } from "@/shell/keyboard";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { Notice } from "@/shell/Notice";
 import { recentRuns } from "@/shell/palette/recent";
@@ -54,6 +54,10 @@ export function Shell() {
   useEffect(() => {
     const timer = setTimeout(() => void Palette.preload(), PALETTE_AFTER_MS);
     return () => clearTimeout(timer);
+  }, []);
+  useEffect(() => {
+    document.addEventListener("click", openRow);
+    return () => document.removeEventListener("click", openRow);
   }, []);
 
   useEffect(() => {

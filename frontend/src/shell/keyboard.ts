@@ -61,3 +61,15 @@ export function moveRow(by: 1 | -1): void {
   const next = now < 0 ? (by > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + by));
   links[next]?.focus();
 }
+
+const CONTROLS = "a, button, input, label, select, summary, textarea, [role=button], [role=menuitem], [role=dialog]";
+
+/** A click on a row opens it, as its link does; controls in it and selected text keep their meaning. */
+export function openRow(event: MouseEvent): void {
+  const target = event.target as Element;
+  const row = target.closest("tr.opens");
+  if (!row || event.defaultPrevented || target.closest(CONTROLS) || window.getSelection()?.toString()) return;
+  const { ctrlKey, metaKey, shiftKey } = event;
+  const click = new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey, metaKey, shiftKey });
+  row.querySelector("[data-open]")?.dispatchEvent(click);
+}

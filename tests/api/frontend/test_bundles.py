@@ -113,7 +113,7 @@ def test_the_page_contains_the_api_data_of_the_run(run: Run) -> None:
     assert line["last"] == [3.0, 0.5, None, 1.25]
     first, second = one["sequences"]
     assert [part["summary"]["score"] for part in (first, second)] == [0.0, 1.0]
-    assert first["conversation"]["results"][1]["text"] == "because"
+    assert first["conversation"]["results"][1]["parts"][0]["text"] == "because"
     assert first["window"]["tokens"] == [5, 1, 2]
     assert end == {"metrics": 1, "groups": 1, "is_cut": False}
 
@@ -127,7 +127,7 @@ def test_data_of_a_run_stays_inside_its_script_block(run: Run) -> None:
     assert len(runs_something) == 1
     assert {named.get("type") for named, _ in page.scripts} == {None, "application/json"}
     (group_part,) = page.parts("group")
-    text = group_part["sequences"][0]["conversation"]["results"][1]["text"]
+    text = group_part["sequences"][0]["conversation"]["results"][1]["parts"][0]["text"]
     assert text == HOSTILE
 
 
@@ -162,7 +162,8 @@ def test_large_contents_are_included_in_part(run: Run) -> None:
     assert len(first["window"]["tokens"]) == parts.TOKENS
     assert first["window"]["total"] == parts.TOKENS + 500
     answer = first["conversation"]["results"][1]
-    assert (len(answer["text"]), answer["characters"]) == (parts.CHARACTERS[0], 400_000)
+    (text,) = answer["parts"]
+    assert (len(text["text"]), answer["characters"]) == (parts.CHARACTERS[0], 400_000)
 
 
 def bounded(run: Run, **bounds: int) -> Opened:

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type PromptRow, promptsQuery } from "@/api/compare";
-import { messagesQuery, sequencesQuery } from "@/api/groups";
+import { messagesQuery, partsText, sequencesQuery } from "@/api/groups";
 import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
@@ -31,7 +31,7 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
       {answer.map((message) => (
         <div key={message.index} className={css.said}>
           <span className="faint tiny">{visible(message.role)}</span>
-          <p>{visible(message.text)}</p>
+          <p>{visible(partsText(message))}</p>
         </div>
       ))}
       {said.data && answer.length === 0 && <p className="small soft">Empty answer.</p>}

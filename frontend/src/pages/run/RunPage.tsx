@@ -1,8 +1,10 @@
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";
+import { type ReactNode, useMemo } from "react";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
+import type { RunDetail } from "@/api/types";
 import { AppLink } from "@/components/AppLink";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -47,6 +49,14 @@ function Missing({ name, error }: { name: string; error: { code: string; detail:
   );
 }
 
+type ProvenProps = { run: RunDetail; confirmedAt: string | null | undefined; children: ReactNode };
+
+/** Mark the figures of a tab while they are not confirmed; the clock renders this element alone each second. */
+function Proven({ run, confirmedAt, children }: ProvenProps) {
+  const isProven = useIsProven(run, confirmedAt);
+  return <div data-unproven={!isProven || undefined}>{children}</div>;
+}
+
 function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
   const shown = usePart(topic, "run") ?? undefined;
@@ -64,19 +74,25 @@ function LiveRun({ name }: { name: string }) {
   const ask = useAsk(name);
   useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
-  const isProven = useIsProven(run, fleet?.confirmed_at);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
+  // Links and requests need the address; for a current run that is its name.
+  const addressed = useMemo(() => run && { ...run, name }, [run, name]);
+  const parts = useMemo(
+    () =>
+      addressed && {
+        ...{ run: addressed, fleet, diagnosis: currentDiagnosis(diagnosed, addressed), queue, ledger },
+        ...{ curriculum, episodes, events, at, speed, ask },
+      },
+    [addressed, fleet, diagnosed, queue, ledger, curriculum, episodes, events, at, speed, ask],
+  );
 
-  if (!run) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
+  if (!run || !addressed || !parts) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   // Unarchived: the name is the run's address again.
   if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;
-  // Links and requests need the address; for a current run that is its name.
-  const addressed = { ...run, name };
-  const diagnosis = currentDiagnosis(diagnosed, run);
   return (
     <ReadOnlyContext value={run.archived_at !== null}>
-      <RunContext value={{ run: addressed, fleet, diagnosis, queue, ledger, curriculum, episodes, events, at, speed, ask }}>
+      <RunContext value={parts}>
         <Guarded>
           <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} isCompact={isViewer} />
           <ReadOnlyContext value={false}>
@@ -84,11 +100,11 @@ function LiveRun({ name }: { name: string }) {
           </ReadOnlyContext>
           <RunTabs run={addressed} />
         </Guarded>
-        <div data-unproven={!isProven || undefined}>
+        <Proven run={run} confirmedAt={fleet?.confirmed_at}>
           <Sharing opened={opened}>
             <Outlet />
           </Sharing>
-        </div>
+        </Proven>
       </RunContext>
     </ReadOnlyContext>
   );

@@ -2,8 +2,9 @@ import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it, onTestFinished, vi } from "vitest";
 import type { RunActivity } from "@/api/runLists";
 import type { components } from "@/api/schema";
+import type { RunDetail } from "@/api/types";
 import { dialog, fill, here, load, pick, press, reload, serverFor } from "@/testing/page";
-import { listOf, runOf } from "@/testing/runs";
+import { addRun, listOf, runOf } from "@/testing/runs";
 import { Refusal } from "@/testing/server";
 
 const SIX = [5, 4, 3, 2, 1, 0].map((number) =>
@@ -154,6 +155,17 @@ it("confirms a stop of selected runs by their number too", async () => {
   expect(asked.getByRole("button", { name: "Stop" })).toBeDisabled();
   fill(asked.getByLabelText(/^Number of runs/), "1");
   expect(asked.getByRole("button", { name: "Stop" })).toBeEnabled();
+});
+
+it("opens a run by a click anywhere on its row, except on its controls", async () => {
+  const server = serverWith({ "": SIX });
+  addRun(server, SIX[1] as RunDetail);
+  await load("/runs");
+  const row = (await screen.findByRole("link", { name: "sweep-4" })).closest("tr") as HTMLElement;
+  fireEvent.click(screen.getByLabelText("Select sweep-4"));
+  expect(here()).toBe("/runs");
+  fireEvent.click(row.querySelector("td:last-child") as HTMLElement);
+  await waitFor(() => expect(here()).toBe("/runs/sweep-4"));
 });
 
 it("claims no state of a run while the server does not answer", async () => {

@@ -8,7 +8,7 @@ type Found = AnswerTo<"GET", "/api/v1/trajectories">;
 function rowOf(run: string, score: number): Found["results"][number] {
   return {
     ...{ kind: "group", id: run, run, project: null, environment: "", lesson: "", score, score_min: score, score_max: score },
-    ...{ sequences: 2, length: 5, worker: "", policy_step: null, at: new Date().toISOString(), excerpt: "zebras" },
+    ...{ sequences: 2, length: 5, worker: "", policy_step: null, at: new Date().toISOString(), excerpt: "zebras", answer: "" },
   };
 }
 

@@ -35,6 +35,7 @@ function Line({ row, isOfRun, sort, onEnvironment }: LineProps) {
     <tr className="opens" data-row data-trajectory={row.id}>
       <td className={css.what}>
         <Title row={row} sort={sort} />
+        {row.answer && <div className={css.answer}>{visible(row.answer)}</div>}
         {!isOfRun && (
           <div className={css.under}>
             <Link to="/runs/$name" params={{ name: row.run }}>

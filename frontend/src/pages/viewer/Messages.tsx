@@ -1,74 +1,87 @@
-import { Button } from "@mantine/core";
+import { Button, SegmentedControl, TextInput } from "@mantine/core";
+import { useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { type MessageView, messagesQuery, type Picture, type SequenceList, windowQuery } from "@/api/groups";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { type MessageView, messagesQuery, type SequenceList, windowQuery } from "@/api/groups";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, number, visible } from "@/format";
-import styles from "@/pages/viewer/viewer.module.css";
+import { counted, number, visible } from "@/format";
+import { matchesIn, show } from "@/pages/viewer/find";
+import { Part, Pictures } from "@/pages/viewer/MessageParts";
+import styles from "@/pages/viewer/messages.module.css";
 
 const FIRST_CHARACTERS = 20_000;
 const MOST_CHARACTERS = 1 << 20;
 const DECODED_TOKENS = 8192;
 
 type Place = { run: string; group: number; sequence: number };
+type Form = "formatted" | "raw";
 
-function Pictures({ pictures }: { pictures: Picture[] }) {
-  return (
-    <div className={styles.pictures}>
-      {pictures.map((picture, index) =>
-        picture.data === null ? (
-          <p key={index} className="faint tiny">
-            Image of {bytes(picture.size_bytes)} omitted: larger than 1 MiB.
-          </p>
-        ) : (
-          <img
-            key={index}
-            src={`data:${picture.media_type};base64,${picture.data}`}
-            alt={`${picture.media_type}, ${bytes(picture.size_bytes)}`}
-            loading="lazy"
-          />
-        ),
-      )}
-    </div>
-  );
+/** The number of characters of a message that are not loaded. */
+const leftOf = ({ characters, parts, extra, extra_characters }: MessageView) =>
+  characters - parts.reduce((sum, { text }) => sum + text.length, 0) + extra_characters - extra.length;
+
+/** What a collapsed message contains. */
+function contentsOf({ parts, characters }: MessageView): string {
+  const calls = parts.flatMap(({ kind, name }) => (kind === "tool_call" ? [visible(name) || "a tool"] : []));
+  return [`${number(characters)} characters`, ...(calls.length > 0 ? [`calls ${calls.join(", ")}`] : [])].join(" · ");
 }
 
-function Message({ message, place }: { message: MessageView; place: Place }) {
+type MessageProps = {
+  message: MessageView;
+  place: Place;
+  isRaw: boolean;
+  isOpen: boolean;
+  /** Names of the tools by the ids of their calls. */
+  tools: ReadonlyMap<string, string>;
+  onToggle: () => void;
+};
+
+function Message({ message, place, isRaw, isOpen, tools, onToggle }: MessageProps) {
   const [characters, setCharacters] = useState(FIRST_CHARACTERS);
   const more = useQuery({
     ...messagesQuery(place.run, place.group, place.sequence, characters, message.index),
     enabled: characters > FIRST_CHARACTERS,
     placeholderData: (before) => before,
   });
-  const { text, extra } = more.data?.results[0] ?? message;
-  const left = message.characters - text.length + message.extra_characters - extra.length;
-  const longest = Math.max(text.length, extra.length);
+  const shown = more.data?.results[0] ?? message;
+  const { parts, extra } = shown;
+  const left = leftOf(shown);
+  const longest = Math.max(extra.length, ...parts.map(({ text }) => text.length));
   return (
     <section className={styles.message} aria-label={`Message ${message.index + 1}, ${visible(message.role)}`} data-role={message.role}>
       <header>
-        <span className={styles.role}>{visible(message.role) || "no role"}</span>
-        <span className="faint tiny">{number(message.characters)} characters</span>
+        <button type="button" className={styles.role} aria-expanded={isOpen} onClick={onToggle}>
+          <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span>
+          {visible(message.role) || "no role"}
+        </button>
+        <span className="faint tiny">{contentsOf(message)}</span>
       </header>
-      {text && <pre className={styles.text}>{visible(text)}</pre>}
-      <Pictures pictures={message.pictures} />
-      {left > 0 && longest < MOST_CHARACTERS && (
-        <Button
-          size="compact-sm"
-          variant="default"
-          loading={more.isFetching}
-          onClick={() => setCharacters(Math.min(MOST_CHARACTERS, longest * 4))}
-        >
-          Show more of {number(left)} characters
-        </Button>
-      )}
-      {left > 0 && longest >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
-      {extra && (
-        <details className={styles.extra}>
-          <summary>Other fields</summary>
-          <pre className={styles.text}>{visible(extra)}</pre>
-        </details>
+      {isOpen && (
+        <>
+          {parts.map((part, index) => (
+            <Part key={index} part={part} isRaw={isRaw} tool={tools.get(part.call_id) ?? ""} />
+          ))}
+          {left > 0 && longest < MOST_CHARACTERS && (
+            <Button
+              size="compact-sm"
+              variant="default"
+              mt="xs"
+              loading={more.isFetching}
+              onClick={() => setCharacters(Math.min(MOST_CHARACTERS, Math.max(FIRST_CHARACTERS, longest) * 4))}
+            >
+              Show more of {number(left)} characters
+            </Button>
+          )}
+          {left > 0 && longest >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
+          {extra && (
+            <details className={styles.fold}>
+              <summary>Other fields</summary>
+              <pre className={styles.text}>{visible(extra)}</pre>
+            </details>
+          )}
+        </>
       )}
     </section>
   );
@@ -87,7 +100,7 @@ function Decoded({ place, list }: { place: Place; list: SequenceList }) {
       {turns.map(([start, end, isOwn]) => (
         <section key={start} className={styles.message} data-role={isOwn ? "assistant" : "user"} aria-label={isOwn ? "Policy" : "Prompt"}>
           <header>
-            <span className={styles.role}>{isOwn ? "policy" : start === 0 ? "prompt" : "environment"}</span>
+            <b className="small">{isOwn ? "policy" : start === 0 ? "prompt" : "environment"}</b>
             <span className="faint tiny">
               tokens {number(start)} to {number(end - 1)}
             </span>
@@ -100,10 +113,56 @@ function Decoded({ place, list }: { place: Place; list: SequenceList }) {
   );
 }
 
-/** The messages of a sequence as plain text. */
+/** Search the transcript below; Enter goes to the next match. */
+function Find({ root, left }: { root: React.RefObject<HTMLElement | null>; left: number }) {
+  const [found, setFound] = useState({ matches: 0, current: 0 });
+  const [needle, setNeedle] = useState("");
+  useEffect(() => () => show([], 0), []);
+  const find = (text: string, current: number) => {
+    // Texts may have been formatted or loaded since.
+    const ranges = root.current ? matchesIn(root.current, "[data-part]", text) : [];
+    const place = ranges.length > 0 ? (current + ranges.length) % ranges.length : 0;
+    setNeedle(text);
+    setFound({ matches: ranges.length, current: place });
+    show(ranges, place);
+  };
+  const { matches, current } = found;
+  const result = matches > 0 ? `${number(current + 1)} of ${number(matches)}` : "no match";
+  return (
+    <>
+      <TextInput
+        size="xs"
+        aria-label="Find in messages"
+        placeholder="Find in messages"
+        value={needle}
+        onChange={(event) => find(event.currentTarget.value, 0)}
+        onKeyDown={(event) => {
+          // The page's shortcuts have the same keys.
+          event.stopPropagation();
+          if (event.key === "Enter") find(needle, current + (event.shiftKey ? -1 : 1));
+          if (event.key === "Escape") find("", 0);
+        }}
+      />
+      <span className="soft small" role="status">
+        {needle && result}
+        {needle && left > 0 && `; ${number(left)} characters are not loaded`}
+      </span>
+    </>
+  );
+}
+
+/** The messages of a sequence, each part in the form of its kind. */
 export function Messages({ run, group, sequence, list }: Place & { list: SequenceList }) {
   const place = { run, group, sequence };
+  const root = useRef<HTMLDivElement>(null);
+  const [form, setForm] = useLocalStorage<Form>({ key: "rolldeck.messages", defaultValue: "formatted" });
+  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set());
   const firstPage = useQuery({ ...messagesQuery(run, group, sequence, FIRST_CHARACTERS), enabled: list.has_messages });
+  const messages = firstPage.data?.results;
+  const tools = useMemo(() => {
+    const calls = (messages ?? []).flatMap(({ parts }) => parts.filter(({ kind, call_id }) => kind === "tool_call" && call_id));
+    return new Map(calls.map(({ call_id, name }) => [call_id, name]));
+  }, [messages]);
   if (!list.has_messages && list.has_text) return <Decoded place={place} list={list} />;
   if (!list.has_messages) {
     return (
@@ -113,17 +172,58 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
     );
   }
   if (firstPage.isError && !firstPage.data) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
-  if (!firstPage.data) return <Skeletons heights={[90, 160]} />;
+  if (!firstPage.data || !messages) return <Skeletons heights={[90, 160]} />;
   if (firstPage.data.total === 0 && firstPage.data.pictures.length === 0) {
     return <EmptyState title="No messages in this sequence">Other sequences of the group may have messages.</EmptyState>;
   }
+  const toggle = (index: number) =>
+    setClosed((before) => {
+      const after = new Set(before);
+      if (!after.delete(index)) after.add(index);
+      return after;
+    });
+  const areClosed = closed.size >= messages.length;
   return (
     <>
-      {firstPage.data.results.map((message) => (
-        <Message key={message.index} message={message} place={place} />
-      ))}
-      {firstPage.data.total > firstPage.data.results.length && (
-        <p className="faint tiny">{number(firstPage.data.total - firstPage.data.results.length)} more messages are in the export.</p>
+      <div className={styles.bar}>
+        <SegmentedControl
+          size="xs"
+          aria-label="Form of texts"
+          value={form}
+          onChange={(value) => setForm(value as Form)}
+          data={[
+            { value: "formatted", label: "Formatted" },
+            { value: "raw", label: "As written" },
+          ]}
+        />
+        {messages.length > 1 && (
+          <Button
+            size="compact-xs"
+            variant="default"
+            onClick={() => setClosed(new Set(areClosed ? [] : messages.map(({ index }) => index)))}
+          >
+            {areClosed ? "Expand all" : "Collapse all"}
+          </Button>
+        )}
+        <Find root={root} left={messages.reduce((sum, message) => sum + leftOf(message), 0)} />
+        <span className="spacer" />
+        <span className="faint tiny">{counted(firstPage.data.total, "message")}</span>
+      </div>
+      <div ref={root}>
+        {messages.map((message) => (
+          <Message
+            key={message.index}
+            message={message}
+            place={place}
+            isRaw={form === "raw"}
+            isOpen={!closed.has(message.index)}
+            tools={tools}
+            onToggle={() => toggle(message.index)}
+          />
+        ))}
+      </div>
+      {firstPage.data.total > messages.length && (
+        <p className="faint tiny">{number(firstPage.data.total - messages.length)} more messages are in the export.</p>
       )}
       <Pictures pictures={firstPage.data.pictures} />
     </>

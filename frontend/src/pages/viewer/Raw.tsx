@@ -25,7 +25,7 @@ export function Raw({ run, group, list, sizeBytes }: Props) {
             <div key={field.name}>
               <dt className="mono">{visible(field.name)}</dt>
               <dd>
-                <pre className={styles.text}>
+                <pre className={styles.raw}>
                   {visible(field.text)}
                   {field.characters > field.text.length ? " …" : ""}
                 </pre>

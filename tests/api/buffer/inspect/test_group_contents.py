@@ -146,7 +146,7 @@ def test_messages_of_a_sequence_are_shown_unchanged(run: Run) -> None:
 
     messages = get(run, f"{path}/sequences/0/messages").json()
 
-    assert [row["text"] for row in messages["results"]] == [hostile]
+    assert [row["parts"][0]["text"] for row in messages["results"]] == [hostile]
     assert get(run, f"{path}/sequences/1/messages").json()["results"] == []
     assert get(run, f"{path}/sequences/2/messages").status_code == 404
 
@@ -158,11 +158,11 @@ def test_messages_are_read_a_page_at_a_time(run: Run, limit: int) -> None:
     path, texts = f"{group_path}/sequences/0/messages", []
 
     page = get(run, f"{path}?limit={limit}").json()
-    texts += [row["text"] for row in page["results"]]
+    texts += [row["parts"][0]["text"] for row in page["results"]]
     while page["next"] is not None:
         page = get(run, f"{path}?limit={limit}&cursor={page['next']}").json()
         assert 1 <= len(page["results"]) <= limit
-        texts += [row["text"] for row in page["results"]]
+        texts += [row["parts"][0]["text"] for row in page["results"]]
 
     assert texts == [f"line {number}" for number in range(5)]
     assert page["total"] == 5

@@ -9,6 +9,7 @@ from django.test import Client
 
 from buffer.inspect.api.fragment_lists import newest_part
 from buffer.inspect.models import DigestCursor, GroupDigest
+from buffer.inspect.queries import group_contents
 from buffer.inspect.services import digest_groups
 from buffer.items.models import TrajectoryGroup
 from runs.lifecycle.models import Run
@@ -105,20 +106,117 @@ def test_a_list_starts_next_to_a_group_in_both_directions(server: Server) -> Non
     assert further["next"] is None
 
 
-def test_a_group_is_listed_before_its_digest_exists(server: Server) -> None:
-    server.push(scored(0.25, 0.75, messages=user_messages("What is 2 + 2?", "What is 2 + 2?")))
+def test_a_new_group_is_listed_with_its_texts_and_scores(server: Server) -> None:
+    talk = [
+        {"role": "user", "content": "What is 2 + 2?"},
+        {"role": "assistant", "content": "<think>two and two</think>It is 4."},
+    ]
+    (pushed,) = server.push(
+        scored(0.25, 0.75, messages=[talk, talk], lesson="sums", is_truncated=[True, False])
+    )
 
     (before,) = server.get()["results"]
-    assert (before["is_digested"], before["scores"], before["score_mean"]) == (False, [], 0.5)
+    assert (before["excerpt"], before["answer"]) == ("What is 2 + 2?", "It is 4.")
+    assert (before["is_digested"], before["scores"]) == (True, [0.25, 0.75])
+    assert (before["lesson"], before["flags"]) == ("sums", ["truncated"])
+    assert server.get(f"/{pushed}")["group"] == before
+    newest = newest_part(server.run.pk)
+    assert newest is not None
+    assert newest.groups[0].answer == "It is 4."
+    # Lists and searches by these values use the stored digest.
     assert server.get("/facets")["undigested"] == 1
 
     assert server.digest() == 1
     (after,) = server.get()["results"]
-    assert (after["is_digested"], after["scores"]) == (True, [0.25, 0.75])
-    assert after["excerpt"] == "What is 2 + 2?"
+    assert after == before
     assert server.get("/facets")["undigested"] == 0
     assert server.digest() == 0
     assert DigestCursor.objects.get().accepted == 1
+
+
+def test_groups_beyond_the_bytes_of_a_request_wait_for_their_digest(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = server.push(*(scored(0.0, 1.0, mark=mark) for mark in range(2)))
+    size = TrajectoryGroup.objects.get(pk=new).size_bytes
+    monkeypatch.setattr(group_contents, "DIGESTED_BYTES", size + 1)
+
+    newest, oldest = server.get()["results"]
+
+    assert [(row["id"], row["is_digested"]) for row in (newest, oldest)] == [
+        (new, True),
+        (old, False),
+    ]
+    assert (oldest["scores"], oldest["score_mean"]) == ([], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("messages", "answer"),
+    [
+        ([], ""),
+        ([{"role": "user", "content": "only a question"}], ""),
+        ([{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}], "b"),
+        ([{"role": "assistant", "content": "a"}, {"role": "user", "content": "more?"}], "a"),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [{"function": {"name": "look", "arguments": "{}"}}],
+                }
+            ],
+            "look {}",
+        ),
+        ([{"role": "assistant", "content": "x" * 5000}], "x" * 240),
+        ([{"role": "assistant", "content": "a\x00b"}], "a\ufffdb"),
+        ([{"role": "assistant", "content": {"a": 1}}], ""),
+        ([{"role": "assistant", "content": "<think>cut"}], ""),
+    ],
+)
+def test_the_answer_in_a_list_is_the_last_text_of_the_policy(
+    server: Server, messages: list[Any], answer: str
+) -> None:
+    server.push(scored(0.0, 1.0, messages=[messages, []]))
+
+    (row,) = server.get()["results"]
+    server.digest()
+
+    assert row["answer"] == answer
+    assert server.get()["results"][0]["answer"] == answer
+
+
+def turns(number: int, word: str) -> list[dict[str, Any]]:
+    """Return many turns, of which the 77th has a word."""
+    return [
+        {"role": ("user", "assistant")[turn % 2], "content": f"turn {turn} " + "talk " * 30}
+        if turn != 77
+        else {"role": "assistant", "content": f"a {word} in {number}"}
+        for turn in range(100)
+    ]
+
+
+def test_a_search_finds_words_of_every_answer_turn_and_call(server: Server) -> None:
+    answers = [
+        [{"role": "assistant", "content": f"answer {place} " + "so " * 700 + f"boxed{place}"}]
+        for place in range(16)
+    ]
+    call = {"name": "get_weather", "arguments": json.dumps({"city": "Reykjavik"})}
+    called = [{"role": "assistant", "content": "", "tool_calls": [{"function": call}]}]
+    result = [{"role": "tool", "content": "minus seven"}]
+    wide = group(sequences=16, scores=[0.0] * 16, messages=answers)
+    ids = server.push(
+        wide,
+        scored(0.0, 1.0, messages=[turns(0, "xylophone"), turns(1, "glockenspiel")]),
+        scored(0.0, 1.0, messages=[called + result, called]),
+        scored(0.0, 1.0, messages=[[{"role": "user", "content": "x " * 100_000}], []]),
+    )
+    server.digest()
+
+    words = ["boxed0", "boxed9", "boxed15", "xylophone", "glockenspiel", "get_weather", "reykjavik"]
+    found = [server.ids(q=word) for word in [*words, "seven", "marimba"]]
+
+    assert found == [*[ids[:1]] * 3, *[ids[1:2]] * 2, *[ids[2:3]] * 3, []]
+    assert server.get("/facets")["partly_searchable"] == 1
 
 
 def test_words_are_searched_in_messages_of_this_run_only(server: Server) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 from django.test import Client
 
+from buffer.inspect.models import GroupDigest
 from buffer.inspect.services import digest_groups
 from buffer.items.models import TrajectoryGroup
 from rollouts.control.models import EpisodeWindow
@@ -142,6 +143,7 @@ def test_groups_of_all_runs_are_listed_newest_first(search: Search, two_runs: li
         "policy_step": group.policy_step,
         "at": newest["at"],
         "excerpt": "Which apples are red?",
+        "answer": "answer 0",
     }
     assert newest["environment"].startswith("colours")
     assert (page["next"], page["is_partial"], page["runs"], page["runs_left_out"]) == (
@@ -150,6 +152,15 @@ def test_groups_of_all_runs_are_listed_newest_first(search: Search, two_runs: li
         2,
         0,
     )
+
+
+def test_new_groups_have_their_texts_before_their_digest(
+    search: Search, two_runs: list[Run]
+) -> None:
+    before = search.rows()
+    GroupDigest.objects.filter(run=two_runs[0]).delete()
+
+    assert search.rows() == before
 
 
 def test_words_of_messages_are_found_in_all_runs(search: Search, two_runs: list[Run]) -> None:

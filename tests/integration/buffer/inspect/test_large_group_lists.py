@@ -48,10 +48,10 @@ _GROUPS: Final = """
 _DIGESTS: Final = """
     INSERT INTO buffer_groupdigest
         (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-         excerpt, words, score_mean, longest_tokens)
+         excerpt, answer, words, score_mean, longest_tokens)
     SELECT g.id, g.run_id, 'lesson-' || g.id %% 12, 'w' || g.id %% 16, '', ARRAY[0, 1, 0.5],
         ARRAY[400, 500, 600], CASE WHEN g.id %% 25 = 0 THEN 1 ELSE 0 END,
-        CASE WHEN g.id %% 40 = 0 THEN 2 ELSE 0 END, 'What is ' || g.id || ' plus one?',
+        CASE WHEN g.id %% 40 = 0 THEN 2 ELSE 0 END, 'What is ' || g.id || ' plus one?', '',
         to_tsvector('simple', 'what is ' || g.id || ' plus one of ' || g.id %% 1000)
             || array_to_tsvector(ARRAY[%(word)s]),
         g.score_mean, g.longest_tokens

@@ -178,7 +178,12 @@ def test_the_step_of_a_point_is_the_version_that_was_in_force(run: Run) -> None:
     measure(run, 0)
     for step, second in ((7, 2), (8, 5)):
         PolicyVersion.objects.create(
-            **{"run": run, "epoch": 1, "step": step, "manifest": {}, "sha256": "", "size_bytes": 1},
+            run=run,
+            epoch=1,
+            step=step,
+            manifest={},
+            sha256="",
+            size_bytes=1,
             published_at=at(second),
         )
     Run.objects.filter(pk=run.pk).update(epoch=1, policy_step=8)

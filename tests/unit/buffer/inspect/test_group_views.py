@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buffer.inspect.rules.group_digest import MOST_TEXT, digest, has_gradient
+from buffer.inspect.rules.group_digest import MOST_TEXT, digest, fitted, has_gradient
+from buffer.inspect.rules.message_parts import MOST_PICTURE_BYTES
 from buffer.inspect.rules.sequence_views import (
-    MOST_PICTURE_BYTES,
     MOST_SURPRISES,
     NoSuchSequence,
     conversation,
@@ -133,46 +133,16 @@ def test_messages_are_cut_and_one_can_be_read_completely() -> None:
     first, second = conversation(group, 0, characters=10).results
     (whole,) = conversation(group, 0, characters=1000, only=0).results
 
-    assert (first.text, first.characters, first.extra) == ("x" * 10, 100, "")
-    assert (second.text, second.extra, second.extra_characters) == ('{"a":1}', '{"id":7}', 8)
-    assert whole.text == "x" * 100
+    assert ([part.text for part in first.parts], first.characters, first.extra) == (
+        ["x" * 10],
+        100,
+        "",
+    )
+    assert [part.text for part in second.parts] == ['{"a":1}']
+    assert (second.extra, second.extra_characters) == ('{"id":7}', 8)
+    assert whole.parts[0].text == "x" * 100
     assert conversation(group, 1, characters=10).results == []
     assert conversation(group, 0, characters=10, only=9).results == []
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("", ""),
-        (None, ""),
-        ([], ""),
-        ("x", "x"),
-        ([{"type": "text", "text": ""}], ""),
-        ({}, "{}"),
-        (0, "0"),
-        (False, "false"),
-        ({"a": 1}, '{"a":1}'),
-        ('""', '""'),
-    ],
-)
-def test_an_empty_content_is_an_empty_text(content: object, text: str) -> None:
-    group = opened(messages=[[{"role": "assistant", "content": content, "tool_calls": []}], []])
-
-    (message,) = conversation(group, 0, characters=100).results
-
-    assert (message.text, message.characters) == (text, len(text))
-
-
-@pytest.mark.parametrize("size", [0, 10, 3_900, 4_000, 5_000, 19_000])
-def test_the_arguments_of_a_tool_call_are_complete(size: int) -> None:
-    call = {"id": "call_0", "function": {"name": "search", "arguments": json.dumps("x" * size)}}
-    said = {"role": "assistant", "content": "", "tool_calls": [call]}
-
-    (message,) = conversation(opened(messages=[[said], []]), 0, characters=20_000).results
-    (cut,) = conversation(opened(messages=[[said], []]), 0, characters=50).results
-
-    assert json.loads(message.extra) == {"tool_calls": [call]}
-    assert (len(cut.extra), cut.extra_characters) == (50, len(message.extra))
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -211,25 +181,59 @@ def test_images_are_shown_up_to_a_size_and_links_never() -> None:
     shown = conversation(group, 0, characters=100)
 
     (message,) = shown.results
-    assert message.text == "look"
-    assert [(picture.media_type, picture.data is None) for picture in message.pictures] == [
+    text, *images, other, link = message.parts
+    assert text.text == "look"
+    pictures = [part.picture for part in images if part.picture]
+    assert [(picture.media_type, picture.data is None) for picture in pictures] == [
         ("image/png", False),
         ("image/png", True),
     ]
+    assert [(part.kind, part.name) for part in (other, link)] == [("other", "image_url")] * 2
+    assert "https://example.org/a.png" in link.text
     assert [picture.media_type for picture in shown.pictures] == ["image/jpeg"]
     assert conversation(group, 1, characters=100).pictures == []
 
 
 def test_a_digest_has_each_message_once_up_to_its_limit() -> None:
     prompt = {"role": "user", "content": "the same question\x00"}
-    long = [{"role": "assistant", "content": f"{place} " + "y" * 3000} for place in range(9)]
+    long = [{"role": "assistant", "content": f"{place} " + "y" * 9000} for place in range(9)]
     group = opened(messages=[[prompt, *long], [prompt]])
 
     text = digest(group)
 
     assert text.excerpt == "the same question\ufffd"
     assert text.text.count("question") == 1
-    assert len(text.text) == MOST_TEXT
+    assert MOST_TEXT - 20 < len(text.text) <= MOST_TEXT
+    assert text.is_cut
+    assert not digest(opened(messages=[[prompt], [prompt]])).is_cut
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "kept"),
+    [
+        ([], 10, []),
+        ([3, 4], 100, [3, 4]),
+        ([3, 4], 9, [3, 4]),
+        ([3, 40], 20, [3, 15]),
+        ([40, 3, 40], 43, [18, 3, 18]),
+        ([1] * 10, 5, [0] * 10),
+        ([90], 30, [29]),
+    ],
+)
+def test_long_texts_share_the_limit_and_keep_both_ends(
+    lengths: list[int], most: int, kept: list[int]
+) -> None:
+    texts = ["a" * (length - length // 2) + "b" * (length // 2) for length in lengths]
+
+    text, is_cut = fitted(texts, most)
+
+    assert is_cut is (kept != lengths)
+    assert len(text) <= most
+    if any(kept):
+        found = [len(line.replace(" ", "")) for line in text.split("\n")]
+        assert found[: len(kept) - 1] == kept[:-1]
+    for line, length in zip(text.split("\n")[:-1], kept, strict=False):
+        assert length < 3 or ("a" in line and "b" in line)
 
 
 def test_a_digest_reads_tokens_where_there_are_no_messages() -> None:
@@ -238,7 +242,10 @@ def test_a_digest_reads_tokens_where_there_are_no_messages() -> None:
 
     text = digest(group, text_of=lambda tokens: "".join(pieces(tokens)))
 
-    assert text.text == "ab\nbb"
+    assert (text.text, text.excerpt, text.answer) == ("ab\nbb", "ab", "ab")
+    with_prompt = opened(tokens=[[0, 1, 1], [0, 1, 0]], masks=[[-100, 1, 1], [-100, 1, 0]])
+    text = digest(with_prompt, text_of=lambda tokens: "".join(pieces(tokens)))
+    assert (text.text, text.excerpt, text.answer) == ("abb\naba", "a", "bb")
 
 
 @pytest.mark.parametrize(

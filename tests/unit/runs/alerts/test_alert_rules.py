@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.alerts.rules import KINDS, AlertKind, Condition, Severity, compare
+from runs.alerts.rules import KINDS, AlertKind, Condition, Severity, advice_for, compare
 
 CONDITIONS = st.builds(
     Condition,
@@ -52,3 +53,25 @@ def test_the_message_of_a_condition_is_not_part_of_its_identity() -> None:
 def test_every_kind_has_title_and_remedy() -> None:
     assert {*KINDS} == {*AlertKind}
     assert all(note.title and note.advice.endswith(".") for note in KINDS.values())
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("finite_number", "Replace NaN and infinity"),
+        ("unknown_environment", "Register the environment in this run"),
+        ("length_mismatch", "`lenient`"),
+        ("too_large", "raise the setting that the message names"),
+        ("too_long", "Send smaller groups"),
+        ("json_invalid", "encodes its requests"),
+        ("unknown_encoding", "encodes its requests"),
+        ("invalid", "encodes its requests"),
+        ("too_slow", "network"),
+        ("idempotency_conflict", "`Idempotency-Key`"),
+        ("run_not_accepting", "Start the run"),
+        ("missing", "Correct the field that the message names"),
+        ("a_reason_of_another_version", "Correct the field that the message names"),
+    ],
+)
+def test_each_reason_of_a_refusal_has_its_remedy(reason: str, words: str) -> None:
+    assert words in advice_for(reason)

@@ -9,7 +9,7 @@ import { type Notes, useWriteNotes } from "@/pages/run/notes/api";
 import { authorName, both } from "@/pages/run/notes/merging";
 import css from "./notes.module.css";
 
-const Markdown = onDemand(() => import("@/pages/run/notes/Markdown"), "default");
+const Markdown = onDemand(() => import("@/components/Markdown"), "default");
 const LETTERS_AT_MOST = 20_000;
 
 /** Key of the draft in this tab. */

@@ -14,7 +14,7 @@ import { authorName } from "@/pages/run/notes/merging";
 import { draftOf, NotesEditor } from "@/pages/run/notes/NotesEditor";
 import css from "./notes.module.css";
 
-const Markdown = onDemand(() => import("@/pages/run/notes/Markdown"), "default");
+const Markdown = onDemand(() => import("@/components/Markdown"), "default");
 
 function Earlier({ notes, shown, onShow }: { notes: Notes; shown: number | null; onShow: (revision: number | null) => void }) {
   if (notes.earlier.length === 0) return null;

@@ -4,13 +4,15 @@ import type { GroupQuery, GroupSummary } from "@/api/groups";
 import type { MarkVocabulary } from "@/api/marks";
 import { Age } from "@/components/Age";
 import { Term } from "@/components/Term";
-import { bytes, count, number, policyStep, visible } from "@/format";
+import { bytes, count, counted, number, policyStep, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
-import { Flags, GroupStateChip } from "@/pages/viewer/marks";
+import { GroupStateChip } from "@/pages/viewer/marks";
 
 const NONE: ReadonlySet<number> = new Set();
+/** Flags in lists; their tooltip has the words of the facet. */
+const SHORT_FLAGS: Record<string, string> = { truncated: "cut", zero_variance: "0 var", duplicate: "dup", quarantined: "quar" };
 
 type Props = {
   run: string;
@@ -38,26 +40,42 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
         </td>
       )}
       <td className={styles.what}>
-        <Link to="/runs/$name/groups/$group" params={{ name: run, group: String(group.id) }} search={query} className="strong" data-open>
-          {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
-        </Link>
-        <div className={styles.under}>
-          <MarkCell run={run} group={group} words={words} />
-          <span className="mono">#{group.id}</span>
-          {from && <span>{visible(from)}</span>}
-          <Flags flags={group.flags} />
+        <div className={styles.texts}>
+          <Link
+            to="/runs/$name/groups/$group"
+            params={{ name: run, group: String(group.id) }}
+            search={query}
+            className="strong"
+            title={visible(group.excerpt)}
+            data-open
+          >
+            {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
+          </Link>
+          {group.answer && (
+            <span className={`${styles.answer} wide-only`} title={visible(group.answer)}>
+              {visible(group.answer)}
+            </span>
+          )}
         </div>
       </td>
-      <td className={styles.scoreCell}>
+      <td className={styles.marks}>
+        <MarkCell run={run} group={group} words={words} />
+        <span className="tiny held" title={group.flags.map((flag) => flag.replaceAll("_", " ")).join(", ")}>
+          {group.flags.map((flag) => SHORT_FLAGS[flag] ?? flag).join(" ")}
+        </span>
+      </td>
+      <td className={`${styles.from} ${styles.roomy}`} title={visible(from)}>
+        {visible(from)}
+      </td>
+      <td className={styles.scoreCell} title={counted(group.sequences, "sequence")}>
         {group.scores.length > 0 ? (
           <ScoreDots scores={group.scores} least={least} most={most} mean={group.score_mean} />
         ) : (
-          <span className="faint tiny">{group.has_bytes ? "soon" : "no content"}</span>
+          <span className="faint tiny">{group.has_bytes ? "large: indexed soon" : "no content"}</span>
         )}
       </td>
-      <td className="num wide-only">{number(group.score_mean)}</td>
-      <td className="num wide-only">{number(group.sequences)}</td>
-      <td className="num wide-only" title={`${number(group.tokens)} tokens over all, ${bytes(group.size_bytes)}`}>
+      <td className="num">{number(group.score_mean)}</td>
+      <td className={`num ${styles.roomy}`} title={`${number(group.tokens)} tokens over all, ${bytes(group.size_bytes)}`}>
         {count(group.longest_tokens)}
       </td>
       <td className="num wide-only">{group.policy_step === null ? "–" : policyStep(group.policy_step)}</td>
@@ -79,7 +97,7 @@ export function GroupTable({ groups, ...shared }: Props) {
   const most = Math.max(...scores);
   return (
     <div className="table-scroll">
-      <table className="table">
+      <table className={`table ${styles.groups}`}>
         <caption className="unseen">Trajectory groups</caption>
         <thead>
           <tr>
@@ -100,18 +118,28 @@ export function GroupTable({ groups, ...shared }: Props) {
               </th>
             )}
             <th scope="col">
-              <Term of="group">Group</Term>
+              <div className={styles.texts}>
+                <span>
+                  <Term of="group">Group</Term>: prompt
+                </span>
+                <span className="wide-only" title="Beginning of the last answer of the first sequence, without reasoning">
+                  Answer
+                </span>
+              </div>
+            </th>
+            <th scope="col">
+              <span className="unseen">Mark and flags</span>
+            </th>
+            <th scope="col" className={styles.roomy}>
+              From
             </th>
             <th scope="col" title="One dot per sequence; the line marks the mean">
               Scores{scores.length > 0 && most > least ? ` ${number(least)} … ${number(most)}` : ""}
             </th>
-            <th scope="col" className="num wide-only">
+            <th scope="col" className="num">
               Mean
             </th>
-            <th scope="col" className="num wide-only" title="Sequences in the group">
-              Seqs
-            </th>
-            <th scope="col" className="num wide-only" title="Tokens of the longest sequence">
+            <th scope="col" className={`num ${styles.roomy}`} title="Tokens of the longest sequence">
               Longest
             </th>
             <th scope="col" className="num wide-only">

@@ -1,7 +1,7 @@
 import { Button, NativeSelect } from "@mantine/core";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { exportUrl, facetsQuery, type GroupFacets, type GroupQuery, groupsQuery } from "@/api/groups";
 import { markWordsQuery } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
@@ -10,7 +10,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { TypedInput } from "@/components/TypedInput";
-import { count, number, visible } from "@/format";
+import { count, counted, number, visible } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
 import { useMarkKeys } from "@/marks/useMarkKeys";
 import { useRun } from "@/pages/run/RunContext";
@@ -38,7 +38,7 @@ function SearchBox({ text, onSearch }: { text: string; onSearch: (text: string) 
 }
 
 /** The number of searched groups, to qualify the counts. */
-function Scope({ facets }: { facets: GroupFacets }) {
+function Scope({ facets, isSearch }: { facets: GroupFacets; isSearch: boolean }) {
   const isAll = facets.examined < 10_000;
   return (
     <p className={styles.scope} role="status">
@@ -50,7 +50,28 @@ function Scope({ facets }: { facets: GroupFacets }) {
           · {facets.undigested >= 10_000 ? "10,000+" : number(facets.undigested)} not indexed yet
         </span>
       )}
+      {isSearch && facets.partly_searchable > 0 && (
+        <span title="Of a group with over 64,000 characters of text, the beginning and the end of each longer message are searched">
+          {" "}
+          · searched in part: {counted(facets.partly_searchable, "group")} with long texts
+        </span>
+      )}
     </p>
+  );
+}
+
+/** The number of groups accepted since the list was read; a click reads it again. */
+function NewGroups({ readAt, onShow }: { readAt: number; onShow: () => void }) {
+  const { ledger } = useRun();
+  const accepted = ledger?.groups.accepted;
+  const known = useRef<{ readAt: number; accepted: number | undefined }>({ readAt: 0, accepted: undefined });
+  if (known.current.readAt !== readAt || known.current.accepted === undefined) known.current = { readAt, accepted };
+  const fresh = (accepted ?? 0) - (known.current.accepted ?? 0);
+  if (fresh <= 0) return null;
+  return (
+    <Button size="compact-xs" variant="light" onClick={onShow}>
+      Show {number(fresh)} new
+    </Button>
   );
 }
 
@@ -78,12 +99,17 @@ function Groups() {
   const labelOf = (name: Choice, value: string) => visible(facets.data?.facets[name]?.find((each) => each.value === value)?.label ?? value);
   const groups = pages.data?.pages.flatMap((page) => page.results) ?? [];
   const words = useQuery(markWordsQuery(run.name)).data;
+  const queries = useQueryClient();
   const mayOperate = useMayOperate();
   const [picked, setPicked] = useState<ReadonlySet<number>>(new Set());
   const chosenGroups = groups.filter(({ id }) => picked.has(id));
   const marking = useMarkKeys(run.name, groups, chosenGroups);
   const choose = (ids: number[], isOn: boolean) =>
     setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))));
+  const readAgain = () => {
+    queries.removeQueries({ queryKey: ["groups", run.name] });
+    void Promise.all([pages.refetch(), facets.refetch()]);
+  };
   const last = pages.data?.pages.at(-1);
   const chosen = chips(query, labelOf);
   const isNarrowed = chosen.length > 0 || Boolean(query.q);
@@ -117,7 +143,8 @@ function Groups() {
         </p>
         <ChosenChips chosen={chosen} onChange={change} onClear={() => change(listSearch({ sort: query.sort }))} />
         {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
-        {facets.data && <Scope facets={facets.data} />}
+        {facets.data && <Scope facets={facets.data} isSearch={Boolean(query.q)} />}
+        {pages.isSuccess && <NewGroups readAt={pages.dataUpdatedAt} onShow={readAgain} />}
         {pages.isPending && <Skeletons heights={[320]} />}
         {pages.isError && <ErrorState title="Groups unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
         {chosenGroups.length > 0 && (
