@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -102,3 +103,23 @@ class SleepContract:
 
         check(generate_answers(sleeper.connect(), prompt(1))[0], 1, FIRST, 12)
         assert not sleeper.is_asleep()
+
+    def test_it_stays_awake_while_another_thread_of_a_worker_uses_it(
+        self, sleeper: Sleeper
+    ) -> None:
+        server = sleeper.connect()
+        server.update_weights(dict(named_tensors(model(1))), FIRST)
+        update = server._weights.update
+
+        def rest_meanwhile(tensors: Any, version: Any) -> None:
+            server.rest()
+            assert not sleeper.is_asleep()
+            update(tensors, version)
+
+        server._weights.update = rest_meanwhile  # type: ignore[method-assign]
+        server.update_weights(dict(named_tensors(model(2))), SECOND)
+        assert not sleeper.is_asleep()
+        server.rest()
+
+        assert sleeper.is_asleep()
+        check(generate_answers(server, prompt(1))[0], 2, SECOND, 12)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -152,22 +152,21 @@ class HttpInferenceServer:
                 "vLLM reports log probabilities after top_p and top_k; training requires top_p 1 "
                 "and top_k 0"
             )
-        if self._sleep is not None:
-            self._sleep.wake()
-        deadline = time.monotonic() + timeout_seconds
         found: dict[int, list[Answer]] = {}
-        pending = self._portal.start_task_soon(self._all, prompts, found, deadline)
-        try:
-            while not stop.is_set():
-                try:
-                    pending.result(POLL_SECONDS)
-                    break
-                except TimeoutError:
-                    if time.monotonic() > deadline:
-                        raise self._failed("did not answer within the time limit") from None
-        finally:
-            # Closing the connections lets the server free its rows.
-            pending.cancel()
+        with self._awake():
+            deadline = time.monotonic() + timeout_seconds
+            pending = self._portal.start_task_soon(self._all, prompts, found, deadline)
+            try:
+                while not stop.is_set():
+                    try:
+                        pending.result(POLL_SECONDS)
+                        break
+                    except TimeoutError:
+                        if time.monotonic() > deadline:
+                            raise self._failed("did not answer within the time limit") from None
+            finally:
+                # Closing the connections lets the server free its rows.
+                pending.cancel()
         return [
             found.get(place)
             or [
@@ -178,9 +177,11 @@ class HttpInferenceServer:
         ]
 
     def update_weights(self, tensors: Mapping[str, Any], version: Version) -> None:
-        if self._sleep is not None:
-            self._sleep.wake()
-        self._weights.update(tensors, version)
+        with self._awake():
+            self._weights.update(tensors, version)
+
+    def _awake(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._sleep is None else self._sleep.awake()
 
     def rest(self) -> None:
         if self._sleep is not None:

@@ -309,38 +309,50 @@ class SharedSleep:
         self._replicas = Replicas(replicas)
         self._lock = threading.Lock()
         self._used: IO[bytes] | None = None
+        self._requests = 0
 
-    def wake(self) -> None:
-        """Wake the engines if they are asleep, and keep them awake until `rest`.
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Wake the engines if they are asleep, for a request; they stay awake until `rest`.
 
         Raises:
             InferenceFailed: If an engine refuses, or none can be reached.
         """
         with self._lock:
-            if self._used is not None:
-                return
-            used = self._opened()
-            try:
-                fcntl.flock(used, fcntl.LOCK_SH)
-                with locked(self._folder):
-                    if (self._folder / ASLEEP).exists():
-                        self._replicas.ask(lambda http: _request(http, *self._routes.wake))
-                        (self._folder / ASLEEP).unlink()
-            except BaseException:
-                used.close()
-                raise
-            self._used = used
+            self._wake()
+            self._requests += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._requests -= 1
+
+    def _wake(self) -> None:
+        if self._used is not None:
+            return
+        used = self._opened()
+        try:
+            fcntl.flock(used, fcntl.LOCK_SH)
+            with locked(self._folder):
+                if (self._folder / ASLEEP).exists():
+                    self._replicas.ask(lambda http: _request(http, *self._routes.wake))
+                    (self._folder / ASLEEP).unlink()
+        except BaseException:
+            used.close()
+            raise
+        self._used = used
 
     def rest(self) -> None:
         """Put the engines to sleep, unless another worker uses them.
 
-        Nothing changes if this worker has not used them since its last rest.
+        Nothing changes if this worker has not used them since its last rest, or while one of its
+        threads does.
 
         Raises:
             InferenceFailed: If an engine refuses, or none can be reached.
         """
         with self._lock:
-            if self._used is None:
+            if self._used is None or self._requests:
                 return
             self._used.close()
             self._used = None
