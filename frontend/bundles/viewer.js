@@ -39,7 +39,7 @@ function number(value, digits = 3) {
 function time(iso) {
   if (!iso) return NOTHING;
   const at = new Date(iso);
-  return make("time", { datetime: iso, title: `${at.toISOString().slice(0, 19).replace("T", " ")} UTC` }, at.toLocaleString());
+  return make("time", { datetime: iso, title: `${at.toISOString().slice(0, 19).replace("T", " ")} UTC` }, at.toLocaleString("en-US"));
 }
 
 function parts(kind) {

@@ -22,12 +22,17 @@ BETTER: Final = {
     "/runs/$name/weights": f"/runs/{LIVE}/weights",
     "/runs/$name/queue": f"/runs/{MIXED}/queue",
     "/runs/$name/environments": f"/runs/{MIXED}/environments",
+    "/runs/$name/trajectories": f"/runs/{MIXED}/trajectories",
 }
 NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
 
 
 def place_of(address: str, server: Server) -> str:
     """Return the address of a page with the recorded objects that show most of it."""
+    if address == "/runs/$name/groups/$group":
+        # Its messages have a tool call and its result.
+        called = server.get(f"/api/v1/runs/{MIXED}/groups?q=weather&limit=1")["results"]
+        return f"/runs/{MIXED}/groups/{called[0]['id']}"
     place = BETTER.get(address) or pages.at(address, server, RECORDED)
     if address != "/runs/$name/transcript":
         return place

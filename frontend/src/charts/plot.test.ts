@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { labelWidth } from "./plot";
+import { atLeastSeconds, labelWidth } from "./plot";
 
 it.each([
   [null, 48],
@@ -7,3 +7,14 @@ it.each([
   [["0", "250,000"], 58],
   [["-1,250,000", "0"], 77],
 ])("gives the labels %j a width of %d px", (labels, width) => expect(labelWidth(null, labels)).toBe(width));
+
+it.each([
+  [[100], 100, 86_500, [100, 105]],
+  [[100, 100], 100, 86_500, [100, 105]],
+  [[100, 102], 100, 102, [100, 105]],
+  [[100, 200], 100, 200, [100, 200]],
+  [[100, 86_500], 100, 86_500, [100, 86_500]],
+  [[], null, null, [null, null]],
+])("shows at least some seconds of the samples at %j", (x, low, high, shown) => {
+  expect(atLeastSeconds({ data: [x] }, low, high)).toEqual(shown);
+});

@@ -84,8 +84,11 @@ const LEAST_COUNT = 4;
 const LEAST_SECONDS = 5;
 
 /** A minimum time span, so that the first samples do not stretch over the full width. */
-function atLeastSeconds(_u: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
+export function atLeastSeconds(u: Pick<uPlot, "data">, low: number | null, high: number | null): uPlot.Range.MinMax {
   if (low === null || high === null) return [null, null];
+  const [first, last] = [u.data[0]?.[0], u.data[0]?.at(-1)];
+  // uPlot gives samples of one moment a whole day.
+  if (first === last) return [low, low + LEAST_SECONDS];
   return [low, Math.max(high, low + LEAST_SECONDS)];
 }
 

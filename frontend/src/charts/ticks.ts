@@ -1,4 +1,4 @@
-/** Format the ticks of a time axis. Pure but for the browser's locale. */
+/** Format the ticks of a time axis. Pure. */
 
 const DAY_SECONDS = 86_400;
 
@@ -11,7 +11,7 @@ export function momentTicks(ticks: number[], timeZone?: string): string[] {
   const step = (ticks[1] ?? 60) - (ticks[0] ?? 0);
   return ticks.map((tick) => {
     const at = new Date(tick * 1000);
-    const time = at.toLocaleTimeString([], {
+    const time = at.toLocaleTimeString("en-US", {
       hour: "2-digit",
       minute: "2-digit",
       second: step < 60 ? "2-digit" : undefined,
@@ -19,13 +19,13 @@ export function momentTicks(ticks: number[], timeZone?: string): string[] {
       timeZone,
     });
     const beginsADay = step >= DAY_SECONDS || /^00:00(:00)?$/.test(time);
-    return beginsADay ? at.toLocaleDateString([], { day: "numeric", month: "short", timeZone }) : time;
+    return beginsADay ? at.toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone }) : time;
   });
 }
 
 /** Format a time on a chart of the given span; with the date if it covers several days. */
 export function momentName(seconds: number, span: number, timeZone?: string): string {
   const at = new Date(seconds * 1000);
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });
-  return span < DAY_SECONDS ? time : `${at.toLocaleDateString([], { day: "numeric", month: "short", timeZone })}, ${time}`;
+  const time = at.toLocaleTimeString("en-US", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });
+  return span < DAY_SECONDS ? time : `${at.toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone })}, ${time}`;
 }

@@ -51,9 +51,9 @@ function Scope({ facets, isSearch }: { facets: GroupFacets; isSearch: boolean })
         </span>
       )}
       {isSearch && facets.partly_searchable > 0 && (
-        <span title="Of a group with over 64,000 characters of text, the beginning and the end of each longer message are searched">
+        <span title="Of a group with over 64,000 characters of text, the beginning and the end of each longer message are searched; of one that an earlier version indexed, the first 6,000 characters">
           {" "}
-          · searched in part: {counted(facets.partly_searchable, "group")} with long texts
+          · {counted(facets.partly_searchable, "group")} searched in part
         </span>
       )}
     </p>
