@@ -37,7 +37,7 @@ def sources() -> list[tuple[Path, ast.Module]]:
         (path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")))
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*.py"))
-        if not {"migrations", "node_modules"} & set(path.parts)
+        if not {"migrations", "node_modules", ".venv-peers"} & set(path.parts)
     ]
 
 
