@@ -87,7 +87,7 @@ def parts_of(message: dict[str, Any]) -> list[MessagePart]:
             found.append(_part("reasoning", value))
     found += _of_content(message)
     calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else [message.get("function_call")]:
+    for call in [*(calls if isinstance(calls, list) else []), message.get("function_call")]:
         if isinstance(call, dict):
             found.append(_of_call(call))
         elif call is not None:
@@ -147,26 +147,29 @@ def _result(
         for item in items
         if isinstance(item, str) or (isinstance(item, dict) and isinstance(item.get("text"), str))
     ]
+    pictures = [picture for item in items if (picture := _picture_of(item))]
     text = "\n".join(texts)
-    if not texts and content not in (None, []) and not any(map(_picture_of, items)):
+    if not texts and not pictures and content not in (None, []):
         text = _json(content)
+    text = "\n".join(_template_results(text)) or text
     yield MessagePart(
         kind="tool_result",
-        text=_template_result(text),
-        characters=len(_template_result(text)),
+        text=text,
+        characters=len(text),
         name=name,
         call_id=call_id,
         is_error=is_error,
     )
-    for item in items if texts or any(map(_picture_of, items)) else []:
-        if picture := _picture_of(item):
-            yield MessagePart(kind="image", picture=picture)
+    for picture in pictures:
+        yield MessagePart(kind="image", picture=picture)
 
 
-def _template_result(text: str) -> str:
-    """Return the text of a result without the tags of its chat template."""
-    found = re.fullmatch(r"\s*<tool_response>\s*(.*?)\s*(?:</tool_response>)?\s*", text, re.DOTALL)
-    return found[1] if found else text
+def _template_results(text: str) -> list[str]:
+    """Return the results in the tags of a chat template; none in a text that begins without."""
+    before, *results = text.split("<tool_response>")
+    if before.strip():
+        return []
+    return [result.strip().removesuffix("</tool_response>").rstrip() for result in results]
 
 
 def _of_item(item: Any, role: str) -> Iterator[MessagePart]:
@@ -206,11 +209,11 @@ def _of_item(item: Any, role: str) -> Iterator[MessagePart]:
 def _of_text(text: str, role: str) -> Iterator[MessagePart]:
     """Yield the parts of a text by the markup of chat templates; a user's text has no calls."""
     if role not in {"assistant", "gpt", "model", "ai"}:
-        stripped = _template_result(text)
-        if stripped != text:
-            yield MessagePart(kind="tool_result", text=stripped, characters=len(stripped))
-        elif text:
+        results = _template_results(text)
+        if not results and text:
             yield _part("text", text)
+        for result in results:
+            yield _part("tool_result", result)
         return
     # A template may write the opening tag in the prompt.
     ending = _END_OF_REASONING.search(text)

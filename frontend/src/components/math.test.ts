@@ -18,6 +18,12 @@ it.each([
   expect(withMath(text)).toBe(expected);
 });
 
+it.each(["\\[", "\\(", "$$a", "$a", "```", "`a"])("reads a long text of %j without a long pause", (piece) => {
+  const began = performance.now();
+  withMath(piece.repeat(30_000));
+  expect(performance.now() - began).toBeLessThan(2_000);
+});
+
 it("needs the library of formulas only where there may be one", () => {
   expect(["plain", "it costs $5", "`code`"].map(mayHaveMath)).toEqual([false, false, false]);
   expect(["$x$", "\\(x\\)", "\\[x\\]"].map(mayHaveMath)).toEqual([true, true, true]);

@@ -1,8 +1,8 @@
 /** Find formulas in Markdown that models write. Pure. */
 
-/** Code, where nothing is a formula, and formulas in the delimiters of TeX. */
+/** Code, where nothing is a formula, and formulas of at most 2,000 characters in the delimiters of TeX. */
 const PIECES =
-  /(```[\s\S]*?(?:```|$)|~~~[\s\S]*?(?:~~~|$)|`[^`\n]*`)|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$\$([\s\S]+?)\$\$|(?<![\\$\w])\$(?![\s$])([^$\n]*?[^\s\\$])\$(?![\d$])/g;
+  /(```[\s\S]*?(?:```|$)|~~~[\s\S]*?(?:~~~|$)|`[^`\n]*`)|\\\[([\s\S]{1,2000}?)\\\]|\\\(([\s\S]{1,2000}?)\\\)|\$\$([\s\S]{1,2000}?)\$\$|(?<![\\$\w])\$(?![\s$])([^$\n]*?[^\s\\$])\$(?![\d$])/g;
 
 /** Whether a text may have formulas, which take a library to draw. */
 export const mayHaveMath = (text: string): boolean => /\$[^$]+\$|\\\(|\\\[/.test(text);

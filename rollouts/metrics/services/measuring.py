@@ -167,7 +167,7 @@ def levels(run_changes: RunChanges) -> Found:
 
 
 def points(run_changes: RunChanges) -> list[tuple[int, Found]]:
-    """Return the statistics of the data of each train step, with the number of the step.
+    """Return the statistics of the data of each train step, with its index in `steps`.
 
     The return of a run with a fleet is the mean over its last 20 training episodes, as on all pages
     and in lists. An outside run has the mean score of the groups that arrived in the step.

@@ -1,6 +1,7 @@
 """Parts of messages, in the forms of APIs and in the markup of chat templates."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -158,6 +159,25 @@ def test_the_markup_of_chat_templates_is_read(text: str, parts: list[tuple[str, 
             [("tool_result", "", "7 °C")],
         ),
         (
+            {
+                "role": "user",
+                "content": "<tool_response>a</tool_response>\n<tool_response>\nb\n</tool_response>",
+            },
+            [("tool_result", "", "a"), ("tool_result", "", "b")],
+        ),
+        (
+            {"role": "tool", "content": " <tool_response>\ncut at the limit"},
+            [("tool_result", "", "cut at the limit")],
+        ),
+        (
+            {"role": "user", "content": "what is <tool_response>?"},
+            [("text", "", "what is <tool_response>?")],
+        ),
+        (
+            {"role": "assistant", "content": "", "tool_calls": [], "function_call": WEATHER},
+            [("tool_call", "weather", CALL)],
+        ),
+        (
             {"role": "assistant", "content": [{"type": "reasoning", "summary": [{"text": "why"}]}]},
             [("reasoning", "", "why")],
         ),
@@ -230,12 +250,26 @@ def test_many_parts_of_one_message_are_bounded() -> None:
     assert "a499" in parts[-1].text
 
 
-def test_unclosed_markup_is_read_in_linear_time() -> None:
-    text = "<think>" * 100_000 + "<tool_call>" * 100_000
+@pytest.mark.parametrize("role", ["assistant", "user", "tool"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>" * 100_000 + "<tool_call>" * 100_000,
+        "<tool_response>" + " \n" * 200_000 + "x",
+        "<function=" * 100_000,
+        "<|channel|>analysis" * 50_000,
+        "[TOOL_CALLS]" + "a" * 500_000,
+        "<tool_call>" + "<parameter=a>" * 50_000,
+    ],
+    ids=["think", "spaces", "function", "channel", "mistral", "parameter"],
+)
+def test_unclosed_markup_is_read_in_linear_time(text: str, role: str) -> None:
+    began = time.process_time()
 
-    (part,) = parts_of({"role": "assistant", "content": text})
+    parts = parts_of({"role": role, "content": text})
 
-    assert part.kind == "reasoning"
+    assert parts
+    assert time.process_time() - began < 1
 
 
 def test_other_fields_of_a_message_are_kept() -> None:
