@@ -41,7 +41,11 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(
     expect(banner).to_contain_text("This run is archived and read-only")
     expect(banner).to_contain_text(re.compile(r"by token:\d+ “the paper is out”"))
     expect(page.locator("[data-verb]")).to_have_count(0)
-    expect(page.get_by_role("button", name="Edit tags")).to_have_count(0)
+    page.get_by_role("button", name="More actions").click()
+    expect(page.get_by_role("menuitem", name="Copy link")).to_be_visible()
+    expect(page.get_by_role("menuitem", name="Edit tags")).to_have_count(0)
+    expect(page.get_by_role("menuitem", name="Clone")).to_have_count(0)
+    page.keyboard.press("Escape")
     tabs = page.get_by_role("navigation", name="Tabs of old-words")
     for tab in ("Trajectories", "Queue", "Metrics", "Config"):
         tabs.get_by_role("link", name=tab, exact=True).click()
@@ -57,7 +61,8 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(
 
     expect(page).to_have_url(re.compile("/runs/old-words$"))
     expect(banner).to_have_count(0)
-    expect(page.get_by_role("button", name="Edit tags")).to_be_visible()
+    page.get_by_role("button", name="More actions").click()
+    expect(page.get_by_role("menuitem", name="Edit tags")).to_be_visible()
 
 
 def test_the_address_of_a_run_opens_it_after_it_was_archived(page: Page, server: Server) -> None:

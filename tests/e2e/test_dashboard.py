@@ -125,7 +125,8 @@ def test_a_kill_is_confirmed_and_its_reason_is_stored_as_text(
     page = signed_in
     run = server.new_run("to-be-killed")
     page.goto(f"/runs/{run}")
-    page.get_by_role("button", name="Kill").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Kill").click()
     dialog = page.get_by_role("dialog", name=f"Kill {run}?")
     dialog.get_by_label("Reason").fill(HOSTILE)
     expect(dialog.get_by_role("button", name="Kill")).to_be_disabled()

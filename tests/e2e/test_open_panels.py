@@ -42,7 +42,11 @@ WAYS: dict[str, list[list[str]]] = {
         [button("All matching"), entry("Pause")],
     ],
     "/runs/new": [[button("Saved presets")]],
-    LIVE: [[button("Kill")], [button("(Edit|Add) tags")], [button("(Change|Add to) project")]],
+    LIVE: [
+        [button("More actions"), entry("Kill")],
+        [button("More actions"), entry("(Edit|Add) tags")],
+        [button("More actions"), entry("(Change|Add to) project")],
+    ],
     f"{LIVE}/metrics": [
         [button("Layouts"), entry("Save as new layout")],
         [button("Annotations")],

@@ -21,6 +21,8 @@ CURVES = {"reward", "queue", "staleness", "flow", "waits", "length", "throughput
 MEASURED_WITHIN_MS = 90_000
 # Events and curves of the API, before compression.
 OVERVIEW_BYTES = 200_000
+# Top of the first chart of a page of 1440 × 900 pixels.
+FIRST_CHART = 260
 # Metrics of each chart, without their prefix.
 DRAWN = {
     "reward": {"reward/mean", "reward/p10", "reward/p50", "reward/p90"},
@@ -237,10 +239,11 @@ def test_the_overview_shows_the_diagnosis_and_the_last_events(
     expect(page.get_by_role("region", name="Diagnosis")).to_have_count(0)
 
 
-def test_the_overview_begins_with_figures_status_and_return(
+def test_the_overview_begins_with_figures_diagnosis_and_return(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.goto("/runs/seed-cartpole-live")
     expect(curve(page, "reward").locator("canvas")).to_be_visible()
     parts = [
@@ -253,3 +256,7 @@ def test_the_overview_begins_with_figures_status_and_return(
     tops = [box["y"] for box in boxes if box]
     assert len(tops) == len(parts)
     assert tops == sorted(tops)
+    # Alerts stand above the charts.
+    alerts = page.get_by_role("region", name="Alerts of this run")
+    box = alerts.bounding_box() if alerts.count() else None
+    assert tops[2] - (box["height"] if box else 0) <= FIRST_CHART, tops

@@ -52,7 +52,8 @@ def test_a_run_launched_in_a_project_has_its_defaults(signed_in: Page, server: S
 def test_a_run_is_moved_into_a_project_and_found_there(signed_in: Page, server: Server) -> None:
     page, project, run = signed_in, create(server), server.new_run("to-be-grouped")
     page.goto(f"/runs/{run}")
-    page.get_by_role("button", name="Add to project").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Add to project").click()
     dialog = page.get_by_role("dialog", name=f"Project of {run}")
     dialog.get_by_role("combobox", name="Project").click()
     page.get_by_role("option", name=project).click()

@@ -123,7 +123,8 @@ def test_a_moving_range_becomes_a_fixed_one(
     page = signed_in
     page.goto("/runs/shared-a?last=3600")
     page.get_by_role("combobox", name="Time range").wait_for()
-    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Copy link").click()
     link = copied(page, measured)
 
     query = parse_qs(urlsplit(link).query)
@@ -161,7 +162,8 @@ def test_a_link_to_a_worker_opens_its_row(signed_in: Page, colleague: Page, serv
         page.goto(f"/runs/{fleet.name}/fleet")
         page.get_by_role("button", name="Slots of worker 1").click()
         expect(page).to_have_url(re.compile("worker=1"))
-        page.get_by_role("button", name="Copy link").click()
+        page.get_by_role("button", name="More actions").click()
+        page.get_by_role("menuitem", name="Copy link").click()
         link = copied(page, server)
 
         colleague.goto(link)

@@ -25,7 +25,8 @@ def test_a_pause_can_be_undone_and_a_drain_ends(signed_in: Page, server: Server)
     expect(page.locator("[data-undo]")).to_have_count(0)
 
     # Draining ends a run, so it needs a confirmation, and the reason is stored.
-    page.get_by_role("button", name="Drain").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Drain").click()
     dialog = page.get_by_role("dialog", name=f"Drain {run}?")
     dialog.get_by_label("Reason").fill("good enough")
     dialog.get_by_role("button", name="Drain").click()

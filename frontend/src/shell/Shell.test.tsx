@@ -101,7 +101,8 @@ it("keeps a draft when the session ends, and discards it when the dialog is canc
   addRun(server, runOf("half-explained"));
   server.on("POST", "/api/v1/session", { authenticated: true, username: "ada", role: "admin" });
   await load("/runs/half-explained");
-  await press("Drain");
+  await press("More actions");
+  fireEvent.click(await one("[data-verb=drain]"));
   fill((await dialog("Drain half-explained?")).getByLabelText("Reason"), "the paper is out, so");
   server.endSession();
   fill(await screen.findByLabelText("User name"), "ada");
@@ -109,12 +110,14 @@ it("keeps a draft when the session ends, and discards it when the dialog is canc
   fill(screen.getByLabelText("Password"), "secret");
   await press("Sign in");
 
-  await press("Drain");
+  await press("More actions");
+  fireEvent.click(await one("[data-verb=drain]"));
   const asked = await dialog("Drain half-explained?");
   expect(asked.getByLabelText("Reason")).toHaveValue("the paper is out, so");
   fireEvent.click(asked.getByRole("button", { name: "Cancel" }));
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
-  await press("Drain");
+  await press("More actions");
+  fireEvent.click(await one("[data-verb=drain]"));
   expect((await dialog("Drain half-explained?")).getByLabelText("Reason")).toHaveValue("");
   await one("[role=dialog]");
 });

@@ -12,6 +12,7 @@ it("kills a run only with its name and a reason", async () => {
   addRun(server, runOf("to-kill"));
   server.on("POST", "/api/v1/runs/{run}/kill", () => addRun(server, runOf("to-kill", { status: "stopped", allowed_verbs: [] })));
   const user = await load("/runs/to-kill");
+  await press("More actions");
   (await one("[data-verb=kill]")).focus();
   await user.keyboard("{Enter}");
   const asked = await dialog("Kill to-kill?");
@@ -36,6 +37,7 @@ it("stops a run only with its name and a reason, and names the data that is drop
     .tell("run:to-stop", { ledger })
     .on("POST", "/api/v1/runs/{run}/stop", () => addRun(server, runOf("to-stop", { status: "draining" })));
   await load("/runs/to-stop");
+  await press("More actions");
   fireEvent.click(await one("[data-verb=stop]"));
   const asked = await dialog("Stop to-stop?");
   expect(asked.getByText("24 sequences are queued now, 1 is leased to trainers.")).toBeVisible();
@@ -61,6 +63,7 @@ it("marks actions, alerts and the diagnosis as outdated while the server does no
   server.on("GET", "/api/v1/runs/{run}/annotations", { results: [], events: [] } as never);
   await load("/runs/left");
   await screen.findByText("No trainer leases the queued batches.");
+  await press("More actions");
   expect(await one("[data-verb=stop]")).toBeEnabled();
   server.leave();
   vi.setSystemTime(Date.now() + 25_000);
@@ -75,7 +78,8 @@ it("resets a run with its name and a reason", async () => {
   const run = addRun(server, runOf("to-reset"));
   server.on("POST", "/api/v1/runs/{run}/reset", { ...run, id: run.id + 1 });
   await load("/runs/to-reset");
-  await press("Reset");
+  await press("More actions");
+  fireEvent.click(await one("[data-verb=reset]"));
   const asked = await dialog("Reset to-reset?");
   fill(asked.getByLabelText(/^Reason/), "another tokenizer");
   fill(asked.getByLabelText(/^Type to-reset to confirm/), "to-reset");
@@ -96,22 +100,29 @@ it("takes a reason before a pause", async () => {
   expect(server.bodies("POST", "/api/v1/runs/explained/pause")).toEqual([{ reason: "the disk is swapped" }]);
 });
 
-it("edits the tags of a run in its header, and copies its link", async () => {
+it("edits the tags of a run in its header", async () => {
   const server = serverFor();
   addRun(server, runOf("labelled"));
   server
     .on("GET", "/api/v1/run-filter/values", { results: [], next: null })
     .on("PUT", "/api/v1/runs/{run}/tags", ({ body }) => addRun(server, runOf("labelled", { tags: body.tags as string[] })));
   const user = await load("/runs/labelled");
-  await press("Add tags");
+  await press("More actions");
+  fireEvent.click(await screen.findByRole("menuitem", { name: "Add tags" }));
   const asked = await dialog("Tags of labelled");
   await user.type(asked.getByLabelText("Tags"), "header-tag{Enter}");
   fill(asked.getByLabelText("Reason"), "to find it again");
   fireEvent.click(asked.getByRole("button", { name: "Save" }));
   expect(await screen.findByRole("link", { name: "header-tag" })).toBeVisible();
   expect(server.bodies("PUT", "/api/v1/runs/labelled/tags")).toEqual([{ tags: ["header-tag"], reason: "to find it again" }]);
-  await press("Copy link");
-  expect(await screen.findByRole("button", { name: "Link copied" })).toBeVisible();
+});
+
+it("copies a link to its view", async () => {
+  addRun(serverFor(), runOf("linked"));
+  await load("/runs/linked");
+  await press("More actions");
+  fireEvent.click(await screen.findByText("Copy link"));
+  expect(await screen.findByText("Link copied")).toBeInTheDocument();
 });
 
 function event(id: number, kind: string, details: RunEvent["details"], reason = ""): RunEvent {

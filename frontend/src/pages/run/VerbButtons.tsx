@@ -1,6 +1,7 @@
-import { Button, Group, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Group, Menu, Tooltip } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { Ellipsis } from "lucide-react";
+import { type ReactNode, useState } from "react";
 import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
@@ -14,8 +15,6 @@ import { type Command, useCommands } from "@/shell/palette/commands";
 import { takeVerb } from "@/shell/palette/verbs";
 
 type Ask = ReturnType<typeof useAsk>;
-
-const MAIN: Verb[] = ["start", "pause", "resume"];
 
 /** The search parameters of the launch form for a clone, which stays in the project. */
 const cloneOf = ({ name, project }: RunSummary) => ({ from: name, project: project ?? undefined });
@@ -32,7 +31,7 @@ function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) =
       act: () => onAsk(verb),
     }),
   );
-  if (run.kind === "outside") return verbs;
+  if (run.kind === "outside" || run.archived_at !== null) return verbs;
   const clone = () => void navigate({ to: "/runs/new", search: cloneOf(run) });
   return [
     ...verbs,
@@ -48,32 +47,27 @@ function useVerbCommands(run: RunSummary, allowed: Verb[], onAsk: (verb: Verb) =
 
 type ButtonProps = { verb: Verb; asked: Verb | null; mayOperate: boolean; onAct: () => void; onExplain: () => void };
 
-/** A verb's button; if it needs no confirmation, with a second button to give a reason. */
-function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) {
-  const { label, asking, does, destroys, typed } = VERBS[verb];
+/** Whether a verb is disabled, and its effect or why it is disabled. */
+function useHint(verb: Verb, asked: Verb | null, mayOperate: boolean) {
   const silence = useOutage();
-  const isDisabled = !mayOperate || asked !== null || silence !== null;
+  const { does } = VERBS[verb];
   const hint = silence ? `No server for ${silence}: nothing can be changed.` : mayOperate ? does : TAKES_OPERATOR;
-  const button = (
-    <Tooltip label={hint}>
-      <Button
-        variant={MAIN.includes(verb) ? "filled" : "default"}
-        className={typed ? "kill" : undefined}
-        disabled={isDisabled}
-        data-verb={verb}
-        aria-description={silence ? hint : does}
-        onClick={onAct}
-      >
-        {asked === verb ? `${asking}…` : label}
-      </Button>
-    </Tooltip>
-  );
-  if (destroys) return button;
+  return { isDisabled: !mayOperate || asked !== null || silence !== null, hint, description: silence ? hint : does };
+}
+
+/** The button of a verb without a confirmation, with a second button to give a reason. */
+function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) {
+  const { label, asking } = VERBS[verb];
+  const { isDisabled, hint, description } = useHint(verb, asked, mayOperate);
   return (
     <Button.Group>
-      {button}
+      <Tooltip label={hint}>
+        <Button variant="default" disabled={isDisabled} data-verb={verb} aria-description={description} onClick={onAct}>
+          {asked === verb ? `${asking}…` : label}
+        </Button>
+      </Tooltip>
       <Tooltip label={`${label} with a reason`}>
-        <Button className="explain" disabled={isDisabled} aria-label="Give a reason" onClick={onExplain}>
+        <Button variant="default" className="explain" disabled={isDisabled} aria-label="Give a reason" onClick={onExplain}>
           <span aria-hidden="true">▾</span>
         </Button>
       </Tooltip>
@@ -81,39 +75,82 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
   );
 }
 
-/** The verbs currently available for the run; each button describes its effect. */
-export function VerbButtons({ run, ask }: { run: RunSummary; ask: Ask }) {
+/** The menu item of a verb that needs a confirmation. */
+function VerbItem({ verb, asked, mayOperate, onExplain }: Omit<ButtonProps, "onAct">) {
+  const { label, asking, typed } = VERBS[verb];
+  const { isDisabled, hint, description } = useHint(verb, asked, mayOperate);
+  return (
+    <Menu.Item
+      className={typed ? "kill" : undefined}
+      disabled={isDisabled}
+      data-verb={verb}
+      title={hint}
+      aria-description={description}
+      onClick={onExplain}
+    >
+      {asked === verb ? `${asking}…` : label}…
+    </Menu.Item>
+  );
+}
+
+type Props = {
+  run: RunSummary;
+  ask: Ask;
+  /** Further items of the menu. */
+  children?: ReactNode;
+};
+
+/** The verbs currently available for the run: reversible ones as a button, the others in a menu. */
+export function VerbButtons({ run, ask, children }: Props) {
   const mayOperate = useMayOperate();
   // The palette of another page may have opened this one with a verb.
   const [confirming, setConfirming] = useState<Verb | null>(() => takeVerb(run.name));
   const reset = useReset(run.name);
-  const allowed: Verb[] = run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
+  const isArchived = run.archived_at !== null;
+  const allowed: Verb[] = isArchived ? [] : run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
   const toggle = allowed.includes("resume") ? "resume" : allowed.includes("pause") ? "pause" : null;
   useShortcuts({ p: () => toggle && mayOperate && setConfirming(toggle) });
   useCommands(useVerbCommands(run, mayOperate ? allowed : [], setConfirming));
 
-  const begin = (verb: Verb) => (VERBS[verb].destroys ? setConfirming(verb) : ask.mutate({ verb: verb as RunVerb, reason: "" }));
   const asked: Verb | null = ask.isPending ? ask.variables.verb : reset.isPending ? "reset" : null;
   return (
     <>
       <Group gap="xs" role="group" aria-label="Actions">
-        {allowed.map((verb) => (
-          <VerbButton
-            key={verb}
-            verb={verb}
-            asked={asked}
-            mayOperate={mayOperate}
-            onAct={() => begin(verb)}
-            onExplain={() => setConfirming(verb)}
-          />
-        ))}
-        {run.kind !== "outside" && (
-          <Tooltip label="Opens the launch form with this run's configuration and highlights your changes.">
-            <Button variant="default" renderRoot={(props) => <Link to="/runs/new" search={cloneOf(run)} {...props} />}>
-              Clone
-            </Button>
-          </Tooltip>
-        )}
+        {allowed
+          .filter((verb) => !VERBS[verb].destroys)
+          .map((verb) => (
+            <VerbButton
+              key={verb}
+              verb={verb}
+              asked={asked}
+              mayOperate={mayOperate}
+              onAct={() => ask.mutate({ verb: verb as RunVerb, reason: "" })}
+              onExplain={() => setConfirming(verb)}
+            />
+          ))}
+        <Menu position="bottom-end" shadow="md">
+          <Menu.Target>
+            <ActionIcon variant="default" size={36} aria-label="More actions">
+              <Ellipsis size={18} aria-hidden="true" />
+            </ActionIcon>
+          </Menu.Target>
+          <Menu.Dropdown className="run-menu">
+            {allowed
+              .filter((verb) => VERBS[verb].destroys)
+              .map((verb) => (
+                <VerbItem key={verb} verb={verb} asked={asked} mayOperate={mayOperate} onExplain={() => setConfirming(verb)} />
+              ))}
+            {!isArchived && run.kind !== "outside" && (
+              <Menu.Item
+                title="Opens the launch form with this run's configuration and highlights your changes."
+                renderRoot={(props) => <Link to="/runs/new" search={cloneOf(run)} {...props} />}
+              >
+                Clone
+              </Menu.Item>
+            )}
+            {children}
+          </Menu.Dropdown>
+        </Menu>
       </Group>
       {confirming && (
         <ConfirmVerb

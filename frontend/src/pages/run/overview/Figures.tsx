@@ -64,7 +64,7 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
   const { work } = wordsOf(run.kind);
   const waiting = queuedFigure(run, queue, ledger);
   return (
-    <dl className="figures panel">
+    <dl className="figures">
       {run.kind === "outside" ? (
         <Score run={run} />
       ) : (

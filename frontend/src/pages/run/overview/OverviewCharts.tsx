@@ -1,10 +1,12 @@
 import { Button, NativeSelect, SegmentedControl } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useEffect, useMemo, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
+import type { RunDetail } from "@/api/types";
 import { onDemand } from "@/components/onDemand";
 import { Panels } from "@/components/Panels";
 import { live } from "@/live/live";
+import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import { type Picked, pickedOf } from "@/pages/run/metrics/search";
 import { currentOf } from "@/pages/run/overview/current";
 import { type Look, lookOf } from "@/pages/run/overview/curves";
@@ -36,10 +38,10 @@ function useMovingSpan(range: Range): Span | undefined {
   return useMemo(() => spanSince(now, range, STEP_MS), [now, range]);
 }
 
-type BarProps = { search: OverviewSearch; work: string; change: (more: OverviewSearch) => void };
+type BarProps = { search: OverviewSearch; work: string; change: (more: OverviewSearch) => void; children: ReactNode };
 
-/** Controls of axis and range. */
-function Bar({ search, work, change }: BarProps) {
+/** The run's diagnosis, and controls of axis and range. */
+function Bar({ search, work, change, children }: BarProps) {
   const axis = search.x ?? "time";
   const range = search.last ?? 0;
   const isZoomed = search.from !== undefined;
@@ -52,40 +54,42 @@ function Bar({ search, work, change }: BarProps) {
   ];
   return (
     <div className={classes.bar}>
-      <span className="small soft">
-        Measured every 10 s; returns and lengths have a point per train step. Drag to zoom, click a point for its batches and weights.
-      </span>
-      <span className="spacer" />
-      {isZoomed && (
-        <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>
-          Reset zoom
-        </Button>
-      )}
-      {axis === "time" && !isZoomed && (
-        <NativeSelect
+      {children}
+      <div className={classes.controls}>
+        {isZoomed && (
+          <Button size="xs" variant="default" onClick={() => change(UNZOOMED)}>
+            Reset zoom
+          </Button>
+        )}
+        {axis === "time" && !isZoomed && (
+          <NativeSelect
+            size="xs"
+            aria-label="Time range"
+            data={RANGE_CHOICES}
+            value={String(range)}
+            onChange={(event) => look(rangeOf(event.currentTarget.value) ?? 0)}
+          />
+        )}
+        <SegmentedControl
           size="xs"
-          aria-label="Time range"
-          data={RANGE_CHOICES}
-          value={String(range)}
-          onChange={(event) => look(rangeOf(event.currentTarget.value) ?? 0)}
+          data={axes}
+          value={axis}
+          aria-label="Horizontal axis"
+          title="Measured every 10 s; returns and lengths have a point per train step. Drag to zoom, click a point for its batches and weights."
+          onChange={(value) =>
+            change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), last: undefined, ...UNZOOMED, ...UNPICKED })
+          }
         />
-      )}
-      <SegmentedControl
-        size="xs"
-        data={axes}
-        value={axis}
-        aria-label="Horizontal axis"
-        onChange={(value) =>
-          change({ x: value === "time" ? undefined : (value as OverviewSearch["x"]), last: undefined, ...UNZOOMED, ...UNPICKED })
-        }
-      />
+      </div>
     </div>
   );
 }
 
-/** The built-in metrics of a run on a common axis. */
+const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
+
+/** The built-in metrics of a run on a common axis, below its diagnosis. */
 export function OverviewCharts() {
-  const { run, ledger, episodes, speed } = useRun();
+  const { run, diagnosis, ledger, episodes, speed } = useRun();
   const current = currentOf({ run, ledger, last: episodes.at(-1), speed });
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -100,7 +104,10 @@ export function OverviewCharts() {
   const { axis, xLabel } = look;
   return (
     <section aria-label="Charts">
-      <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change} />
+      <Bar search={search} work={run.kind === "fleet" ? "Env steps" : "Tokens served"} change={change}>
+        {/* Runs that have not started or have ended have no bottleneck. */}
+        {UNDER_WAY.has(run.status) && <DiagnosisLine run={run.name} diagnosis={diagnosis} className={classes.diagnosis} />}
+      </Bar>
       <Panels>
         {defaultChartsOf(run.kind).map((chart) => (
           <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} current={current[chart.key]} />

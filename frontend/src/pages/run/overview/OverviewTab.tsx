@@ -1,10 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { runAlertsQuery } from "@/api/alerts";
-import type { RunDetail } from "@/api/types";
 import { onDemand } from "@/components/onDemand";
 import { Guarded, Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
-import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import { Events } from "@/pages/run/logs/Events";
 import { Figures } from "@/pages/run/overview/Figures";
 import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
@@ -17,11 +15,9 @@ import classes from "./overview.module.css";
 const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
 const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
 
-const UNDER_WAY = new Set<RunDetail["status"]>(["queued", "starting", "running", "paused", "draining"]);
-
 /** The run on one screen: figures, status, curves with the return first, ledger and newest data. */
 export function OverviewTab() {
-  const { run, fleet, diagnosis, queue, ledger, episodes, events, speed } = useRun();
+  const { run, fleet, queue, ledger, episodes, events, speed } = useRun();
   const alerts = useQuery(runAlertsQuery(run.name));
   // Alerts that are shown late would move the curves.
   if (alerts.isPending) return <Skeletons heights={[76, 44, 330, 330]} />;
@@ -30,10 +26,6 @@ export function OverviewTab() {
       <StartCard />
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
       <Panels className={classes.first}>
-        {/* Runs that have not started or have ended have no bottleneck. */}
-        {UNDER_WAY.has(run.status) && (
-          <DiagnosisLine run={run.name} diagnosis={diagnosis} className={`panel span-12 ${classes.diagnosis}`} />
-        )}
         <RunAlerts run={run} rows={alerts.data ?? []} />
       </Panels>
       <OverviewCharts />
