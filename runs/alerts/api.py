@@ -14,6 +14,7 @@ from runs.alerts.jobs import send_webhooks_soon
 from runs.alerts.queries import silence_list, silence_row
 from runs.alerts.rules import AlertKind, AlertState, Severity
 from runs.alerts.schemas import (
+    AcknowledgeAlert,
     AlertDeliveryRow,
     AlertDetail,
     AlertKindList,
@@ -64,8 +65,8 @@ class AlertsView(ApiView):
         """List alerts.
 
         Newest first; unresolved alerts unless `state` is given. Unresolved alerts of one kind or
-        rule in one state are one entry: the newest, with `count` and `runs`. With `kind` they are
-        listed one by one, like resolved alerts.
+        rule in one state are one entry: the newest, with `count` and `runs`; errors come first.
+        With `kind` they are listed one by one, like resolved alerts.
         """
         page = page_of(request, int, default=50, most=queries.ALERTS_AT_MOST)
         filters = {
@@ -111,16 +112,21 @@ class AcknowledgeView(ApiView):
 
     @extend_schema(
         operation_id="alerts_acknowledge",
-        request=ActionReason,
+        request=AcknowledgeAlert,
         responses=RESPONSES,
         tags=["alerts"],
     )
     def post(self, request: Request, alert: int) -> HttpResponse:
-        """Acknowledge an alert."""
+        """Acknowledge an alert.
+
+        With `same_kind`, every open alert of its kind is acknowledged.
+        """
+        body = read(request, AcknowledgeAlert)
         changed = alerts.acknowledge(
             alert_id=alert,
             actor=identity_of(request),
-            reason=read(request, ActionReason).reason,
+            reason=body.reason,
+            same_kind=body.same_kind,
             now=timezone.now(),
         )
         return answer(queries.alert_detail(changed, now=timezone.now()))

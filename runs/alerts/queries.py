@@ -175,6 +175,7 @@ NEWEST: Final = 8
 GROUPED_AT_MOST: Final = 1_000
 """Maximum number of alerts that are grouped by kind."""
 DELIVERIES_AT_MOST: Final = 100
+ERRORS_FIRST: Final = Case(When(severity=Severity.ERROR, then=0), default=1)
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
 _DERIVED: Final = frozenset({"title", "advice", "metric", "silenced_until"})
 
@@ -197,7 +198,7 @@ def alert_kinds() -> AlertKindList:
 def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datetime) -> AlertList:
     """Return alerts, newest first.
 
-    Unresolved alerts of one kind are one row, unless the filters name the kind.
+    Unresolved alerts of one kind are one row, errors first, unless the filters name the kind.
 
     Args:
         page: The requested page.
@@ -226,9 +227,11 @@ def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datet
             for row in _rows(alerts.select_related("run")[: page.limit + 1], now=now)
         ]
     else:
-        groups = _groups(alerts, now=now)
+        groups = _groups(alerts.order_by(ERRORS_FIRST, "-pk"), now=now)
         if page.after is not None:
-            groups = [group for group in groups if group.id < page.after]
+            last = Alert.objects.filter(pk=page.after).values_list("severity", flat=True).first()
+            after = _place(last or Severity.ERROR, page.after)
+            groups = [group for group in groups if _place(group.severity, group.id) > after]
     results, cursor = page.cut(groups, lambda group: group.id)
     return AlertList(results=results, next=cursor, summary=alert_summary(now=now))
 
@@ -240,9 +243,8 @@ def alert_summary(*, now: datetime) -> AlertSummary:
     """
     still = silenced_ids(now=now)
     counted = unresolved_counts(besides=still)
-    errors_first = Case(When(severity=Severity.ERROR, then=0), default=1)
     opened = Alert.objects.filter(state=AlertState.OPEN)
-    newest = opened.exclude(pk__in=still).order_by(errors_first, "-pk")
+    newest = opened.exclude(pk__in=still).order_by(ERRORS_FIRST, "-pk")
     return AlertSummary(
         errors=counted[AlertState.OPEN, Severity.ERROR],
         warnings=counted[AlertState.OPEN, Severity.WARNING],
@@ -263,6 +265,11 @@ def _groups(alerts: QuerySet[Alert], *, now: datetime) -> list[AlertGroup]:
         runs.setdefault(first.setdefault(key, alert_id), []).append(run)
     rows = _rows(alerts.filter(pk__in=list(runs)).select_related("run"), now=now)
     return [_group(row, runs=runs[row.id]) for row in rows]
+
+
+def _place(severity: str, alert_id: int) -> tuple[bool, int]:
+    """Return the sort key of alerts, errors first and then the newest."""
+    return severity != Severity.ERROR, -alert_id
 
 
 def _group(row: AlertRow, *, runs: list[str | None]) -> AlertGroup:

@@ -46,6 +46,14 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     """End of the silence; null if not silenced."""
 
 
+class AcknowledgeAlert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reason of an acknowledgement, and its extent."""
+
+    reason: Reason = ""
+    same_kind: bool = False
+    """Acknowledge every open alert of the same kind; for an alert of a rule, of the same rule."""
+
+
 class AlertKindRow(Struct, frozen=True, kw_only=True):
     """A kind of alert, with its default texts and severity."""
 

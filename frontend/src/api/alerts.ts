@@ -71,16 +71,16 @@ export function useAlertSummary(): AlertSummary | undefined {
   return usePart("alerts", "alerts");
 }
 
-export type AlertAction = { id: number; verb: "acknowledge" | "resolve"; reason: string };
+export type AlertAction = { id: number; verb: "acknowledge" | "resolve"; reason: string; same_kind?: boolean };
 
 export function useAlertAction() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ id, verb, reason }: AlertAction) => {
-      const sent = { params: { path: { alert: String(id) } }, body: { reason } };
+    mutationFn: ({ id, verb, reason, same_kind = false }: AlertAction) => {
+      const params = { path: { alert: String(id) } };
       return verb === "acknowledge"
-        ? body(api.POST("/api/v1/alerts/{alert}/acknowledge", sent))
-        : body(api.POST("/api/v1/alerts/{alert}/resolve", sent));
+        ? body(api.POST("/api/v1/alerts/{alert}/acknowledge", { params, body: { reason, same_kind } }))
+        : body(api.POST("/api/v1/alerts/{alert}/resolve", { params, body: { reason } }));
     },
     onSuccess: (alert) => queries.setQueryData(alertQuery(alert.id).queryKey, alert),
     onSettled: () => queries.invalidateQueries({ queryKey: ["alerts"] }),

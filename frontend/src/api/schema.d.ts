@@ -148,8 +148,8 @@ export interface paths {
         /**
          * List alerts
          * @description Newest first; unresolved alerts unless `state` is given. Unresolved alerts of one kind or
-         *     rule in one state are one entry: the newest, with `count` and `runs`. With `kind` they are
-         *     listed one by one, like resolved alerts.
+         *     rule in one state are one entry: the newest, with `count` and `runs`; errors come first.
+         *     With `kind` they are listed one by one, like resolved alerts.
          */
         get: operations["alerts_list"];
         put?: never;
@@ -189,7 +189,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Acknowledge an alert */
+        /**
+         * Acknowledge an alert
+         * @description With `same_kind`, every open alert of its kind is acknowledged.
+         */
         post: operations["alerts_acknowledge"];
         delete?: never;
         options?: never;
@@ -3932,6 +3935,16 @@ export interface components {
          */
         Acked: {
             served_steps: number;
+        };
+        /**
+         * AcknowledgeAlert
+         * @description Reason of an acknowledgement, and its extent.
+         */
+        AcknowledgeAlertRequest: {
+            /** @default  */
+            reason: string;
+            /** @default false */
+            same_kind: boolean;
         };
         /**
          * ActOnRuns
@@ -10092,7 +10105,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["ActionReasonRequest"];
+                "application/json": components["schemas"]["AcknowledgeAlertRequest"];
             };
         };
         responses: {

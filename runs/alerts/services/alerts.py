@@ -104,8 +104,17 @@ def clear(alert_ids: Iterable[int], *, now: datetime) -> int:
 
 
 @transaction.atomic
-def acknowledge(*, alert_id: int, actor: str, reason: str = "", now: datetime) -> Alert:
+def acknowledge(
+    *, alert_id: int, actor: str, reason: str = "", same_kind: bool = False, now: datetime
+) -> Alert:
     """Acknowledge an alert; the first acknowledgement is kept.
+
+    Args:
+        alert_id: The alert.
+        actor: Who acknowledges it.
+        reason: Reason, recorded with each alert.
+        same_kind: Acknowledge every open alert of its kind; for a rule, of the same rule.
+        now: Time of the acknowledgement.
 
     Raises:
         AlertNotFound: If there is no alert with this id.
@@ -114,14 +123,19 @@ def acknowledge(*, alert_id: int, actor: str, reason: str = "", now: datetime) -
     alert = alert_of(alert_id, lock=True)
     if alert.state == AlertState.RESOLVED:
         raise AlertResolved(f"alert {alert_id} was resolved at {alert.resolved_at:%H:%M:%S} UTC")
-    if alert.state == AlertState.ACKNOWLEDGED:
-        return alert
-    alert.state = AlertState.ACKNOWLEDGED
-    alert.acknowledged_at, alert.acknowledged_by = now, actor[:ACTOR_LENGTH]
-    alert.acknowledged_reason = reason
-    alert.save()
-    webhooks.queue_deliveries(alert, "acknowledged", now=now)
-    _audit(alert, "acknowledged", actor=actor, reason=reason, now=now)
+    found = [alert] if alert.state == AlertState.OPEN else []
+    if same_kind:
+        others = Alert.objects.filter(kind=alert.kind, state=AlertState.OPEN).exclude(pk=alert.pk)
+        if alert.kind == AlertKind.RULE:
+            others = others.filter(subject=alert.subject)
+        found += others.select_for_update(of=("self",)).select_related("run").order_by("pk")
+    for each in found:
+        each.state = AlertState.ACKNOWLEDGED
+        each.acknowledged_at, each.acknowledged_by = now, actor[:ACTOR_LENGTH]
+        each.acknowledged_reason = reason
+        each.save()
+        webhooks.queue_deliveries(each, "acknowledged", now=now)
+        _audit(each, "acknowledged", actor=actor, reason=reason, now=now)
     return alert
 
 

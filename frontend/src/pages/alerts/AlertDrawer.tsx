@@ -2,7 +2,7 @@ import { Button, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type AlertAction, type AlertDelivery, type AlertDetail, alertQuery, useAlertAction } from "@/api/alerts";
+import { type AlertAction, type AlertDelivery, type AlertDetail, alertQuery, useAlertAction, useAlertSummary } from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
@@ -81,7 +81,12 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
   const action = useAlertAction();
   const mayOperate = useMayOperate();
   const [reason, setReason] = useDraft(`alert:${alert.id}`);
-  const act = (verb: AlertAction["verb"]) => action.mutate({ id: alert.id, verb, reason }, { onSuccess: () => setReason("") });
+  const group = useAlertSummary()?.groups.find(
+    ({ kind, subject }) => kind === alert.kind && (kind !== "rule" || subject === alert.subject),
+  );
+  const others = (group?.count ?? 1) - 1;
+  const act = (verb: AlertAction["verb"], same_kind = false) =>
+    action.mutate({ id: alert.id, verb, reason, same_kind }, { onSuccess: () => setReason("") });
   const doing = (verb: AlertAction["verb"]) => action.isPending && action.variables.verb === verb;
   const why = mayOperate ? undefined : TAKES_OPERATOR;
   return (
@@ -117,6 +122,16 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
             >
               Resolve
             </Button>
+            {alert.state === "open" && others > 0 && (
+              <Button
+                variant="default"
+                disabled={!mayOperate}
+                onClick={() => act("acknowledge", true)}
+                title={why ?? "Marks every open alert of this kind as being worked on."}
+              >
+                {`Acknowledge all ${number(others + 1)} of this kind`}
+              </Button>
+            )}
             {alert.state === "open" && (
               <Button
                 disabled={!mayOperate}

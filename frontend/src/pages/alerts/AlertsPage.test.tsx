@@ -37,3 +37,17 @@ it("lists the alerts of a kind in one row, and one by one when it is opened", as
   expect(await screen.findByText("run a is silent")).toBeVisible();
   expect(here()).toBe("/alerts?kind=items_corrupt");
 });
+
+it("acknowledges all alerts of a kind", async () => {
+  const alert = alertOf(2, "run b is silent");
+  const summary = summaryOf({ errors: 3, groups: [groupOf(alert, 3)] });
+  const server = serverFor().tell("alerts", { alerts: summary });
+  server
+    .on("GET", "/api/v1/alerts", { results: [groupOf(alert, 3)], next: null, summary })
+    .on("GET", "/api/v1/alerts/{alert}", { ...alert, details: {}, deliveries: [] })
+    .on("POST", "/api/v1/alerts/{alert}/acknowledge", { ...alert, state: "acknowledged", details: {}, deliveries: [] });
+  await load("/alerts?alert=2");
+  fill(await screen.findByLabelText("Reason"), "one cause");
+  fireEvent.click(await screen.findByRole("button", { name: "Acknowledge all 3 of this kind" }));
+  await waitFor(() => expect(server.bodies("POST", "/api/v1/alerts/2/acknowledge")).toEqual([{ reason: "one cause", same_kind: true }]));
+});

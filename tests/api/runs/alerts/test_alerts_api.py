@@ -43,7 +43,7 @@ def kinds(page: Any) -> list[str]:
     return [row["kind"] for row in page["results"]]
 
 
-def test_unresolved_alerts_are_listed_newest_first_in_pages(olga: Client) -> None:
+def test_unresolved_alerts_are_listed_errors_first_in_pages(olga: Client) -> None:
     run = make_run(name="pole")
     raise_one(AlertKind.DISK_LOW)
     raise_one(AlertKind.RUN_STALLED, run_id=run.pk, message="nothing came into pole")
@@ -53,9 +53,9 @@ def test_unresolved_alerts_are_listed_newest_first_in_pages(olga: Client) -> Non
     first = list_alerts(olga, limit=1)
     then = list_alerts(olga, limit=1, cursor=first["next"])
 
-    assert (kinds(first), kinds(then)) == (["run_stalled"], ["disk_low"])
+    assert (kinds(first), kinds(then)) == (["disk_low"], ["run_stalled"])
     assert then["next"] is None
-    (row,) = first["results"]
+    (row,) = then["results"]
     assert (row["run"], row["severity"], row["title"]) == ("pole", "warning", "No new data")
     assert {key: first["summary"][key] for key in ("errors", "warnings", "acknowledged")} == {
         "errors": 1,
@@ -125,6 +125,28 @@ def test_an_alert_is_acknowledged_and_resolved_with_a_reason(olga: Client) -> No
     assert (refused.status_code, refused.json()["code"]) == (409, "alert_resolved")
     assert olga.get(f"/api/v1/alerts/{alert}").json()["resolved_reason"] == "there is room"
     assert RunEvent.objects.filter(kind__startswith="alert_", actor="user:olga").count() == 2
+
+
+def test_all_alerts_of_a_kind_are_acknowledged_at_once(olga: Client) -> None:
+    runs = [make_run(name=f"run-{number}") for number in range(3)]
+    stalled = [raise_one(AlertKind.RUN_STALLED, run_id=run.pk) for run in runs]
+    rules = [raise_one(AlertKind.RULE, run_id=run.pk, subject="1") for run in runs]
+    other_rule = raise_one(AlertKind.RULE, run_id=runs[0].pk, subject="2")
+    resolved = raise_one(AlertKind.RUN_STALLED, run_id=make_run(name="over").pk)
+    alerts.resolve(alert_id=resolved, actor="user:bo", now=NOON)
+
+    def acknowledge(alert: int) -> Any:
+        body = {"reason": "seen", "same_kind": True}
+        path = f"/api/v1/alerts/{alert}/acknowledge"
+        return olga.post(path, body, content_type="application/json")
+
+    assert acknowledge(stalled[1]).json()["state"] == "acknowledged"
+    rows = list_alerts(olga, kind="run_stalled", state="all")["results"]
+    states = {row["id"]: (row["state"], row["acknowledged_reason"]) for row in rows}
+    assert states == dict.fromkeys(stalled, ("acknowledged", "seen")) | {resolved: ("resolved", "")}
+    acknowledge(rules[0])
+    rows = list_alerts(olga, kind="rule", state="all")["results"]
+    assert [row["id"] for row in rows if row["state"] == "open"] == [other_rule]
 
 
 def test_a_token_that_acts_is_shown_by_its_name() -> None:
