@@ -134,3 +134,12 @@ def barriers(page: Page, *, rules: Any = WCAG, within: str = "html") -> list[str
 def points(page: Page, chart: str) -> int:
     locator = page.locator(f'[data-points][aria-label^="{chart}"]')
     return int(locator.get_attribute("data-points") or 0)
+
+
+def open_tab(page: Page, tab: str, name: str = "") -> None:
+    """Open a tab of a run, and the page `name` in it."""
+    tabs = page.get_by_role("navigation", name="Tabs of")
+    tabs.get_by_role("link", name=tab, exact=True).click()
+    if name:
+        pages = page.get_by_role("navigation", name=tab, exact=True)
+        pages.get_by_role("link", name=name, exact=True).click()

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.conftest import VIEWER, sign_in
+from tests.e2e.pages import open_tab
 from tests.server import Server
 
 pytestmark = [
@@ -46,9 +47,8 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(
     expect(page.get_by_role("menuitem", name="Edit tags")).to_have_count(0)
     expect(page.get_by_role("menuitem", name="Clone")).to_have_count(0)
     page.keyboard.press("Escape")
-    tabs = page.get_by_role("navigation", name="Tabs of old-words")
-    for tab in ("Trajectories", "Queue", "Metrics", "Config"):
-        tabs.get_by_role("link", name=tab, exact=True).click()
+    for tab in (["Trajectories"], ["Data", "Weights"], ["Metrics"], ["Config"]):
+        open_tab(page, *tab)
         expect(page).to_have_url(re.compile(f"/runs/old-words--{run_id}/"))
         expect(banner).to_be_visible()
         expect(page.get_by_role("alert")).to_have_count(0)

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from rolldeck.trainer import Trainer
 from tests.e2e.conftest import in_the_shell
-from tests.e2e.pages import wait_for_width
+from tests.e2e.pages import open_tab, wait_for_width
 from tests.e2e.simulated_manager import simulated_manager
 from tests.server import ADMIN_TOKEN, Server
 
@@ -240,10 +240,9 @@ def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
     expect(signed_in.locator("dl.figures")).to_contain_text("Episodes per second")
     expect(signed_in.get_by_role("region", name="Answer length")).to_contain_text("tokens")
 
-    tabs = signed_in.get_by_role("navigation", name=f"Tabs of {NAME}")
-    tabs.get_by_role("link", name="Episodes").click()
+    open_tab(signed_in, "Samples", "Episodes")
     expect(signed_in.get_by_role("region", name="Episodes", exact=True)).to_be_visible()
-    tabs.get_by_role("link", name="Fleet").click()
+    open_tab(signed_in, "Fleet & logs", "Fleet")
     expect(signed_in.get_by_role("region", name="Fleet", exact=True)).to_be_visible()
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.pages import barriers, wait_for_width
+from tests.e2e.pages import barriers, open_tab, wait_for_width
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager, window
 from tests.server import Server, wait_until
 
@@ -65,10 +65,6 @@ def run_page(signed_in: Page, fleet: SimulatedManager) -> Page:
     signed_in.goto(f"/runs/{fleet.name}/fleet")
     signed_in.locator("[data-worker='1']").wait_for()
     return signed_in
-
-
-def open_tab(page: Page, name: str) -> None:
-    page.get_by_role("navigation", name="Tabs of").get_by_role("link", name=name).click()
 
 
 def stays_text(page: Page, shown: Locator) -> None:
@@ -198,7 +194,7 @@ def test_a_failed_recording_has_a_reason(run_page: Page, fleet: SimulatedManager
 
 
 def test_recent_episodes_are_summarized(run_page: Page, fleet: SimulatedManager) -> None:
-    open_tab(run_page, "Episodes")
+    open_tab(run_page, "Samples", "Episodes")
     episodes = run_page.get_by_role("region", name="Episodes", exact=True)
     expect(episodes).to_contain_text("No finished episodes in the last 5 minutes")
     expect(episodes).to_contain_text(f"--run {fleet.name}")
@@ -241,7 +237,7 @@ def test_requested_workers_are_shown_until_they_run(
     fleet.workers = 3
     expect(run_page.locator("[data-size=applied]")).to_be_visible()
     expect(run_page.locator("[data-worker='2']")).to_be_visible()
-    open_tab(run_page, "Logs")
+    open_tab(run_page, "Fleet & logs", "Logs")
     events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
     changed = events.filter(has_text="num_workers 2 → 3").first
     expect(changed).to_contain_text("more data")
@@ -272,7 +268,7 @@ def test_a_replacement_of_a_worker_is_shown_until_it_runs(
     )
     fleet.replace(1)
     expect(run_page.get_by_role("button", name="Replace worker 1")).to_be_visible()
-    open_tab(run_page, "Logs")
+    open_tab(run_page, "Fleet & logs", "Logs")
     events = run_page.get_by_label("Events, newest first").get_by_role("listitem")
     event = events.filter(has_text="requested a replacement of worker 1").first
     expect(event).to_contain_text("its returns drift")

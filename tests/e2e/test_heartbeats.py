@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.pages import open_tab
 from tests.e2e.simulated_manager import SimulatedManager
 from tests.server import Server, wait_until
 
@@ -83,7 +84,7 @@ def test_a_killed_worker_is_grey_with_a_reason_until_it_is_replaced(
 
         expect(row.locator("[data-state=running]")).to_be_visible(timeout=120_000)
         expect(row.get_by_role("cell").nth(3)).not_to_have_text(str(worker["pid"]))
-        page.get_by_role("navigation", name="Tabs of").get_by_role("link", name="Logs").click()
+        open_tab(page, "Fleet & logs", "Logs")
         expect(page.get_by_label("Events, newest first")).to_contain_text(
             re.compile(r"Worker 0 is lost, respawning in [\d.]+ s: \S+")
         )
@@ -115,7 +116,7 @@ def test_a_fleet_without_heartbeats_is_unknown_until_another_manager_reports(
             re.compile(r"No recent heartbeat.*Last heartbeat 20\d\d-")
         )
         # The manager is missing from the cluster too, so the platform starts it again.
-        page.get_by_role("navigation", name="Tabs of").get_by_role("link", name="Logs").click()
+        open_tab(page, "Fleet & logs", "Logs")
         expect(page.get_by_label("Events, newest first")).to_contain_text(
             "its manager is gone from the cluster", timeout=60_000
         )
@@ -166,7 +167,7 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
             faint = page.evaluate(FAINT)
             assert number.evaluate("(cell) => getComputedStyle(cell).color") == faint
             expect(diagnosis).to_contain_text(re.compile("No reports from the fleet for .*: its"))
-            page.get_by_role("navigation", name="Tabs of").get_by_text("Overview").click()
+            open_tab(page, "Overview")
             expect(diagnosis).to_contain_text("its state is unknown")
             page.goto("/runs")
             row = page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=run))

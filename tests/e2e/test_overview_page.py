@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Response, expect
 
 from tests.e2e.conftest import USERNAME, sign_in
+from tests.e2e.pages import open_tab
 from tests.e2e.pushed_groups import conversation, outside_run, push
 from tests.server import Server, wait_until
 
@@ -173,7 +174,7 @@ def test_the_overview_requests_no_single_episodes(signed_in: Page, seeded_server
     assert sum(sizes.values()) < OVERVIEW_BYTES, sizes
 
     with page.expect_response(re.compile(r"/episodes\?limit=2000")):
-        page.get_by_role("link", name="Episodes", exact=True).click()
+        open_tab(page, "Samples", "Episodes")
 
 
 @pytest.mark.parametrize("run", ["seed-cartpole-live", "seed-reverse-lessons", "seed-atropos-mix"])

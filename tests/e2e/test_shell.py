@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.pages import open_tab
 from tests.server import Server, wait_until
 
 pytestmark = [
@@ -75,5 +76,5 @@ def test_a_command_gets_a_token_in_place(signed_in: Page, server: Server) -> Non
     created = server.get("/api/v1/tokens")["results"][0]
     assert (created["name"], created["scopes"], created["run"]) == (f"env of {run}", ["env"], run)
     # The token does not permit a trainer: the trainer's command keeps its placeholder.
-    page.get_by_role("link", name="Weights").click()
+    open_tab(page, "Data", "Weights")
     expect(command).to_contain_text('token="$ROLLDECK_TOKEN"')

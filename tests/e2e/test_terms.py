@@ -68,7 +68,7 @@ def test_a_meaning_is_read_with_the_keyboard(signed_in: Page, seeded_server: Ser
     page.goto(FLEET)
     word = page.get_by_role("button", name="Policy version")
     word.wait_for()
-    page.get_by_role("link", name="Logs").focus()
+    page.get_by_role("link", name="Config", exact=True).focus()
     for _ in range(10):
         page.keyboard.press("Tab")
         if word.evaluate("(one) => one === document.activeElement"):

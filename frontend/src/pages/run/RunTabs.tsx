@@ -2,12 +2,12 @@ import { useViewportSize } from "@mantine/hooks";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import type { RunDetail } from "@/api/types";
-import { tabsOf } from "@/pages/run/tabs";
+import { isAt, tabGroupsOf, tabsOf } from "@/pages/run/tabs";
 import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
 import { remember } from "@/shell/palette/recent";
 
-/** The tabs of a run page on one scrolling line. */
+/** The tabs of a run page, and the pages of the open tab, each on one scrolling line. */
 export function RunTabs({ run }: { run: RunDetail }) {
   const { pathname } = useLocation();
   const navigate = useNavigate();
@@ -36,20 +36,40 @@ export function RunTabs({ run }: { run: RunDetail }) {
       tabsOf(run.kind).flatMap(({ to, key }) => (key ? [[`g ${key}`, () => void navigate({ to, params: { name } })]] : [])),
     ),
   );
+  const groups = tabGroupsOf(run.kind);
+  const opened = groups.find(({ pages }) => pages.some((tab) => isAt(tab, pathname)));
   return (
-    <nav ref={bar} className="tabs" aria-label={`Tabs of ${run.name}`}>
-      {tabsOf(run.kind).map(({ to, label, holds }) => (
-        <Link
-          key={to}
-          to={to}
-          params={{ name: run.name }}
-          className="tab"
-          data-within={holds?.some((part) => pathname.includes(part)) || undefined}
-          activeOptions={{ exact: to === "/runs/$name", includeSearch: false }}
-        >
-          {label}
-        </Link>
-      ))}
-    </nav>
+    <div className="tabs">
+      <nav ref={bar} className="tab-line" aria-label={`Tabs of ${name}`}>
+        {groups.map(({ label, pages: [first] }) => (
+          <Link
+            key={first.to}
+            to={first.to}
+            params={{ name }}
+            className="tab"
+            data-within={opened?.pages[0] === first || undefined}
+            activeOptions={{ exact: true, includeSearch: false }}
+          >
+            {label}
+          </Link>
+        ))}
+      </nav>
+      {opened && opened.pages.length > 1 && (
+        <nav className="tab-line subtabs" aria-label={opened.label}>
+          {opened.pages.map((tab) => (
+            <Link
+              key={tab.to}
+              to={tab.to}
+              params={{ name }}
+              className="tab"
+              data-within={isAt(tab, pathname) || undefined}
+              activeOptions={{ exact: true, includeSearch: false }}
+            >
+              {tab.label}
+            </Link>
+          ))}
+        </nav>
+      )}
+    </div>
   );
 }

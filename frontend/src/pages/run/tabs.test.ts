@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { isAt, TABS, tabGroupsOf } from "@/pages/run/tabs";
+
+const labels = (kind: "fleet" | "language" | "outside") => tabGroupsOf(kind).map(({ label }) => label);
+
+test("a run has at most seven tabs", () => {
+  expect(labels("fleet")).toEqual(["Overview", "Metrics", "Samples", "Data", "Fleet & logs", "Config"]);
+  expect(labels("language")).toEqual(["Overview", "Metrics", "Samples", "Learning", "Data", "Fleet & logs", "Config"]);
+  // A group of one page is that page.
+  expect(labels("outside")).toEqual(["Overview", "Metrics", "Trajectories", "Data", "Fleet & logs", "Config"]);
+});
+
+test.each([
+  ["/runs/pole", "Overview"],
+  ["/runs/pole/", "Overview"],
+  ["/runs/queue/metrics", "Metrics"],
+  ["/runs/pole/groups/7", "Trajectories"],
+  ["/runs/pole/transcript", "Trajectories"],
+  ["/runs/metrics/logs", "Logs"],
+  ["/runs/groups/queue", "Queue"],
+])("%s is on one page, %s", (pathname, label) => {
+  expect(TABS.filter((tab) => isAt(tab, pathname)).map((tab) => tab.label)).toEqual([label]);
+});
