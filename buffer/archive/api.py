@@ -199,7 +199,13 @@ class ArchiveFileView(ApiView):
 
 JSON_LINES: Final = "application/jsonl"
 MOST_GROUPS: Final = 1_000_000
-_FORMATS: Final = {"jsonl": JSON_LINES, "parquet": PARQUET}
+INSPECT_LOG: Final = "application/json"
+_FORMATS: Final = {"jsonl": JSON_LINES, "parquet": PARQUET, "inspect": INSPECT_LOG}
+_WRITERS: Final = {
+    "jsonl": queries.json_lines,
+    "parquet": queries.parquet,
+    "inspect": queries.inspect_log,
+}
 
 
 class GroupExportView(ApiView):
@@ -217,6 +223,7 @@ class GroupExportView(ApiView):
         responses={
             (200, JSON_LINES): OpenApiTypes.BINARY,
             (200, PARQUET): OpenApiTypes.BINARY,
+            (200, INSPECT_LOG): OpenApiTypes.BINARY,
             **problems(409, 501),
         },
         tags=["groups"],
@@ -224,16 +231,16 @@ class GroupExportView(ApiView):
     def get(self, request: Request, run: str) -> StreamingHttpResponse:
         """Export trajectory groups.
 
-        Groups that match the filter, as JSON lines or Parquet. Simulated data is refused to tokens
-        unless the run serves it.
+        Groups that match the filter, as JSON lines, Parquet, or a log for the viewer of Inspect
+        (`form=inspect`, one sample per sequence).
         """
         form = request.query_params.get("form", "jsonl")
         if form not in _FORMATS:
             raise InvalidBody("form", f"{form[:40]!r} is not one of {', '.join(_FORMATS)}")
         limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
         found = readable_run(run)
-        write = queries.parquet if form == "parquet" else queries.json_lines
-        parts = write(found, filter_of(request), limit=limit or MOST_GROUPS)
+        parts = _WRITERS[form](found, filter_of(request), limit=limit or MOST_GROUPS)
+        ending = "eval.json" if form == "inspect" else form
         return streamed(
-            request, parts, content_type=_FORMATS[form], filename=f"{found.name}-groups.{form}"
+            request, parts, content_type=_FORMATS[form], filename=f"{found.name}-groups.{ending}"
         )

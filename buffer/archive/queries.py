@@ -6,14 +6,22 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
 from buffer.archive.models import ArchiveJob, ArchiveVerb
-from buffer.inspect.queries.group_contents import GroupUnreadable, as_json, marks_of
+from buffer.inspect.queries.group_contents import (
+    GroupUnreadable,
+    as_json,
+    marks_of,
+    opened,
+    pieces_of,
+)
 from buffer.inspect.queries.group_lists import group_page
+from buffer.inspect.rules import inspect_log as inspect_log_rules
 from buffer.inspect.rules.group_filter import GroupFilter
 from buffer.inspect.schemas import GroupRow, MarkOfGroup
 from buffer.items.rules.states import ItemKind
@@ -389,6 +397,43 @@ def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[b
         if records:
             yield stream.write(records)
     yield stream.close()
+
+
+def inspect_log(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+    """Yield the parts of a log for Inspect, with one sample per sequence.
+
+    A group without readable content is a sample with an error.
+    """
+    spec = {
+        "created": run.created_at.isoformat(timespec="seconds"),
+        "task": run.name,
+        "dataset": {"name": run.name},
+        "model": run.name,
+        "config": {},
+    }
+    head = {"version": inspect_log_rules.VERSION, "status": "success", "eval": spec}
+    yield msgspec.json.encode(head)[:-1] + b',"samples":['
+    pieces, count, scores = pieces_of(run), 0, []
+    for row, _ in rows(run.pk, group_filter, limit=limit):
+        try:
+            group = opened(row)
+        except (PayloadMissing, GroupUnreadable) as error:
+            made = iter([inspect_log_rules.unreadable(row, str(error))])
+        else:
+            version = f"{run.name}@{row.epoch}.{row.policy_step}"
+            made = inspect_log_rules.samples(group, row, model=version, pieces=pieces)
+        for sample in made:
+            yield (b"," if count else b"") + msgspec.json.encode(sample)
+            count += 1
+            if "score" in sample.get("scores", {}):
+                scores.append(sample["scores"]["score"]["value"])
+    mean = {"mean": {"name": "mean", "value": fmean(scores)}} if scores else {}
+    results = {
+        "total_samples": count,
+        "completed_samples": count,
+        "scores": [{"name": "score", "scorer": "score", "metrics": mean}] if scores else [],
+    }
+    yield b'],"results":' + msgspec.json.encode(results) + b"}"
 
 
 def _known(row: GroupRow, mark: MarkOfGroup | None, name: str) -> Any:

@@ -209,8 +209,8 @@ class SequenceWindowList(Page[SequenceWindow], frozen=True, kw_only=True):
 
 def summaries(group: GroupArrays, *, has_text: bool) -> SequenceList:
     """Return the sequences of a group without their tokens."""
-    tokens = _split(group.rows["tokens"])
-    own = _own(group)
+    tokens = split(group.rows["tokens"])
+    own = own_tokens(group)
     is_truncated, is_correct = _flags(group, "is_truncated"), _flags(group, "is_correct")
     first_with: dict[bytes, int] = {}
     spans = valid_spans(group.json.get("spans"))
@@ -270,10 +270,10 @@ def window(
         raise NoSuchSequence(
             f"sequence {index} does not exist: the group has {group.sequences}, from 0"
         )
-    row = _split(group.rows["tokens"])[index]
+    row = split(group.rows["tokens"])[index]
     start = min(start, len(row))
     part = slice(start, min(start + count, len(row)))
-    own = _own(group)[index]
+    own = own_tokens(group)[index]
     text = None
     if pieces is not None:
         begin = max(0, part.start - _CONTEXT_TOKENS)
@@ -321,14 +321,15 @@ def surprises(logprobs: NDArray[Any] | None, own: NDArray[np.bool_]) -> list[int
     return found
 
 
-def _split(rows: Rows) -> list[NDArray[Any]]:
+def split(rows: Rows) -> list[NDArray[Any]]:
+    """Return the values of each row."""
     return np.split(rows.values, np.cumsum(rows.lengths)[:-1]) if len(rows.lengths) else []
 
 
-def _own(group: GroupArrays) -> list[NDArray[np.bool_]]:
+def own_tokens(group: GroupArrays) -> list[NDArray[np.bool_]]:
     """Return which tokens of each sequence are trained on; missing masks mean not trained on."""
-    masks, found = _split(group.rows["masks"]), []
-    for index, row in enumerate(_split(group.rows["tokens"])):
+    masks, found = split(group.rows["masks"]), []
+    for index, row in enumerate(split(group.rows["tokens"])):
         mask = masks[index] if index < len(masks) else np.zeros(0)
         own = np.zeros(len(row), dtype=bool)
         length = min(len(row), len(mask))

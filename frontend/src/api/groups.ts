@@ -165,7 +165,7 @@ export const contentQuery = (run: string, group: number, characters: number) =>
   });
 
 /** URL of a download of all groups that match a query. */
-export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parquet"): string {
+export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parquet" | "inspect"): string {
   const asked = new URLSearchParams({ form });
   for (const [name, value] of Object.entries(ofGroups(query))) {
     if (value === undefined) continue;

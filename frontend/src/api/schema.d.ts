@@ -2117,8 +2117,8 @@ export interface paths {
         };
         /**
          * Export trajectory groups
-         * @description Groups that match the filter, as JSON lines or Parquet. Simulated data is refused to tokens
-         *     unless the run serves it.
+         * @description Groups that match the filter, as JSON lines, Parquet, or a log for the viewer of Inspect
+         *     (`form=inspect`, one sample per sequence).
          */
         get: operations["groups_export"];
         put?: never;
@@ -19505,7 +19505,7 @@ export interface operations {
                 batch?: string;
                 env?: string[];
                 flag?: string[];
-                form?: "jsonl" | "parquet";
+                form?: "inspect" | "jsonl" | "parquet";
                 label?: string[];
                 length_max?: number;
                 length_min?: number;
@@ -19541,6 +19541,7 @@ export interface operations {
                 content: {
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
+                    "application/json": string;
                 };
             };
             /** @description A parameter or the body is invalid. */

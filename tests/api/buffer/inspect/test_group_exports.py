@@ -84,6 +84,55 @@ def test_parquet_has_a_row_for_each_group(run: Run) -> None:
     )
 
 
+def samples_of(run: Run, **query: Any) -> Any:
+    log = json.loads(exported(run, form="inspect", **query))
+    assert (log["version"], log["status"], log["eval"]["task"]) == (2, "success", "demo")
+    assert log["results"]["total_samples"] == len(log["samples"])
+    return log["samples"]
+
+
+def test_an_inspect_log_has_a_sample_for_each_sequence(run: Run) -> None:
+    call = {"type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}, "id": "c1"}
+    talk = [
+        {"role": "developer", "content": "Use the tool."},
+        {"role": "user", "content": "1 + 1?"},
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning": "hm"},
+        {"role": "tool", "tool_call_id": "c1", "name": "add", "content": "2"},
+        {"role": "assistant", "content": "It is 2."},
+    ]
+    push(run, group(mark=5) | {"scores": [0.0, 1.0], "messages": [talk, talk[:2]]}, group(mark=6))
+
+    whole, short = samples_of(run, state="queued")
+
+    assert [m["role"] for m in whole["messages"]] == [
+        *("system", "user", "assistant", "tool", "assistant")
+    ]
+    assert whole["input"] == whole["messages"][:2]
+    assert whole["messages"][2]["content"] == [{"type": "reasoning", "reasoning": "hm"}]
+    (made,) = whole["messages"][2]["tool_calls"]
+    assert made == {"id": "c1", "function": "add", "arguments": {"a": 1}}
+    assert whole["messages"][3]["tool_call_id"] == "c1"
+    (choice,) = whole["output"]["choices"]
+    assert choice["message"]["content"] == [{"type": "text", "text": "It is 2."}]
+    assert [one["scores"]["score"]["value"] for one in (whole, short)] == [0.0, 1.0]
+    assert (short["id"], short["epoch"], short["output"]["choices"]) == (whole["id"], 2, [])
+    # A group without stored content is a sample with the reason.
+    missing = [one for one in samples_of(run) if "error" in one]
+    assert [one["metadata"]["drop_reason"] for one in missing] == ["zero_variance"]
+
+
+def test_the_inspect_log_of_no_group_is_complete(run: Run) -> None:
+    assert samples_of(run, state="leased") == []
+
+
+def test_sequences_without_messages_are_token_ids_in_an_inspect_log(run: Run) -> None:
+    sent = group(mark=5) | {"scores": [0.0, 1.0]}
+    push(run, sent)
+    for one, tokens in zip(samples_of(run), sent["tokens"], strict=True):
+        written = " ".join(each["content"] for each in one["messages"]).split()
+        assert written == [str(token) for token in tokens]
+
+
 def test_a_web_server_streams_the_export(run: Run) -> None:
     push(run, *(group(mark=mark) | {"scores": [0.0, 1.0]} for mark in range(60)))
 

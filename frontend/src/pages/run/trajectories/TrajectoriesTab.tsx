@@ -140,6 +140,9 @@ function Groups() {
           <a href={exportUrl(run.name, query, "parquet")} download>
             Parquet
           </a>
+          <a href={exportUrl(run.name, query, "inspect")} download title="Opens in the viewer of Inspect: inspect view">
+            Inspect log
+          </a>
         </p>
         <ChosenChips chosen={chosen} onChange={change} onClear={() => change(listSearch({ sort: query.sort }))} />
         {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
