@@ -28,7 +28,6 @@ COPY runs runs
 COPY buffer buffer
 COPY rollouts rollouts
 COPY frontend/*.py frontend/
-COPY frontend/bundles frontend/bundles
 COPY frontend/templates frontend/templates
 COPY --from=dashboard /app/frontend/dist frontend/dist
 

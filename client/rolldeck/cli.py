@@ -8,14 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from itertools import islice
-from pathlib import Path
 from textwrap import indent
 from typing import Any, Final
 from urllib.parse import quote
 
 from rolldeck import api_command, track_command
 from rolldeck.errors import RolldeckError
-from rolldeck.http import Call, Connection, save
+from rolldeck.http import Call, Connection
 
 EVENTS_PER_PAGE: Final = 200
 """Maximum `limit` of the server."""
@@ -122,15 +121,6 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     events.add_argument(
         "--details", action="store_true", help="print details such as tracebacks below each event"
     )
-    bundle = command(
-        "bundle",
-        "save a run as one page that opens offline",
-        command=_bundle,
-        shown=lambda saved: f"{saved['file']}: {saved['bytes']:,} bytes; open it in a browser",
-    )
-    bundle.add_argument("run", metavar="RUN")
-    bundle.add_argument("--groups", type=int, default=20, help="number of newest groups to include")
-    bundle.add_argument("--out", type=Path, metavar="FILE", help="output file (default RUN.html)")
     track = command(
         "track",
         "send metrics, events and sampled rollouts of a run to a tracker",
@@ -248,12 +238,6 @@ def _list_events(connection: Connection, args: argparse.Namespace) -> object:
     )
     found = list(islice(newest, args.limit))[::-1]
     return found if args.json or args.details else [event | {"details": {}} for event in found]
-
-
-def _bundle(connection: Connection, args: argparse.Namespace) -> object:
-    target: Path = args.out or Path(f"{args.run}.html")
-    path = _path(args, f"/bundle?groups={args.groups}")
-    return {"file": str(target), "bytes": save(connection, path, target)}
 
 
 def _run_line(run: Row) -> str:

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -461,22 +460,3 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
     if hashlib.sha256(kept).hexdigest() != sha256:
         raise InvalidMessage(f"{path} does not match its manifest: the checksum differs")
     return memoryview(kept).toreadonly()
-
-
-def save(connection: Connection, path: str, target: Path) -> int:
-    """Write the content of `path` to a file in constant memory; return its length in bytes.
-
-    The file appears under its name once it is complete.
-
-    Raises:
-        OSError: If the file cannot be written.
-        RolldeckError: A subclass for a refusal by the server, or a broken connection.
-    """
-    begun = target.with_name(f"{target.name}.part")
-    try:
-        with connection.opened(path, {}) as answer, begun.open("wb") as file:
-            size_bytes = sum(file.write(part) for part in answer.stream(PIECE_BYTES))
-        begun.replace(target)
-    finally:
-        begun.unlink(missing_ok=True)
-    return size_bytes

@@ -43,7 +43,6 @@ urlpatterns = [
     path("api/v1/", include("runs.urls")),
     path("api/v1/", include("buffer.urls")),
     path("api/v1/", include("rollouts.urls")),
-    path("api/v1/", include("frontend.api_urls")),
     # The Atropos trajectory API: at the root for the default run, and below a run's name.
     path("atropos/<slug:run>/", include("buffer.atropos.urls")),
     path("", root),

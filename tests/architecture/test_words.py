@@ -15,7 +15,6 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = (
     *("platform", "runs", "buffer", "rollouts", "client", "examples", "benchmarks", "tests"),
     "frontend/src",
-    "frontend/bundles",
     "docs",
 )
 SKIPPED: Final = {

@@ -250,21 +250,3 @@ def at_home(signed_in: Page) -> Page:
     signed_in.goto("/")
     signed_in.get_by_role("heading", name="Home", exact=True).wait_for()
     return signed_in
-
-
-@pytest.fixture
-def offline(chromium: Browser) -> Iterator[Page]:
-    """A page of a browser without a network connection; any request or console message fails."""
-    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "request",
-        lambda request: None if request.url.startswith("file:") else complaints.append(request.url),
-    )
-    yield page
-    context.close()
-    assert complaints == []

@@ -372,26 +372,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/comparisons/{comparison}/file": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Download a comparison as HTML
-         * @description A single page that needs no server, with the present state of its runs.
-         */
-        get: operations["comparisons_file"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/environments": {
         parameters: {
             query?: never;
@@ -1149,26 +1129,6 @@ export interface paths {
          * @description Compares length, score and environment of recent items by their state.
          */
         get: operations["bias_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/bundle": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Download a run report as HTML
-         * @description A single page that needs no server: facts, ledger, metrics and groups.
-         */
-        get: operations["runs_bundle"];
         put?: never;
         post?: never;
         delete?: never;
@@ -11023,73 +10983,6 @@ export interface operations {
             };
         };
     };
-    comparisons_file: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                comparison: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/html": string;
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     environments_list: {
         parameters: {
             query?: {
@@ -14767,96 +14660,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BiasAnswer"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    runs_bundle: {
-        parameters: {
-            query?: {
-                batch?: string;
-                env?: string[];
-                flag?: string[];
-                /** @description Number of groups; 0 to 500, 20 if absent. */
-                groups?: number;
-                label?: string[];
-                length_max?: number;
-                length_min?: number;
-                lesson?: string[];
-                mark?: string[];
-                prompt?: string;
-                q?: string;
-                reason?: string[];
-                score_max?: number;
-                score_min?: number;
-                sort?: string;
-                state?: string[];
-                step_max?: number;
-                step_min?: number;
-                version_max?: number;
-                version_min?: number;
-                worker?: string[];
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/html": string;
                 };
             };
             /** @description A parameter or the body is invalid. */

@@ -266,20 +266,6 @@ def test_a_run_is_shown_with_its_configuration(capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["name"] == "demo"
 
 
-def test_a_run_is_saved_as_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "demo.html"
-    with serving(platform) as server:
-        argv = ["--url", server.url, "bundle", "demo", "--groups", "7", "--out", str(target)]
-        assert main(argv) == 0
-        nowhere = str(tmp_path / "missing" / "demo.html")
-        assert main(["--url", server.url, "bundle", "demo", "--out", nowhere]) == 1
-
-    assert server.seen[0].path == "/api/v1/runs/demo/bundle?groups=7"
-    output = capsys.readouterr()
-    assert output.out.startswith(f"{target}: {target.stat().st_size:,} bytes")
-    assert "No such file" in output.err
-
-
 def test_the_reference_names_every_verb_and_its_route() -> None:
     page = REFERENCE.read_text("utf-8")
 

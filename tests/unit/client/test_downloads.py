@@ -1,7 +1,6 @@
 """Downloads are complete and consistent, however often the connection breaks."""
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from breaking_server import BreakingFile, serving
 
 from rolldeck import http
 from rolldeck.errors import NotFound, Unreachable
-from rolldeck.http import MIN_SILENT_ATTEMPTS, Backoff, Connection, download, save
+from rolldeck.http import MIN_SILENT_ATTEMPTS, Backoff, Connection, download
 from rolldeck.wire import InvalidMessage
 from tests.unit.client import failing_server
 from tests.unit.client.failing_server import Planned, in_turn
@@ -97,18 +96,3 @@ def test_a_refused_download_is_not_repeated() -> None:
         download(connection, "/file", size_bytes=1, sha256="")
 
     assert len(server.seen) == 1
-
-
-def test_a_file_exists_only_when_it_is_complete(tmp_path: Path) -> None:
-    target = tmp_path / "run.html"
-    file = BreakingFile(OLD)
-    file.breaks_after = [1000]
-    with serving(file) as url, Connection(url) as connection:
-        with pytest.raises(Unreachable):
-            save(connection, "/file", target)
-        assert list(tmp_path.iterdir()) == []
-
-        assert save(connection, "/file", target) == len(OLD)
-
-    assert target.read_bytes() == OLD
-    assert list(tmp_path.iterdir()) == [target]

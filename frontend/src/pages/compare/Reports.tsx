@@ -8,7 +8,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { number, visible } from "@/format";
-import { type Comparison, comparisonFile, comparisonQuery, comparisonsQuery, useDeleteComparison } from "@/pages/compare/api";
+import { type Comparison, comparisonQuery, comparisonsQuery, useDeleteComparison } from "@/pages/compare/api";
 import css from "./compare.module.css";
 import { searchOfComparison } from "./reports";
 
@@ -31,12 +31,12 @@ function DeleteReport({ comparison, onClose, onGone }: { comparison: Comparison;
       onSubmit={submit}
       onClose={onClose}
     >
-      <p className="small">Its link stops working. The runs and downloaded files are not affected.</p>
+      <p className="small">Its link stops working. The runs are not affected.</p>
     </ReasonDialog>
   );
 }
 
-/** The open report: name, description and file. */
+/** The open report: name and description. */
 export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
   const { data, error } = useQuery(comparisonQuery(id));
   const mayOperate = useMayOperate();
@@ -51,9 +51,6 @@ export function ReportHead({ id, onGone }: { id: number; onGone: () => void }) {
           saved by {visible(data.created_by)} <Age at={data.created_at} suffix=" ago" />
         </span>
         <span className="spacer" />
-        <Button component="a" href={comparisonFile(id)} download size="compact-sm" variant="default">
-          Download
-        </Button>
         <Button
           size="compact-sm"
           variant="default"

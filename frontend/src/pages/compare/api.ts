@@ -22,9 +22,6 @@ export function comparisonQuery(id: number) {
   });
 }
 
-/** URL of the standalone HTML file of a comparison. */
-export const comparisonFile = (id: number): string => `/api/v1/comparisons/${id}/file`;
-
 export function useSaveComparison() {
   return useChange(
     comparisonsQuery.queryKey,

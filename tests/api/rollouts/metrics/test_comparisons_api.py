@@ -1,14 +1,10 @@
-"""A comparison is saved for all users, opened by its URL, and exported as one file."""
+"""A comparison is saved for all users, opened by its URL and deleted."""
 
-import json
-import re
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from frontend.bundles import page
-from frontend.bundles.comparisons import SCRIPTS
 from rollouts.metrics.rules import COMPARISON
 from rollouts.metrics.services.metrics import Figure, store_figures
 from runs.events.models import RunEvent
@@ -18,7 +14,6 @@ from tests.factories import NOON, make_run, make_user
 
 pytestmark = pytest.mark.django_db
 
-HOSTILE = "</script><script>alert(1)</script>\u202e"
 VIEW = {"runs": ["alpha", "beta"], "metrics": ["loss"], "hidden": ["beta"], "smooth": 0.6}
 
 
@@ -59,7 +54,6 @@ def test_a_comparison_is_stored_shared_and_deleted_with_a_reason(olga: Client) -
     assert vic.delete(f"/api/v1/comparisons/{made['id']}").status_code == 403
     assert olga.delete(f"/api/v1/comparisons/{made['id']}?reason=published").status_code == 204
     assert olga.delete(f"/api/v1/comparisons/{made['id']}").status_code == 404
-    assert vic.get(f"/api/v1/comparisons/{made['id']}/file").status_code == 404
     events = RunEvent.objects.filter(kind__startswith="comparison_").order_by("pk")
     assert list(events.values_list("kind", "actor", "reason")) == [
         ("comparison_saved", "user:olga", "for the paper"),
@@ -99,43 +93,3 @@ def test_the_number_of_stored_comparisons_is_limited(olga: Client) -> None:
     answer = keep(olga)
 
     assert (answer.status_code, answer.json()["code"]) == (409, "too_many_comparisons")
-
-
-def blocks(text: str, kind: str) -> list[Any]:
-    matches = re.findall(
-        rf'<script type="application/json" data-part="{kind}">(.*?)</script>', text
-    )
-    return [json.loads(block) for block in matches]
-
-
-def test_the_report_file_is_complete_and_escapes_markup(olga: Client) -> None:
-    made = keep(olga, name=HOSTILE[:100], remarks=HOSTILE).json()
-    make_run(name="gamma")
-    SavedObject.objects.update(body={**VIEW, "runs": ["alpha", "gone", "beta"]})
-
-    answer = person("vic", "viewer").get(f"/api/v1/comparisons/{made['id']}/file")
-
-    assert answer.status_code == 200
-    assert "attachment" in answer["Content-Disposition"]
-    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
-    assert "<script>alert" not in text
-    assert page.policy(SCRIPTS) in text
-    assert re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=|@import|url\(", text) == []
-    (about,) = blocks(text, "comparison")
-    assert about["comparison"]["remarks"] == HOSTILE
-    assert ([run["name"] for run in about["runs"]], about["missing"]) == (
-        ["alpha", "beta"],
-        ["gone"],
-    )
-    lines = blocks(text, "metric")
-    assert [(line["run"], line["last"][-1]) for line in lines] == [("alpha", 1.4), ("beta", 2.4)]
-    assert blocks(text, "end") == [{"lines": 2}]
-
-
-def test_the_report_file_has_the_selected_range(olga: Client) -> None:
-    made = keep(olga, view={**VIEW, "begin": 1.0, "end": 3.0}).json()
-
-    answer = olga.get(f"/api/v1/comparisons/{made['id']}/file")
-
-    text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
-    assert [line["x"] for line in blocks(text, "metric")] == [[1, 2, 3], [1, 2, 3]]

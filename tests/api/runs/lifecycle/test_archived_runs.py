@@ -17,7 +17,7 @@ READS = [
     *("/fragments", "/batches", "/ledger", "/queue", "/push-rates", "/followers", "/archives"),
     *("/fleet", "/pipeline", "/episodes", "/episodes/distribution", "/evaluations"),
     *("/metrics", "/metrics/keys", "/metrics/lines?names=a", "/annotations", "/metric-layouts"),
-    *("/recordings", "/bundle"),
+    "/recordings",
 ]
 WRITES: list[tuple[str, str, dict[str, Any]]] = [
     ("patch", "", {"num_workers": 2}),

@@ -18,7 +18,6 @@ import { changesOf } from "@/pages/launch/changes";
 import { kindOf, sectionsFor } from "@/pages/launch/kinds";
 import { baseOf, startsOf } from "@/pages/launch/startPresets";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
-import { ExportPanel } from "@/pages/run/config/ExportPanel";
 import { useRun } from "@/pages/run/RunContext";
 
 /** The configuration's differences from the preset of the launch, or from the defaults. */
@@ -90,7 +89,6 @@ export function ConfigTab() {
         <Configuration run={run} />
       )}
       <ChangeHistory run={run} />
-      <ExportPanel run={run} />
     </Panels>
   );
 }
