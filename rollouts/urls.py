@@ -30,8 +30,6 @@ urlpatterns = [
     path("cluster/nodes/<slug:node>/cordon", MachineCordonView.as_view()),
     path("cluster/nodes/<slug:node>/usage", MachineHistoryView.as_view()),
     path("run-diagnoses", diagnosis.DiagnosesView.as_view()),
-    path("comparisons", charts.ComparisonsView.as_view()),
-    path("comparisons/<large:comparison>", charts.ComparisonView.as_view()),
     path("run-checks", environments.RunChecksView.as_view()),
     path("runs/<slug:run>/weights/syncs", WeightSyncsView.as_view()),
     path("runs/<slug:run>/fleet", FleetView.as_view()),

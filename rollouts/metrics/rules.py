@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from runs.saved.rules import SavedKind
 from web.rules.errors import Conflict
 
-# Kinds of the saved layouts of run metrics, and of the saved comparisons of runs.
+# Kind of the saved layouts of run metrics.
 
 
 class LayoutExists(Conflict):
@@ -40,18 +40,6 @@ class TooManyLayouts(Conflict):
 
 LAYOUT: Final = SavedKind(
     name="layout", body="view", at_most=50, name_taken=LayoutExists, too_many=TooManyLayouts
-)
-
-
-class TooManyComparisons(Conflict):
-    """The limit on saved comparisons is reached."""
-
-    code = "too_many_comparisons"
-    title = "No room for another comparison"
-
-
-COMPARISON: Final = SavedKind(
-    name="comparison", body="view", text="remarks", at_most=500, too_many=TooManyComparisons
 )
 
 

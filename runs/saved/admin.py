@@ -9,7 +9,7 @@ from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written
 
 @admin.register(SavedObject)
 class SavedObjectAdmin(ReadOnlyAdmin):
-    """Presets, metric layouts and comparisons, including deleted ones."""
+    """Presets and metric layouts, including deleted ones."""
 
     list_display = (
         *("name", "kind", "access", "run_link", "tag", "author"),
@@ -35,7 +35,6 @@ class SavedObjectAdmin(ReadOnlyAdmin):
 
     def view_on_site(self, row: SavedObject) -> str | None:
         """Return the page that uses an object; None for layouts and deleted objects."""
-        if row.deleted_at is not None:
+        if row.deleted_at is not None or row.kind != "preset":
             return None
-        pages = {"preset": f"/runs/new?preset={row.name}", "comparison": "/compare"}
-        return pages.get(row.kind)
+        return f"/runs/new?preset={row.name}"

@@ -1,4 +1,4 @@
-"""Saved objects: presets, metric layouts and comparisons."""
+"""Saved objects: presets and metric layouts."""
 
 from typing import Any, Self
 
@@ -40,10 +40,8 @@ class SavedObject(models.Model):
 
     kind = models.CharField(max_length=12, choices=[(kind, kind) for kind in KINDS])
     name = models.CharField(max_length=120)
-    text = models.TextField(
-        blank=True, help_text="Description of a preset, or remarks on a comparison."
-    )
-    body = models.JSONField(help_text="A complete RunConfig, a MetricView or a ComparisonView.")
+    text = models.TextField(blank=True, help_text="Description of a preset.")
+    body = models.JSONField(help_text="A complete RunConfig or a MetricView.")
     access = models.CharField(max_length=8, choices=[(str(a), str(a)) for a in Access])
     run = models.ForeignKey(
         "runs.Run", null=True, blank=True, on_delete=models.CASCADE, related_name="saved_objects"

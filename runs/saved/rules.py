@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from web.rules.errors import Forbidden, InvalidField, NotFound
 
-KINDS: Final = ("preset", "layout", "comparison")
+KINDS: Final = ("preset", "layout")
 
 
 class Access(StrEnum):

@@ -1,7 +1,6 @@
 """A researcher compares runs and sends a colleague the address."""
 
 import re
-import uuid
 from typing import Any
 
 import pytest
@@ -285,23 +284,3 @@ def test_shared_prompts_of_runs_are_compared(page: Page, server: Server) -> None
     expect(page.get_by_label("Sample of alike-b")).to_contain_text("five")
     page.get_by_label("Prompts").get_by_role("button").first.click()
     expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
-
-
-def test_a_report_is_saved_and_reopened(signed_in: Page, measured: Server) -> None:
-    page, name = signed_in, f"two losses {uuid.uuid4().hex[:6]}"
-    page.goto("/compare?runs=beside-a,beside-b&m=loss")
-    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
-    page.get_by_role("button", name="Save report…").click()
-    dialog = page.get_by_role("dialog", name="Save report")
-    dialog.get_by_label("Name").fill(name)
-    dialog.get_by_label("Description").fill("<b id=hostile>b</b> is worse")
-    dialog.get_by_role("button", name="Save report").click()
-    report = page.get_by_role("region", name="Report", exact=True)
-    expect(report).to_contain_text(name)
-
-    page.goto("/compare")
-    page.get_by_role("link", name=name).click()
-    page.wait_for_url("**report=*")
-    expect(report).to_contain_text("<b id=hostile>b</b> is worse")
-    expect(overlay(page, "loss").locator("canvas")).to_be_visible()
-    assert pages.barriers(page) == []

@@ -22,7 +22,7 @@ Next: see [the sweep](/runs?q=tag:sweep).
 
 
 def write(server: Server, person: Person) -> None:
-    """Write notes, marks, two presets, a comparison, a project, a rule with a silence, tokens."""
+    """Write notes, marks, two presets, a project, a rule with a silence, tokens."""
     person.put(f"/api/v1/runs/{LANGUAGE}/notes", {"text": _FIRST, "revision": 0})
     person.put(f"/api/v1/runs/{LANGUAGE}/notes", {"text": _LESSONS, "revision": 1})
     person.put(f"/api/v1/runs/{HOSTILE}/notes", {"text": f"# {texts.MARKUP}", "revision": 0})
@@ -62,13 +62,6 @@ def _save(person: Person) -> None:
     for name, description, access, config in presets:
         body = {"name": name, "description": description, "access": access, "config": config}
         person.post("/api/v1/presets", body)
-    view = {
-        "runs": [LANGUAGE, LIVE],
-        "metrics": ["rolldeck/reward/mean", "rolldeck/queue/depth"],
-        "x": "elapsed",
-    }
-    name, remarks = "Lessons and a control task", "Returns are not of one scale."
-    person.post("/api/v1/comparisons", {"name": name, "remarks": remarks, "view": view})
 
 
 def _project(person: Person) -> None:

@@ -5,8 +5,6 @@ from typing import Final
 
 from buffer.inspect.services import mark_groups, name_label
 from buffer.items.models import TrajectoryGroup
-from rollouts.metrics.schemas import ComparisonView, SaveComparison
-from rollouts.metrics.services.charts import save_comparison
 from runs.alerts.models import Alert
 from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.schemas import NewSilence, SetAlertRule
@@ -39,19 +37,10 @@ _HOSTILE: Final = (
 
 
 def write(*, now: datetime) -> None:
-    """Write notes, one with an edit, a preset, a comparison, a project, marks and alerts."""
+    """Write notes, one with an edit, a preset, a project, marks and alerts."""
     _note("reverse-lessons", "Baseline.", revision=0, at=now - timedelta(hours=4))
     _note("reverse-lessons", _LESSONS, revision=1, at=now - timedelta(hours=2))
     _note("hostile-text", _HOSTILE, revision=0, at=now - timedelta(minutes=20))
-    view = ComparisonView(
-        runs=[f"{PREFIX}reverse-lessons", LIVE],
-        metrics=["rolldeck/reward/mean", "rolldeck/queue/depth"],
-        x="elapsed",
-    )
-    body = SaveComparison(
-        name="Lessons and a control task", remarks="Returns are not of one scale.", view=view
-    )
-    save_comparison(body=body, actor=ACTOR, now=now - timedelta(hours=1))
     save_preset(
         name=f"{PREFIX}four-workers",
         description="CartPole on four workers, as in the sweep",

@@ -1,4 +1,4 @@
-"""API of the layouts, comparisons and annotations of charts."""
+"""API of the layouts and annotations of charts."""
 
 from typing import Final
 
@@ -8,38 +8,29 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from rollouts.metrics.queries import charts
 from rollouts.metrics.queries.charts import (
     annotation_row,
     annotations,
-    comparison_list,
-    comparison_row,
     layout_list,
     layout_row,
 )
 from rollouts.metrics.schemas import (
     AnnotationRow,
     Annotations,
-    ComparisonRow,
-    Comparisons,
     MetricLayoutRow,
     MetricLayouts,
     NewAnnotation,
-    SaveComparison,
     SetMetricLayout,
 )
 from rollouts.metrics.services.charts import (
     annotate,
     change_layout,
     delete_annotation,
-    delete_comparison,
     delete_layout,
-    save_comparison,
     save_layout,
 )
 from runs.access.api.identity import caller_of, identity_of
-from runs.access.api.permissions import LayoutEditors, Operators, Readers, scoped
-from runs.access.queries import token_names
+from runs.access.api.permissions import LayoutEditors, Readers, scoped
 from runs.access.rules import OPERATE, may_operate
 from runs.lifecycle.queries import readable_run, readable_run_id, run_id_named, run_named
 from web.http.bodies import InvalidBody, answer, read, reason_in
@@ -221,66 +212,6 @@ class LayoutView(ApiView):
             layout_id=layout,
             actor=identity_of(request),
             may_operate=may_operate(caller_of(request), run=run),
-            reason=reason_in(request),
-            now=timezone.now(),
-        )
-        return HttpResponse(status=204)
-
-
-class _ReadOrOperate(ApiView):
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions to read and to change."""
-        return [Readers() if self.request.method == "GET" else Operators()]
-
-
-class ComparisonsView(_ReadOrOperate):
-    """Saved comparisons."""
-
-    @extend_schema(operation_id="comparisons_list", responses={200: Comparisons}, tags=["runs"])
-    def get(self, request: Request) -> HttpResponse:
-        """List comparisons.
-
-        Newest first.
-        """
-        del request
-        return answer(comparison_list())
-
-    @extend_schema(
-        operation_id="comparisons_create",
-        request=SaveComparison,
-        responses={201: ComparisonRow, **problems(409)},
-        tags=["runs"],
-    )
-    def post(self, request: Request) -> HttpResponse:
-        """Save a comparison.
-
-        Visible to all users; its curves continue with their runs.
-        """
-        actor = identity_of(request)
-        row = save_comparison(body=read(request, SaveComparison), actor=actor, now=timezone.now())
-        return answer(comparison_row(row, names=token_names([actor])), status=201)
-
-
-class ComparisonView(_ReadOrOperate):
-    """One comparison."""
-
-    @extend_schema(operation_id="comparisons_get", responses={200: ComparisonRow}, tags=["runs"])
-    def get(self, request: Request, comparison: int) -> HttpResponse:
-        """Get a comparison."""
-        del request
-        return answer(charts.comparison(comparison))
-
-    @extend_schema(
-        operation_id="comparisons_delete", parameters=[REASON], responses={204: None}, tags=["runs"]
-    )
-    def delete(self, request: Request, comparison: int) -> HttpResponse:
-        """Delete a comparison.
-
-        Its runs are not changed.
-        """
-        delete_comparison(
-            comparison_id=comparison,
-            actor=identity_of(request),
             reason=reason_in(request),
             now=timezone.now(),
         )

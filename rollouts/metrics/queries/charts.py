@@ -1,4 +1,4 @@
-"""Queries for the layouts, comparisons and annotations of charts."""
+"""Queries for the layouts and annotations of charts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,14 +10,11 @@ from django.db.models import Q
 
 from rollouts.metrics.models import Annotation, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.rules import COMPARISON, LAYOUT
+from rollouts.metrics.rules import LAYOUT
 from rollouts.metrics.schemas import (
     AnnotationRow,
     Annotations,
     ChartEvent,
-    ComparisonRow,
-    Comparisons,
-    ComparisonView,
     MetricLayoutRow,
     MetricLayouts,
     MetricView,
@@ -187,34 +184,4 @@ def layout_row(row: SavedObject, *, names: dict[str, str], may_change: bool) -> 
         changed_at=row.changed_at,
         changed_by=shown_name(row.changed_by, names),
         may_change=may_change,
-    )
-
-
-def comparison(comparison_id: int) -> ComparisonRow:
-    """Return a comparison.
-
-    Raises:
-        SavedObjectNotFound: If there is none with this id.
-    """
-    found = SavedObject.objects.of(COMPARISON)
-    row = found.one(f"comparison {comparison_id} does not exist", pk=comparison_id)
-    return comparison_row(row, names=token_names([row.author]))
-
-
-def comparison_list() -> Comparisons:
-    """Return all comparisons, newest first."""
-    rows = list(SavedObject.objects.of(COMPARISON).order_by("-pk")[: COMPARISON.at_most])
-    names = token_names(row.author for row in rows)
-    return Comparisons(results=[comparison_row(row, names=names) for row in rows], next=None)
-
-
-def comparison_row(row: SavedObject, *, names: dict[str, str]) -> ComparisonRow:
-    """Return a comparison in the API format; `names` are the names of tokens by identity."""
-    return ComparisonRow(
-        id=row.pk,
-        name=row.name,
-        remarks=row.text,
-        view=msgspec.convert(row.body, ComparisonView),
-        created_at=row.created_at,
-        created_by=shown_name(row.author, names),
     )

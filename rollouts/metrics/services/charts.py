@@ -1,18 +1,17 @@
-"""Creation, change and deletion of the layouts, comparisons and annotations of charts."""
+"""Creation, change and deletion of the layouts and annotations of charts."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from django.db import transaction
 
 from rollouts.metrics.models import Annotation
 from rollouts.metrics.queries.charts import axis_positions, layouts_for
-from rollouts.metrics.rules import COMPARISON, LAYOUT
-from rollouts.metrics.schemas import NewAnnotation, SaveComparison, SetMetricLayout
+from rollouts.metrics.rules import LAYOUT
+from rollouts.metrics.schemas import NewAnnotation, SetMetricLayout
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.models import Run
-from runs.lifecycle.queries import RunNotFound, readable_run_id
 from runs.saved import services as saved
 from runs.saved.models import SavedObject
 from runs.saved.rules import Access, InvalidSavedObject, NotAllowedToChange, checked_name
@@ -166,46 +165,3 @@ def _changeable_layout(run: Run, layout_id: int, *, actor: str, may_operate: boo
     if row.author != actor[:ACTOR_LENGTH] and not may_operate:
         raise NotAllowedToChange("only its author or an operator may change a layout")
     return row
-
-
-_FARTHEST: Final = 1e18
-
-
-@transaction.atomic
-def save_comparison(*, body: SaveComparison, actor: str, now: datetime) -> SavedObject:
-    """Save a comparison for all users.
-
-    Raises:
-        InvalidSavedObject: If the name is empty, or a run does not exist.
-        TooManyComparisons: If the limit is reached.
-    """
-    name, view = checked_name(body.name), body.view
-    try:
-        for run in view.runs:
-            readable_run_id(run)
-    except RunNotFound as error:
-        raise InvalidSavedObject("view.runs", str(error)) from error
-    if (view.begin is None) != (view.end is None):
-        raise InvalidSavedObject("view.end", "a range needs both `begin` and `end`, or neither")
-    if (
-        view.begin is not None
-        and view.end is not None
-        and not -_FARTHEST <= view.begin <= view.end <= _FARTHEST
-    ):
-        raise InvalidSavedObject("view.end", "must be a number not less than `begin`")
-    row = SavedObject(
-        name=name, text=body.remarks, body=msgspec.to_builtins(view), access=Access.OPEN
-    )
-    return saved.save(COMPARISON, row, actor=actor, reason=body.reason, now=now)
-
-
-@transaction.atomic
-def delete_comparison(*, comparison_id: int, actor: str, reason: str = "", now: datetime) -> None:
-    """Delete a comparison.
-
-    Raises:
-        SavedObjectNotFound: If there is none with this id.
-    """
-    found = SavedObject.objects.of(COMPARISON).locked()
-    row = found.one(f"comparison {comparison_id} does not exist", pk=comparison_id)
-    saved.delete(row, actor=actor, reason=reason, now=now)

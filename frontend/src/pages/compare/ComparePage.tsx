@@ -2,7 +2,7 @@ import { Button, SegmentedControl, Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type RefObject, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { metricNamesQuery } from "@/api/compare";
 import type { Span } from "@/api/metrics";
 import type { MetricAxis } from "@/api/types";
@@ -22,12 +22,9 @@ import { type ComparisonView, viewOf } from "./comparisonView";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
 import { Prompts } from "./Prompts";
-import { ReportHead, ReportList } from "./Reports";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
-import { searchOfComparison, viewOfSearch } from "./reports";
 import { returnMetricOf } from "./returns";
-import { SaveReport } from "./SaveReport";
 import { Summary } from "./Summary";
 import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
 import { type ComparedRun, useComparedRuns } from "./useComparedRuns";
@@ -77,7 +74,6 @@ type Props = {
   view: ComparisonView;
   search: CompareSearch;
   hidden: Controlled<readonly string[]>;
-  shown: RefObject<readonly string[]>;
   change: Change;
 };
 
@@ -100,13 +96,10 @@ function useChoice({ kinds }: ComparisonView, search: CompareSearch, metrics: Re
   return { choose, reset, isPending: recall !== null };
 }
 
-function Comparison({ chosen, view, search, hidden, shown, change }: Props) {
+function Comparison({ chosen, view, search, hidden, change }: Props) {
   const metrics = useMetrics(view, search);
   const { choose, reset, isPending } = useChoice(view, search, metrics, change);
   const isWaiting = isPending || (metrics.shown.length === 0 && metrics.isPending);
-  useEffect(() => {
-    shown.current = metrics.shown;
-  });
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   const overlay = (metric: string) => (
     <Overlay
@@ -193,8 +186,6 @@ export function ComparePage() {
   const chosen = useComparedRuns(names);
   // Wait for all runs at first, so that lines are requested once rather than per run.
   const isReady = useRef(false);
-  /** The shown metrics, for a saved report. */
-  const shown = useRef<readonly string[]>([]);
   isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
   const change: Change = (more) =>
     void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more || "runs" in more), resetScroll: false });
@@ -208,16 +199,8 @@ export function ComparePage() {
         <h1>Compare</h1>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />
-        {names.length > 0 && (
-          <SaveReport
-            view={() => viewOfSearch(search, shown.current)}
-            onSaved={(saved) => void navigate({ search: searchOfComparison(saved), resetScroll: false })}
-          />
-        )}
         {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
       </div>
-      {search.report !== undefined && <ReportHead id={search.report} onGone={() => change({ report: undefined })} />}
-      {names.length === 0 && <ReportList />}
       {names.length === 0 ? (
         <div className="panel">
           <EmptyState
@@ -246,7 +229,7 @@ export function ComparePage() {
             )}
           </div>
           {isReady.current ? (
-            <Comparison chosen={chosen} view={viewOf(chosen, search)} search={search} hidden={hidden} shown={shown} change={change} />
+            <Comparison chosen={chosen} view={viewOf(chosen, search)} search={search} hidden={hidden} change={change} />
           ) : (
             <Skeletons heights={[54, 350, 350]} />
           )}

@@ -15,7 +15,7 @@ it("recalls the metrics that the runs have", () => {
 
 it("recalls nothing in an address with parameters of its own", () => {
   const choice = choiceOf(SEARCH);
-  for (const own of [{ m: "entropy" }, { x: "time" }, { from: 1, to: 2 }, { report: 3 }, { config: "all" }])
+  for (const own of [{ m: "entropy" }, { x: "time" }, { from: 1, to: 2 }, { config: "all" }])
     expect(recalled(compareSearch({ ...RUNS, ...own }), choice, null)).toBeNull();
   expect(recalled(compareSearch(RUNS), undefined, null)).toBeNull();
   expect(recalled(compareSearch(RUNS), choiceOf({}), null)).toBeNull();

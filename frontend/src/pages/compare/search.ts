@@ -22,8 +22,6 @@ export type CompareSearch = {
   config?: "all";
   /** Digest of the prompt whose samples are compared. */
   prompt?: string;
-  /** The saved report that was opened. */
-  report?: number;
 };
 
 export const RUNS_AT_MOST = 20;
@@ -45,7 +43,6 @@ export function compareSearch(search: Record<string, unknown>): CompareSearch {
     log: words(search.log),
     hide: words(search.hide),
     config: search.config === "all" ? "all" : undefined,
-    report: typeof search.report === "number" && Number.isSafeInteger(search.report) && search.report > 0 ? search.report : undefined,
     prompt: typeof search.prompt === "string" && /^[0-9a-f]{32}$/.test(search.prompt) ? search.prompt : undefined,
   };
 }

@@ -117,7 +117,7 @@ def test_the_database_refuses_other_kinds_access_and_scopes(columns: dict[str, s
 
 @pytest.mark.parametrize(
     ("kind", "page"),
-    [("preset", "/runs/new?preset=a"), ("comparison", "/compare"), ("layout", None)],
+    [("preset", "/runs/new?preset=a"), ("layout", None)],
 )
 def test_the_admin_links_to_the_page_that_uses_an_object(kind: str, page: str | None) -> None:
     pages = admin.site.get_model_admin(SavedObject)
