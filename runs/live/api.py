@@ -18,11 +18,9 @@ from runs.lifecycle.queries import RunNotFound, readable_run, run_named
 from runs.live.rules import SERVER_TOPICS, frame_topic, key_of, rule_of
 from runs.live.schemas import (
     BeatFrame,
-    ClockFrame,
     ErrorFrame,
     PageFrame,
     PageMessage,
-    ReadClock,
     Resync,
     Subscribe,
     Unsubscribe,
@@ -237,8 +235,6 @@ class LiveConsumer(SocketConsumer):
                     if key not in self.page.sequences:
                         raise NotSubscribed("subscribe to the topic first")
                     self.hub.resync(self.page, key)
-                case ReadClock():
-                    await self._send_frame(ClockFrame(at=timezone.now()))
         except ApiError as refusal:
             frame = ErrorFrame(topic=topic, code=refusal.code, detail=str(refusal))
             await self._send_frame(frame)

@@ -40,11 +40,7 @@ class Visible(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     visible: bool
 
 
-class ReadClock(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="clock"):
-    """Request the server's time, to measure the offset of the page's clock."""
-
-
-PageMessage = Subscribe | Unsubscribe | Resync | Visible | ReadClock
+PageMessage = Subscribe | Unsubscribe | Resync | Visible
 """Message from a page."""
 
 
@@ -85,12 +81,6 @@ class BeatFrame(Struct, frozen=True, kw_only=True, tag="beat"):
     transit. A page with a lower number has lost a frame."""
 
 
-class ClockFrame(Struct, frozen=True, kw_only=True, tag="clock"):
-    """The server's time, sent immediately on request."""
-
-    at: datetime
-
-
 class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
     """Rejection of a page's message."""
 
@@ -101,7 +91,7 @@ class ErrorFrame(Struct, frozen=True, kw_only=True, tag="error"):
     detail: str
 
 
-PageFrame = SnapshotFrame | DeltaFrame | BeatFrame | ClockFrame | ErrorFrame
+PageFrame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame
 """Frame sent to a page."""
 
 

@@ -117,15 +117,6 @@ async def test_lists_of_the_server_have_commit_times_too() -> None:
         assert datetime.fromisoformat((await page.receive("delta"))["committed_at"]) > before
 
 
-async def test_a_page_receives_the_time_of_the_server() -> None:
-    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        before = datetime.now(UTC)
-        await page.send(type="clock")
-        frame = await page.receive("clock")
-
-        assert before < datetime.fromisoformat(frame["at"]) < datetime.now(UTC)
-
-
 async def test_a_page_that_lost_a_frame_requests_a_snapshot() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:

@@ -21,8 +21,8 @@ async def test_a_page_of_another_port_is_refused(tmp_path: Path) -> None:
     with web_process(tmp_path / "web.log", DJANGO_SETTINGS_MODULE="config.settings.test") as web:
         address = f"ws://127.0.0.1:{web.port}/ws/live"
         async with connect(address, origin=Origin(web.url), additional_headers=headers) as page:
-            await page.send('{"type": "clock"}')
-            assert "clock" in str(await page.recv())
+            await page.send('{"type": "resync", "topic": "runs"}')
+            assert "not_subscribed" in str(await page.recv())
         for origin in (
             f"http://127.0.0.1:{free_port()}",
             f"http://localhost:{web.port}",

@@ -4610,15 +4610,6 @@ export interface components {
             config: Record<string, unknown>;
         };
         /**
-         * ClockFrame
-         * @description The server's time, sent immediately on request.
-         */
-        ClockFrame: {
-            /** @enum {unknown} */
-            type: "clock";
-            at: string;
-        };
-        /**
          * Cluster
          * @description All parts of the deployment.
          */
@@ -6827,8 +6818,8 @@ export interface components {
             /** @default [] */
             changes: string[];
         };
-        PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ClockFrame"] | components["schemas"]["ErrorFrame"];
-        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"] | components["schemas"]["ReadClock"];
+        PageFrame: components["schemas"]["SnapshotFrame"] | components["schemas"]["DeltaFrame"] | components["schemas"]["BeatFrame"] | components["schemas"]["ErrorFrame"];
+        PageMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"] | components["schemas"]["Resync"] | components["schemas"]["Visible"];
         /**
          * Part
          * @description The status of a part at its last probe.
@@ -7409,14 +7400,6 @@ export interface components {
             address: string | null;
             /** @default [] */
             nodes: components["schemas"]["RayNode"][];
-        };
-        /**
-         * ReadClock
-         * @description Request the server's time, to measure the offset of the page's clock.
-         */
-        ReadClock: {
-            /** @enum {unknown} */
-            type: "clock";
         };
         /**
          * RecentAudit

@@ -4,14 +4,11 @@ import { LiveConnection, type PollAnswer, type Socket } from "./connection";
 class Wire implements Socket {
   readyState: 0 | 1 | 3 = 0;
   sent: Record<string, unknown>[] = [];
-  clocksAsked = 0;
   onopen: (() => void) | null = null;
   onclose: ((event: { code: number }) => void) | null = null;
   onmessage: ((event: { data: string }) => void) | null = null;
   send(text: string): void {
-    const message = JSON.parse(text) as Record<string, unknown>;
-    if (message.type === "clock") this.clocksAsked += 1;
-    else this.sent.push(message);
+    this.sent.push(JSON.parse(text) as Record<string, unknown>);
   }
   close(code = 1006): void {
     this.readyState = 3;
@@ -29,7 +26,6 @@ class Wire implements Socket {
 let wires: Wire[];
 let polls: string[];
 let signedOut: number;
-let paints: (() => void)[];
 let isHidden: boolean;
 let live: LiveConnection;
 const last = (): Wire => wires.at(-1) as Wire;
@@ -43,7 +39,6 @@ beforeEach(() => {
   wires = [];
   polls = [];
   signedOut = 0;
-  paints = [];
   isHidden = false;
   const onSignedOut = () => {
     signedOut += 1;
@@ -52,8 +47,7 @@ beforeEach(() => {
     wires.push(new Wire());
     return last();
   };
-  const afterPaint = (act: () => void) => void paints.push(act);
-  live = new LiveConnection({ open, poll, now: () => Date.now(), random: () => 1, afterPaint, isHidden: () => isHidden, onSignedOut });
+  live = new LiveConnection({ open, poll, now: () => Date.now(), random: () => 1, isHidden: () => isHidden, onSignedOut });
   live.start();
 });
 afterEach(() => {
@@ -209,80 +203,6 @@ it("ages use the server's clock", () => {
   last().accept();
   last().frame({ type: "beat", at: new Date(Date.now() + 60_000).toISOString() });
   expect(live.serverNow() - Date.now()).toBe(60_000);
-});
-
-describe("paint latency", () => {
-  const SERVER_AHEAD_MS = 60_000;
-  const later = (ms: number) => vi.advanceTimersByTime(ms);
-  const inServerTime = (ms = 0) => new Date(Date.now() + SERVER_AHEAD_MS + ms).toISOString();
-  const paint = () => {
-    for (const act of paints.splice(0)) act();
-  };
-  const news = (previous: number, committed_at: string | null) =>
-    last().frame({ ...delta(previous, previous + 1), at: inServerTime(), committed_at });
-  const begin = () => {
-    live.watch("run:a", () => {});
-    last().accept();
-    later(10);
-    last().frame({ type: "clock", at: inServerTime() });
-    later(10);
-    last().frame({ ...snapshot, at: inServerTime(), committed_at: inServerTime(-5_000) });
-  };
-
-  it("uses the server's clock and the newest change of a paint", () => {
-    begin();
-    expect(paints).toEqual([]);
-    expect(live.readPainted()).toBeNull();
-    news(1, inServerTime(-300));
-    news(2, inServerTime(-100));
-    later(50);
-    paint();
-    // The answer was as old as the way here took; it is not known which part of the 10 ms that was.
-    expect(live.readPainted()).toEqual({ ms: 155, errorMs: 5 });
-  });
-
-  it("is never negative, and ignores changes without a commit time", () => {
-    begin();
-    news(1, null);
-    expect(paints).toEqual([]);
-    news(2, inServerTime(40));
-    paint();
-    expect(live.readPainted()).toEqual({ ms: 0, errorMs: 5 });
-  });
-
-  it("is not measured without a clock estimate, while paused or hidden", () => {
-    live.watch("run:a", () => {});
-    last().accept();
-    last().frame(snapshot);
-    news(1, inServerTime(-10));
-    paint();
-    expect(live.readPainted()).toBeNull();
-    last().frame({ type: "clock", at: inServerTime() });
-
-    live.hold(true);
-    news(2, inServerTime(-10));
-    live.hold(false);
-    isHidden = true;
-    news(3, inServerTime(-10));
-    expect(paints).toEqual([]);
-
-    isHidden = false;
-    news(4, inServerTime(-10));
-    live.setVisible(false);
-    paint();
-    expect(live.readPainted()).toBeNull();
-  });
-
-  it("requests the server's time on open, then rarely", () => {
-    last().accept();
-    for (let beats = 0; beats < 12; beats += 1) {
-      later(5_000);
-      last().frame({ type: "beat", sequences: {} });
-      last().frame({ type: "clock", at: inServerTime() });
-    }
-    expect(last().clocksAsked).toBe(3);
-    expect(live.serverNow() - Date.now()).toBeCloseTo(SERVER_AHEAD_MS, 0);
-  });
 });
 
 describe("a close by the server", () => {

@@ -2,7 +2,6 @@
 
 import { ServerClock } from "@/live/clock";
 import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
-import { type Painted, Painting } from "@/live/paintLatency";
 import {
   applyBackfill,
   applyDelta,
@@ -45,8 +44,6 @@ export type Outside = {
   poll: (topic: string, shown: TopicState) => Promise<PollAnswer>;
   now: () => number;
   random: () => number;
-  /** Run a callback after the current changes are painted. */
-  afterPaint: (act: () => void) => void;
   isHidden: () => boolean;
   onSignedOut: () => void;
 };
@@ -75,13 +72,11 @@ export class LiveConnection {
   private polling = false;
   private isHeld = false;
   private readonly clock = new ServerClock();
-  private readonly painting: Painting;
   private statusListeners = new Set<() => void>();
   private status: LiveStatus = { mode: "connecting", silentMs: 0, isOutdated: false };
 
   constructor(private readonly outside: Outside) {
     this.lostAt = this.answeredAt = outside.now();
-    this.painting = new Painting(this.clock, outside.now, outside.afterPaint);
   }
 
   start(): void {
@@ -150,14 +145,8 @@ export class LiveConnection {
     return this.outside.now() + this.clock.offset;
   }
 
-  /** Delay between commit and paint of the newest measured change. */
-  readPainted(): Painted | null {
-    return this.painting.read();
-  }
-
   setVisible(visible: boolean): void {
     this.send({ type: "visible", visible });
-    this.painting.forget();
     if (visible) this.tick();
   }
 
@@ -191,7 +180,6 @@ export class LiveConnection {
       }
       if (this.outside.isHidden()) this.send({ type: "visible", visible: false });
       this.clock.forget();
-      this.askClock();
       this.tick();
     };
     socket.onmessage = (event) => {
@@ -224,18 +212,14 @@ export class LiveConnection {
     // Reset the backoff only after a message: a server may accept and close immediately.
     this.attempts = 0;
     if ("at" in frame) this.clock.hear(Date.parse(frame.at), now);
-    if (frame.type === "clock") this.clock.answer(Date.parse(frame.at), now);
     if (frame.type === "beat") this.compare(frame.sequences);
-    if (frame.type === "beat" && this.clock.isDue(now)) this.askClock();
-    if (frame.type === "beat" || frame.type === "clock" || !frame.topic) {
+    if (frame.type === "beat" || !frame.topic) {
       this.tick();
       return;
     }
     const topic = this.topic(frame.topic);
     const step = this.step(topic.state, frame);
-    const isNews = frame.type === "delta" && step.state.sequence === frame.sequence && topic.state !== step.state;
     this.set(topic, step.state);
-    if (isNews && !topic.held && !this.outside.isHidden()) this.painting.shows(frame.committed_at);
     const waiting = frame.type === "delta" && topic.state.sequence === null;
     if (step.resync || (waiting && now - topic.askedAt > RESYNC_AGAIN_MS)) {
       topic.askedAt = now;
@@ -244,7 +228,7 @@ export class LiveConnection {
     if (this.status.mode !== "live") this.tick();
   }
 
-  private step(state: TopicState, frame: Exclude<Frame, { type: "beat" | "clock" }>): Step {
+  private step(state: TopicState, frame: Exclude<Frame, { type: "beat" }>): Step {
     if (frame.type === "snapshot") return applySnapshot(state, frame);
     return frame.type === "delta" ? applyDelta(state, frame) : applyError(state, frame);
   }
@@ -280,11 +264,6 @@ export class LiveConnection {
     // A topic without data shows its first state once, then stays paused too.
     if (this.isHeld) topic.held = state;
     for (const listener of topic.listeners) listener();
-  }
-
-  private askClock(): void {
-    this.clock.ask(this.outside.now());
-    this.send({ type: "clock" });
   }
 
   private send(message: Message): void {

@@ -22,9 +22,8 @@ type FrameBody = { parts: Parts; series: SeriesRows };
 export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof FrameBody> & FrameBody;
 export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof FrameBody> & FrameBody;
 export type BeatFrame = Schemas["BeatFrame"];
-export type ClockFrame = Schemas["ClockFrame"];
 export type ErrorFrame = Schemas["ErrorFrame"];
-export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ClockFrame | ErrorFrame;
+export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame;
 export type Message = Schemas["PageMessage"];
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -42,7 +41,6 @@ export function parseFrame(text: string): Frame | null {
     const sequences = isObject(raw.sequences) ? (raw.sequences as Record<string, number | null>) : {};
     return { type: "beat", at: raw.at, sequences };
   }
-  if (raw.type === "clock") return { type: "clock", at: String(raw.at) };
   if (raw.type === "error") {
     return {
       type: "error",

@@ -13,21 +13,11 @@ function open(): Socket {
   return new WebSocket(`${scheme}://${location.host}/ws/live`) as unknown as Socket;
 }
 
-/** The first task after the next animation frame, when the browser has painted. */
-function afterPaint(act: () => void): void {
-  requestAnimationFrame(() => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = act;
-    port2.postMessage(0);
-  });
-}
-
 export const live = new LiveConnection({
   open,
   poll,
   now: () => Date.now(),
   random: () => Math.random(),
-  afterPaint,
   isHidden: () => document.hidden,
   onSignedOut: signedOut,
 });

@@ -2,10 +2,8 @@ import { Tooltip } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { duration } from "@/format";
 import type { LiveStatus } from "@/live/connection";
-import { holdLive, live, useLiveStatus } from "@/live/live";
-import type { Painted } from "@/live/paintLatency";
+import { holdLive, useLiveStatus } from "@/live/live";
 import { useShortcuts } from "@/shell/keyboard";
-import { paintedText } from "@/shell/paintLatencyText";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
 
@@ -39,18 +37,6 @@ function lookOf({ mode, silentMs, isOutdated }: LiveStatus): Look {
   }
 }
 
-const LOOK_EVERY_MS = 2_000;
-
-/** Latency of the newest painted change, updated every 2 s while visible. */
-function NewestPainted() {
-  const [painted, setPainted] = useState<Painted | null>(() => live.readPainted());
-  useEffect(() => {
-    const timer = setInterval(() => setPainted(live.readPainted()), LOOK_EVERY_MS);
-    return () => clearInterval(timer);
-  }, []);
-  return painted && <div data-painted={Math.round(painted.ms)}>{paintedText(painted)}</div>;
-}
-
 /** Announce connection changes to screen readers, at most every 10 s. */
 function useCalm(text: string): string {
   const [calm, setCalm] = useState(text);
@@ -76,15 +62,7 @@ export function LiveIndicator() {
   useShortcuts({ l: toggle });
   return (
     <>
-      <Tooltip
-        label={
-          <>
-            {look.meaning}
-            {status.mode === "live" && <NewestPainted />}
-          </>
-        }
-        events={{ hover: true, focus: true, touch: true }}
-      >
+      <Tooltip label={look.meaning} events={{ hover: true, focus: true, touch: true }}>
         <button
           type="button"
           className={`chip chip-button tone-${look.tone}`}
