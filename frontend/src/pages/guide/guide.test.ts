@@ -1,6 +1,4 @@
 import { expect, it } from "vitest";
-import { guideCommands } from "@/shell/palette/guide";
-import { ranked } from "@/shell/palette/rank";
 import { CONTENTS, sectionsOf } from "./contents";
 import { loaderOf, urlOf } from "./docs";
 import { anchorOf, entriesOf, entryOf, GLOSSARY } from "./glossary";
@@ -43,27 +41,4 @@ it("lists the pages of the index, each of which exists", () => {
   expect(new Set(pages.map(({ page }) => page)).size).toBe(pages.length);
   expect(urlOf("images/home.png")).toBeTruthy();
   expect(urlOf("images/none.png")).toBeUndefined();
-});
-
-it("offers pages and terms in the palette, behind commands of the same name", () => {
-  const opened: string[] = [];
-  const first = (typed: string) =>
-    ranked(
-      guideCommands(typed, (address) => opened.push(address)),
-      typed,
-      [],
-    )[0]?.command;
-  first("ledger")?.act();
-  first("backup")?.act();
-  first("silences, webhooks")?.act();
-  expect(opened).toEqual(["/guide/glossary#term-ledger", "/guide/howto/backup", "/guide/howto/alerts"]);
-  expect(
-    ranked(
-      guideCommands("", () => undefined),
-      "",
-      [],
-    ),
-  ).toEqual([]);
-  const place = { id: "place:/alerts", group: "Go to" as const, title: "Alerts", act: () => undefined };
-  expect(ranked([...guideCommands("alerts", () => undefined), place], "alerts", [])[0]?.command).toBe(place);
 });

@@ -12,7 +12,6 @@ import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
 import { type Command, useCommands } from "@/shell/palette/commands";
-import { takeVerb } from "@/shell/palette/verbs";
 
 type Ask = ReturnType<typeof useAsk>;
 
@@ -103,8 +102,7 @@ type Props = {
 /** The verbs currently available for the run: reversible ones as a button, the others in a menu. */
 export function VerbButtons({ run, ask, children }: Props) {
   const mayOperate = useMayOperate();
-  // The palette of another page may have opened this one with a verb.
-  const [confirming, setConfirming] = useState<Verb | null>(() => takeVerb(run.name));
+  const [confirming, setConfirming] = useState<Verb | null>(null);
   const reset = useReset(run.name);
   const isArchived = run.archived_at !== null;
   const allowed: Verb[] = isArchived ? [] : run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;

@@ -15,7 +15,6 @@ const PAGE_ROWS = 8;
 const TYPED_MS = 120;
 
 /** These keep the palette open to confirm the copy. */
-const COPIES = new Set(["general:copy", "general:curl", "general:python"]);
 
 type Props = {
   typed: string;
@@ -88,7 +87,7 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose, onHelp }: 
 
   const pick = (command: Command | undefined) => {
     if (!command) return;
-    if (COPIES.has(command.id)) return command.act();
+    if (command.id === "general:copy") return command.act();
     if (command.group !== "This page") remember(command.id);
     onClose(command.act);
   };

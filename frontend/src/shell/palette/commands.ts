@@ -5,15 +5,13 @@ import { useEffect, useRef } from "react";
 export type Command = {
   /** Stable id for the list of recent commands. */
   id: string;
-  group: "This page" | "Tabs" | "Go to" | "Projects" | "Runs" | "General" | "Verbs" | "Guide";
+  group: "This page" | "Tabs" | "Go to" | "Projects" | "Runs" | "General";
   title: string;
   /** Additional search terms. */
   words?: string;
   /** Shown beside the title. */
   note?: string;
   keys?: string[];
-  /** Lowers the rank below commands that match as well. */
-  cost?: number;
   act: () => void;
 };
 

@@ -11,7 +11,7 @@ export type Shown = {
   heading: string;
 };
 
-/** Listed while nothing is typed; the guide and the verbs of runs have too many commands. */
+/** The order of the groups while nothing is typed. */
 const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Projects", "Runs", "General"];
 /** Matches in additional terms rank below matches in titles. */
 const WORDS_WEIGHT = 0.5;
@@ -29,7 +29,7 @@ function scored(command: Command, typed: string, recent: string[]): { shown: Sho
   const score = Math.max(byTitle?.score ?? -Infinity, WORDS_WEIGHT * (byText?.score ?? -Infinity));
   return {
     shown: { command, at: byTitle?.at ?? [], heading: "" },
-    score: score + bonus(command.id, recent) - (command.cost ?? 0),
+    score: score + bonus(command.id, recent),
   };
 }
 

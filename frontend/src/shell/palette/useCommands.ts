@@ -1,17 +1,13 @@
 import { useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useLocation, useNavigate, useRouter } from "@tanstack/react-router";
+import { useNavigate, useRouter } from "@tanstack/react-router";
 import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
-import { useMayOperate, useSignOut } from "@/api/session";
+import { useSignOut } from "@/api/session";
 import { viewLink } from "@/share/link";
-import { runAt } from "@/shell/addresses";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
-import { guideCommands } from "@/shell/palette/guide";
 import { recentRuns } from "@/shell/palette/recent";
-import { curlOf, pythonOf, requestOf } from "@/shell/palette/requests";
-import { splitVerb, verbCommands } from "@/shell/palette/verbs";
 
 const THEMES = [
   ["light", "Light theme", "bright day"],
@@ -21,40 +17,13 @@ const THEMES = [
 
 type Callbacks = { onHelp: () => void; onCopied: (text: string, what: string) => void };
 
-/** The open page's request, for a shell and for Python. */
-function requestCommands(pathname: string, search: Record<string, unknown>, onCopied: Callbacks["onCopied"]): Command[] {
-  const request = requestOf(pathname, search);
-  if (!request) return [];
-  const words = "api request rest http command line program";
-  return [
-    {
-      id: "general:curl",
-      group: "General",
-      title: "Copy as curl",
-      note: request.path,
-      words,
-      act: () => onCopied(curlOf(request, location.origin), "curl command"),
-    },
-    {
-      id: "general:python",
-      group: "General",
-      title: "Copy as Python",
-      note: request.path,
-      words,
-      act: () => onCopied(pythonOf(request, location.origin), "Python script"),
-    },
-  ];
-}
-
 /** All available commands; runs are searched on the server. */
 export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { commands: Command[]; isLooking: boolean } {
   const navigate = useNavigate();
   const router = useRouter();
-  const { pathname, search } = useLocation();
   const signOut = useSignOut();
   const { setColorScheme } = useMantineColorScheme();
-  const mayOperate = useMayOperate();
-  const runs = useQuery(foundRunsQuery(mayOperate ? splitVerb(typed).rest : typed));
+  const runs = useQuery(foundRunsQuery(typed));
   const projects = useQuery(projectChoicesQuery);
 
   const toRun = (name: string) => void navigate({ to: "/runs/$name", params: { name } });
@@ -98,16 +67,13 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
       words: "share address url",
       act: () => onCopied(viewLink(router), "Link"),
     },
-    ...requestCommands(pathname, search, onCopied),
     { id: "general:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
     { id: "general:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
     { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
     { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
-  const verbs = mayOperate ? verbCommands(typed, runs.data ?? [], runAt(pathname)?.name, toRun) : [];
-  const guide = guideCommands(typed, (href) => void navigate({ href }));
   return {
-    commands: [...offered(), ...verbs, ...places, ...grouped, ...named, ...general, ...guide],
+    commands: [...offered(), ...places, ...grouped, ...named, ...general],
     isLooking: runs.isFetching || projects.isPending,
   };
 }
