@@ -1,6 +1,5 @@
 import { Button, Select, Switch, Textarea, TextInput } from "@mantine/core";
 import type { ReactNode } from "react";
-import { Termed } from "@/components/Term";
 import type { Field } from "@/forms/fields";
 import type { Answer } from "@/forms/rows";
 
@@ -19,21 +18,10 @@ export type ControlProps = {
   onChange: (answer: Answer) => void;
 };
 
-/** Terms of the glossary in the titles of fields, by the last part of the path. */
-const TERMS: Record<string, string> = {
-  fragment_length: "fragment",
-  fragments_per_chunk: "chunk",
-  group_size: "group",
-  lease_seconds: "lease",
-  lessons: "lesson",
-  max_staleness: "staleness",
-  off_policy_tolerance: "tolerance",
-};
-
 export function labelOf(field: Field): ReactNode {
   return (
     <>
-      <Termed text={field.title} term={TERMS[field.path.split(".").at(-1) ?? ""]} />
+      {field.title}
       {field.unit && <span className="faint"> · {field.unit}</span>}
     </>
   );

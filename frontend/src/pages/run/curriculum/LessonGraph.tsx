@@ -139,7 +139,6 @@ export function LessonGraph({ lessons, onOpen }: Props) {
   return (
     <Panel
       title="Lesson graph"
-      term="lesson"
       note={`${some}${isFlat ? "no lesson has prerequisites" : "prerequisites on the left; dashed: not yet met"}; bars: evaluation success and goal`}
       className="span-12"
     >

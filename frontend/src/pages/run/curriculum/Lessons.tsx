@@ -5,7 +5,6 @@ import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { type Heading, Table } from "@/components/Table";
-import { Term } from "@/components/Term";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, type Interval, intervalText, summaryOf } from "@/pages/run/curriculum/curriculum";
 import { appliedText, isStopped, manualText, stoppedText } from "@/pages/run/curriculum/steering";
@@ -68,7 +67,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
 }
 
 const COLUMNS: Heading[] = [
-  { label: <Term of="lesson">Lesson</Term> },
+  { label: "Lesson" },
   "State",
   "Evaluation success",
   { label: <span className="unseen">Success rate</span>, className: "num" },

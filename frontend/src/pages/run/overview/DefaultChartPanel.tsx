@@ -79,7 +79,6 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
     <Panel
       target={target}
       title={chart.title}
-      term={chart.term}
       note={chart.note}
       aside={isEmpty || chart.hasEqualCurves ? NO_VALUE : value}
       className={className}

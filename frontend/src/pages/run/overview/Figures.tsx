@@ -1,7 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
-import { Termed } from "@/components/Term";
 import { count, number, policyStep } from "@/format";
 import { BUILTIN_RETURN } from "@/pages/run/metricOrder";
 import { currentOf } from "@/pages/run/overview/current";
@@ -16,18 +15,14 @@ type FigureProps = {
   value: ReactNode;
   unit?: string;
   raw?: number | null;
-  /** The term of the glossary in the label. */
-  term?: string;
   /** The chart whose title shows the same quantity. */
   chart?: string;
 };
 
-function Figure({ name, label, value, unit, raw, term, chart }: FigureProps) {
+function Figure({ name, label, value, unit, raw, chart }: FigureProps) {
   return (
     <div className="figure-box">
-      <dt>
-        <Termed text={label} term={term} />
-      </dt>
+      <dt>{label}</dt>
       <dd data-figure={name} data-value={raw ?? ""} data-quantity={chart}>
         <span className="figure">{value}</span> {unit && <span className="figure-unit">{unit}</span>}
       </dd>
@@ -71,14 +66,7 @@ export function Figures({ run, fleet, queue, ledger, last, speed }: Props) {
         <Figure name="return" label="Return, last 20 episodes" value={count(current.reward)} raw={current.reward} chart="reward" />
       )}
       <Figure name="served-steps" label="Train steps served" value={number(served)} unit={planned} raw={served} />
-      <Figure
-        name="policy"
-        label="Policy version"
-        term="policy version"
-        value={policyStep(run.policy_step)}
-        unit={`epoch ${run.epoch}`}
-        raw={run.policy_step}
-      />
+      <Figure name="policy" label="Policy version" value={policyStep(run.policy_step)} unit={`epoch ${run.epoch}`} raw={run.policy_step} />
       {run.kind !== "outside" && <Figure name="env-steps" label={work} value={count(steps)} raw={steps} />}
       {run.kind !== "outside" && <Figure name="speed" label={`${work} per second`} value={count(speed)} raw={speed} chart="throughput" />}
       <Figure name="queued" label="Queued" value={count(waiting.value)} unit={waiting.unit} raw={waiting.value} chart="queue" />

@@ -20,8 +20,6 @@ export type Curve = Pick<Line, "label" | "role" | "thin" | "dashed" | "dash" | "
 export type DefaultChart = {
   key: string;
   title: string;
-  /** The word of the title that the glossary explains. */
-  term?: string;
   note: string;
   /** The newest value of the first curve is shown in the title. */
   curves: Curve[];
@@ -74,7 +72,6 @@ const queue = (kind: RunDetail["kind"]): DefaultChart => ({
 const staleness: DefaultChart = {
   key: "staleness",
   title: "Staleness",
-  term: "staleness",
   note: "versions behind when leased",
   curves: [
     { name: "staleness/p50", label: "median", role: 1 },
@@ -87,7 +84,6 @@ const staleness: DefaultChart = {
 const flow = (kind: RunDetail["kind"]): DefaultChart => ({
   key: "flow",
   title: kind === "fleet" ? "Fragments in and out" : "Groups in and out",
-  term: kind === "fleet" ? "fragment" : "group",
   note: "per second",
   curves: [
     { name: "accepted_per_second", label: "received", role: 1 },

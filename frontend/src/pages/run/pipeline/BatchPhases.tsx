@@ -10,7 +10,6 @@ export function BatchPhases({ pipeline }: { pipeline: Pipeline }) {
   return (
     <Panel
       title="Batch timeline"
-      term="batch"
       note={
         segments.length > 0 ? `${number(total)} ms from formed to acknowledged, mean of the last minute` : "from formed to acknowledged"
       }

@@ -1,18 +1,15 @@
 import type { Pipeline } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
-import { Term, Termed } from "@/components/Term";
 import { duration, number, percent } from "@/format";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
 import { limitText, rateText, trendText } from "@/pages/run/pipeline/stages";
 
-function Pair({ who, term, at, words }: { who: string; term?: string; at: number | null; words: string }) {
+function Pair({ who, at, words }: { who: string; at: number | null; words: string }) {
   return (
     <div className={styles.pair}>
       <div className={styles.pairTop}>
-        <span>
-          <Termed text={who} term={term} />
-        </span>
+        <span>{who}</span>
         <b>{percent(at)}</b>
       </div>
       <span className={styles.meter} role="img" aria-label={`${who}: ${percent(at)}`}>
@@ -35,7 +32,6 @@ export function WhoWaits({ run, pipeline }: { run: RunDetail; pipeline: Pipeline
         <>
           <Pair
             who="Workers held back"
-            term="held back"
             at={share("waiting_room")}
             words={workers > 0 ? `by ${limitText(run)}; mean of ${number(workers)} running` : "no running workers"}
           />
@@ -83,9 +79,7 @@ export function QueueLaw({ pipeline }: { pipeline: Pipeline }) {
           </dd>
         </div>
         <div>
-          <dt>
-            <Term of="lease">Leased</Term>
-          </dt>
+          <dt>Leased</dt>
           <dd data-quantity="leased">
             <Rate rate={handed_out} unit={unit} />
           </dd>

@@ -12,7 +12,6 @@ import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
-import { Term } from "@/components/Term";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
 import { Staleness } from "@/pages/run/queue/Staleness";
@@ -72,7 +71,6 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
   return (
     <Panel
       title="Batches"
-      term="batch"
       note="newest first"
       className="span-12"
       aside={
@@ -105,14 +103,14 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
           label="Batches, newest first"
           columns={[
             { label: "Step", className: "num" },
-            { label: <Term of="lease">Lease</Term> },
+            { label: "Lease" },
             { label: <>Composition · {run.kind === "fleet" ? "fragments" : "sequences"}</> },
             { label: "Tokens", className: "num" },
             { label: "Padding", className: "num" },
             "Trainer",
             { label: "Leased", className: "num" },
             { label: "Latency", className: "num" },
-            { label: <Term of="staleness">Staleness</Term> },
+            { label: "Staleness" },
           ]}
         >
           {rows.map((batch) => (

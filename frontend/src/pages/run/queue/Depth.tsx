@@ -2,7 +2,6 @@ import type { QueueAnswer } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
-import { Term } from "@/components/Term";
 import { number, percent, visible } from "@/format";
 import { incompleteText } from "@/pages/run/queue/incomplete";
 
@@ -31,7 +30,7 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
           columns={[
             "Environment",
             { label: <>Queued · {unit}</>, className: "num" },
-            { label: <Term of="share">Share</Term>, className: "num" },
+            { label: "Share", className: "num" },
             { label: "Incomplete", className: "num", title: "Partial groups wait until they add up to a full group" },
             { label: "Oldest", className: "num", title: "Age of the oldest queued item" },
           ]}

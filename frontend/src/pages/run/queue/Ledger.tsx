@@ -38,7 +38,6 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
   return (
     <Panel
       title={`Ledger, in ${unit}`}
-      term="ledger"
       note={`outcome of every accepted ${unit.slice(0, -1)}`}
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
       className="span-12"

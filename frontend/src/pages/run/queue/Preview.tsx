@@ -42,7 +42,7 @@ function Composition({ preview, names: named }: { preview: PreviewAnswer; names:
 export function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview: PreviewAnswer; names: Names }) {
   const stale = queue.queued_sequences - data.queued_sequences;
   return (
-    <Panel title="Next batch" term="batch" note="preview, not leased" className="span-6">
+    <Panel title="Next batch" note="preview, not leased" className="span-6">
       <p className="preview-line" data-preview={data.reason ?? "ready"}>
         {data.reason ? (
           <>

@@ -5,18 +5,17 @@ import type { QueueAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { Panel } from "@/components/Panel";
-import { Termed } from "@/components/Term";
 import { duration, number, visible } from "@/format";
 import { LimitsDialog } from "@/pages/run/queue/LimitsDialog";
 import { isOver } from "@/theme/chips";
 
 const RULES = {
-  tolerance: { name: "Queue length", term: "tolerance", asks: "Producers pause above the limit and resume at the lower mark." },
-  staleness: { name: "Data staleness", term: "staleness", asks: "Further data would exceed the limit before it is trained on." },
+  tolerance: { name: "Queue length", asks: "Producers pause above the limit and resume at the lower mark." },
+  staleness: { name: "Data staleness", asks: "Further data would exceed the limit before it is trained on." },
 } as const;
 
 function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
-  const { name, term, asks } = RULES[gate.rule];
+  const { name, asks } = RULES[gate.rule];
   const filled = gate.limit > 0 ? Math.min(1, gate.amount / gate.limit) : 0;
   return (
     <li data-gate={gate.rule} data-closed={gate.closed}>
@@ -24,9 +23,7 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
         <Chip tone={gate.closed ? "held" : "good"} sign={gate.closed ? "▲" : "✓"}>
           {gate.closed ? "pauses" : "open"}
         </Chip>
-        <b>
-          <Termed text={name} term={term} />
-        </b>
+        <b>{name}</b>
         <span className="faint small">{asks}</span>
       </div>
       <meter className="gate-meter" min={0} max={1} value={filled} aria-label={`${name}: ${gate.condition}`} data-over={gate.closed} />

@@ -3,7 +3,6 @@ import type { FragmentSummary } from "@/api/fragments";
 import type { GroupQuery } from "@/api/groups";
 import { Age } from "@/components/Age";
 import { Table } from "@/components/Table";
-import { Term } from "@/components/Term";
 import { bytes, number, shortId, visible } from "@/format";
 import { listSearch } from "@/pages/run/trajectories/search";
 import styles from "@/pages/run/trajectories/trajectories.module.css";
@@ -65,15 +64,11 @@ export function FragmentTable({ run, rows, query }: { run: string; rows: Fragmen
       label="Fragments, newest first"
       columns={[
         {
-          label: (
-            <>
-              Env slot · <Term of="fragment">fragment</Term>
-            </>
-          ),
+          label: <>Env slot · fragment</>,
         },
         { label: "Steps", className: "num", title: "Env steps without padding" },
         { label: "Return", className: "num", title: "Sum of rewards" },
-        { label: <Term of="behaviour version">Policy</Term>, className: "num wide-only" },
+        { label: "Policy", className: "num wide-only" },
         { label: "Worker", className: "wide-only" },
         { label: "State", className: "wide-only" },
         { label: "Size", className: "num wide-only" },

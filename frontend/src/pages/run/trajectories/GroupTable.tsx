@@ -3,7 +3,6 @@ import { Link } from "@tanstack/react-router";
 import type { GroupQuery, GroupSummary } from "@/api/groups";
 import type { MarkVocabulary } from "@/api/marks";
 import { Age } from "@/components/Age";
-import { Term } from "@/components/Term";
 import { bytes, count, counted, number, policyStep, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/pages/run/trajectories/ScoreDots";
@@ -119,9 +118,7 @@ export function GroupTable({ groups, ...shared }: Props) {
             )}
             <th scope="col">
               <div className={styles.texts}>
-                <span>
-                  <Term of="group">Group</Term>: prompt
-                </span>
+                <span>Group: prompt</span>
                 <span className="wide-only" title="Beginning of the last answer of the first sequence, without reasoning">
                   Answer
                 </span>
@@ -143,7 +140,7 @@ export function GroupTable({ groups, ...shared }: Props) {
               Longest
             </th>
             <th scope="col" className="num wide-only">
-              <Term of="behaviour version">Policy</Term>
+              Policy
             </th>
             <th scope="col" className="wide-only">
               State

@@ -20,7 +20,6 @@ export function StalenessStrip({ run, counts }: { run: RunDetail; counts: Ledger
   return (
     <Panel
       title="Staleness of leased batches"
-      term="staleness"
       note={`versions behind per batch; ${limit}`}
       className="span-12"
       aside={

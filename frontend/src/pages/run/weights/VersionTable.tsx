@@ -7,7 +7,6 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Table } from "@/components/Table";
-import { Term } from "@/components/Term";
 import { bytes, duration, policyStep, visible } from "@/format";
 import { isHeldBack } from "@/pages/run/weights/commands";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
@@ -78,7 +77,7 @@ type Props = {
 /** Published versions, newest first, with their distribution to workers. */
 export function VersionTable({ run, orders, versions, deliveries, open, pages }: Props) {
   return (
-    <Panel title="Versions" term="policy version" note="newest first" className="span-6">
+    <Panel title="Versions" note="newest first" className="span-6">
       {versions.length === 0 ? (
         <EmptyState
           title="No weights published yet"
@@ -96,7 +95,7 @@ export function VersionTable({ run, orders, versions, deliveries, open, pages }:
             { label: <span className="unseen">Current</span> },
             { label: "Published", className: "num" },
             { label: "Size", className: "num" },
-            { label: <Term of="trainer">Trainer</Term> },
+            { label: "Trainer" },
             { label: "Workers", className: "num" },
             { label: "Slowest", className: "num" },
           ]}

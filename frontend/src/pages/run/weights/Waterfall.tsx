@@ -1,12 +1,10 @@
 import type { PolicyVersionRow, WeightSyncRow, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
-import { Term } from "@/components/Term";
 import { duration, number, policyStep } from "@/format";
 import { type Bar, REPORT_SECONDS, STAGES, type Stage, waterfallOf } from "@/pages/run/weights/waterfall";
 
 /** The stages that the glossary explains. */
-const TERMS: Partial<Record<Stage, string>> = { announced: "announced" };
 const WORDS: Record<Stage, string> = { announced: "announced", staged: "received", active: "active" };
 
 function place(from: number | null, to: number | null, seconds: number): { left: string; width: string } | null {
@@ -85,8 +83,7 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
       <div className="legend tiny soft">
         {STAGES.map((stage) => (
           <span key={stage}>
-            <span className={`swatch fall-${stage}`} aria-hidden="true" />{" "}
-            {TERMS[stage] ? <Term of={TERMS[stage]}>{WORDS[stage]}</Term> : WORDS[stage]}
+            <span className={`swatch fall-${stage}`} aria-hidden="true" /> {WORDS[stage]}
           </span>
         ))}
       </div>
