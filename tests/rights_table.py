@@ -99,6 +99,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/segments"): ADMINISTER,
     ("GET", "/api/v1/runs"): READ,
     ("GET", "/api/v1/runs.csv"): READ,
+    ("GET", "/api/v1/run-columns"): READ,
     ("GET", "/api/v1/run-filter"): READ,
     ("GET", "/api/v1/run-filter/values"): READ,
     ("GET", "/api/v1/prompts"): READ,

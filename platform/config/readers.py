@@ -29,7 +29,7 @@ from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from rollouts.diagnosis.schemas import PipelineDiagnosis
 from rollouts.environments.services.check_results import refuse_denied
 from rollouts.episodes.queries import episodes
-from rollouts.metrics.queries.metrics import metric_part
+from rollouts.metrics.queries.metrics import last_value, metric_part, names_of_runs
 from runs.access.queries import audit_reader, session_part
 from runs.alerts import queries as alerts_queries
 from runs.alerts.schemas import AlertSummary
@@ -120,6 +120,7 @@ def fill() -> None:
             "return": queries.Sort("by_return", float, run_activity.return_for_lists),
         }
     )
+    queries.SOURCES["metric"] = queries.Source(last_value, float, names_of_runs)
     group_contents.READERS[:] = [token_pieces]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
     services.CONFIG_CHECKS[:] = [check_language, refuse_denied]

@@ -20,6 +20,7 @@ from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
     ActOnRuns,
+    ColumnList,
     ProjectActivityList,
     QualifierList,
     RunActivityList,
@@ -75,6 +76,27 @@ class FilterValuesView(ApiView):
             raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
         found = queries.filter_values(of=of, part=text_parameter(request, "part"))
         return answer(ValueList(results=found, next=None))
+
+
+class RunColumnsView(ApiView):
+    """Columns of lists of runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="run_columns",
+        parameters=[OpenApiParameter("q", description="A filter; all current runs without one.")],
+        responses={200: ColumnList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List columns of runs.
+
+        Every configuration value and metric of the runs that match the filter, by name; at most
+        2,000 of each.
+        """
+        found = queries.column_names(request.query_params.get("q", ""), now=timezone.now())
+        return answer(ColumnList(results=found, next=None))
 
 
 class RunsCsvView(ApiView):
@@ -245,8 +267,15 @@ class RunsView(CreateRunView):
             OpenApiParameter("status", enum=[str(status) for status in RunStatus]),
             OpenApiParameter(
                 "sort",
-                enum=[sign + name for name in queries.SORTS for sign in ("", "-")],
-                description="Sort key; prefix a minus for descending order.",
+                description=f"Sort key: {', '.join(queries.SORTS)}, or a column; prefix a minus "
+                "for descending order. Runs without a value are last in both.",
+            ),
+            OpenApiParameter(
+                "columns",
+                listed(queries.COLUMNS_AT_MOST),
+                description="Comma-separated names of further columns: `config.` with the dotted "
+                "path of a configuration value, or `metric.` with the name of a metric, of which "
+                "the last value is returned.",
             ),
             *page_parameters(default=queries.ROWS_AT_MOST, most=queries.ROWS_AT_MOST),
         ],
@@ -267,6 +296,7 @@ class RunsView(CreateRunView):
             page_of(request, queries.position_kind(sort), default=most, most=most),
             text=f"{query.get('q', '')} state:{status}" if status else query.get("q", ""),
             sort=sort,
+            columns=[name for name in query.get("columns", "").split(",") if name],
             now=timezone.now(),
         )
         return answer(found)

@@ -2,7 +2,7 @@
 
 import csv
 import io
-import sys
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -10,9 +10,20 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.db import connection
-from django.db.models import Count, F, Func, Q, QuerySet, TextField, Value, Window
+from django.db.models import (
+    Count,
+    F,
+    FloatField,
+    Func,
+    JSONField,
+    Q,
+    QuerySet,
+    TextField,
+    Value,
+    Window,
+)
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Coalesce, RowNumber
+from django.db.models.functions import Cast, NullIf, RowNumber
 
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
@@ -111,7 +122,7 @@ COUNTED_AT_MOST: Final = 10_000
 EXPORTED_AT_MOST: Final = 100_000
 VALUES_AT_MOST: Final = 20
 Position = tuple[Any, int]
-"""Sort value and id of a run."""
+"""Sort value and id of a run; the value is None in runs without one."""
 
 
 class Sort(NamedTuple):
@@ -120,13 +131,9 @@ class Sort(NamedTuple):
     column: str
     kind: type[Any]
     measure: Callable[[datetime], Combinable] | None = None
-    """Returns `column` at a given time: an expression over :class:`Run`, a finite number or NULL,
-    which sorts below all numbers.
-    """
+    """Returns `column` at a given time: an expression over :class:`Run`, NULL where unknown."""
 
 
-NOT_KNOWN: Final = -sys.float_info.max
-"""Sort value of unknown values, below all known ones."""
 SORTS: Final[dict[str, Sort]] = {
     "created": Sort("created_at", datetime),
     "changed": Sort("status_changed_at", datetime),
@@ -139,10 +146,98 @@ SORTS: Final[dict[str, Sort]] = {
 NEWEST_FIRST: Final = "-created"
 
 
+COLUMNS_AT_MOST: Final = 20
+COLUMN_LENGTH: Final = 200
+TEXT_LENGTH: Final = 200
+"""Longest delivered text of a configuration value."""
+NAMES_AT_MOST: Final = 2000
+
+
+def config_value(path: str) -> Combinable:
+    """Return the configuration value at a dotted path; lists and objects as JSON text."""
+    value = Func(
+        F("config"), *(Value(key) for key in path.split(".")), function="jsonb_extract_path"
+    )
+    text = f"to_jsonb(left(value #>> '{{}}', {TEXT_LENGTH}))"
+    return Func(
+        value,
+        template=f"""(SELECT CASE jsonb_typeof(value) WHEN 'null' THEN NULL WHEN 'number' THEN value
+            WHEN 'boolean' THEN value ELSE {text} END FROM (SELECT %(expressions)s AS value) v)""",  # noqa: S608 texts of our own
+        output_field=JSONField(),
+    )
+
+
+class Source(NamedTuple):
+    """Source of columns that have names of their own, such as configuration keys."""
+
+    measure: Callable[[str], Combinable]
+    """Returns the value of a name: an expression over :class:`Run`, NULL where there is none."""
+    kind: type[Any]
+    names: Callable[[QuerySet[Run]], list[str]]
+    """Returns the names that runs have, in order, at most :data:`NAMES_AT_MOST`."""
+
+
+_CONFIG_NAMES: Final = """
+    WITH RECURSIVE leaf (path, value) AS (
+        SELECT e.key, e.value FROM runs_run r, jsonb_each(r.config) e WHERE r.id IN ({runs})
+        UNION
+        SELECT l.path || '.' || e.key, e.value FROM leaf l, jsonb_each(
+            CASE jsonb_typeof(l.value) WHEN 'object' THEN l.value ELSE '{{}}' END) e
+        WHERE strpos(e.key, '.') = 0
+    )
+    SELECT DISTINCT path FROM leaf
+    WHERE jsonb_typeof(value) NOT IN ('object', 'null') AND strpos(path, ',') = 0
+        AND length(path) < {length}
+    ORDER BY path LIMIT {limit}"""
+
+
+def config_names(runs: QuerySet[Run]) -> list[str]:
+    """Return the dotted paths of all configuration values of runs, in order."""
+    ids, parameters = runs.order_by().values("pk").query.sql_with_params()
+    statement = _CONFIG_NAMES.format(
+        runs=ids, length=COLUMN_LENGTH - len("config."), limit=NAMES_AT_MOST
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return [path for (path,) in cursor.fetchall()]
+
+
+SOURCES: Final[dict[str, Source]] = {"config": Source(config_value, str, config_names)}
+"""Columns by the first part of their names; :mod:`config.readers` adds those of metrics."""
+
+
 class UnknownSort(Invalid):
     """The list does not have this sort key."""
 
     field = "sort"
+
+
+class InvalidColumns(Invalid):
+    """A column does not exist, or there are too many."""
+
+    field = "columns"
+
+
+def column_names(text: str, *, now: datetime) -> list[str]:
+    """Return the names of all columns that the runs of a filter have values for."""
+    found = filtered(text, now=now)
+    return [
+        f"{source}.{name}" for source, (_, _, names) in SOURCES.items() for name in names(found)
+    ]
+
+
+def _measure(column: str) -> Combinable | None:
+    """Return the expression of a named column, or None if it cannot exist."""
+    source, _, name = column.partition(".")
+    if source not in SOURCES or not name or len(column) > COLUMN_LENGTH or "\x00" in name:
+        return None
+    return SOURCES[source].measure(name)
+
+
+def _exists(column: str) -> bool:
+    """Return whether any run, also an archived one, has a value in this column."""
+    value = _measure(column)
+    return value is not None and Run.objects.alias(v=value).filter(v__isnull=False).exists()
 
 
 def position_kind(sort: str) -> type[Position]:
@@ -152,52 +247,122 @@ def position_kind(sort: str) -> type[Position]:
         UnknownSort: If the sort key is unknown.
     """
     column, _ = _sort(sort)
-    return tuple[column.kind, int]  # type: ignore[name-defined]
+    return tuple[column.kind | None, int]  # type: ignore[name-defined]
 
 
-def run_page(page: PageRequest[Position], *, text: str, sort: str, now: datetime) -> RunList:
+def run_page(
+    page: PageRequest[Position], *, text: str, sort: str, columns: Sequence[str] = (), now: datetime
+) -> RunList:
     """Return one page of the runs that match a filter.
 
     Args:
         page: The requested page, with a position of :func:`position_kind`.
         text: A filter in the syntax of :mod:`runs.search.rules`.
-        sort: One of :data:`SORTS`, prefixed with a minus for descending order.
+        sort: One of :data:`SORTS` or a column, prefixed with a minus for descending order.
+        columns: Names of further columns, such as ``config.buffer.batch_size``.
         now: Reference time of ages.
 
     Raises:
         InvalidFilter: If the filter is invalid.
+        InvalidColumns: If a column is unknown, or there are too many.
         UnknownSort: If the sort key is unknown.
     """
+    if len(columns) > COLUMNS_AT_MOST:
+        raise InvalidColumns(f"{len(columns)} columns, at most {COLUMNS_AT_MOST} allowed")
+    values = {f"column_{index}": _measure(column) for index, column in enumerate(columns)}
+    for column, value in zip(columns, values.values(), strict=True):
+        if value is None:
+            raise InvalidColumns(_unknown(column))
     found = filtered(text, now=now)
-    column, _ = _sort(sort)
     behind = _behind(found, sort, page.after, now=now).select_related("created_by", "project")
     rows, cursor = page.cut(
-        behind[: page.limit + 1], lambda run: (getattr(run, column.column), run.pk)
+        behind.annotate(**values)[: page.limit + 1], lambda run: (vars(run)["sort_value"], run.pk)
     )
+    # A column without a value on the page may have one elsewhere.
+    for name, column in zip(values, columns, strict=True):
+        if all(getattr(run, name) is None for run in rows) and not _exists(column):
+            raise InvalidColumns(_unknown(column))
+    key = sort.removeprefix("-")
+    if key not in SORTS and (not rows or vars(rows[0])["sort_value"] is None) and not _exists(key):
+        raise UnknownSort(_unknown(key))
     total = found[: COUNTED_AT_MOST + 1].count() if page.after is None else None
-    return RunList(results=run_rows(rows), next=cursor, total=total)
+    results = run_rows(rows)
+    if columns:
+        results = [
+            msgspec.structs.replace(
+                row,
+                columns={
+                    column: _written(getattr(run, name))
+                    for name, column in zip(values, columns, strict=True)
+                },
+            )
+            for run, row in zip(rows, results, strict=True)
+        ]
+    return RunList(results=results, next=cursor, total=total)
+
+
+def _written(value: Any) -> Any:
+    """Return a value, or the name of a number that JSON cannot represent."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _unknown(column: str) -> str:
+    return f"unknown column {column[:COLUMN_LENGTH]!r}: no run has a value for it"
 
 
 def _sort(sort: str) -> tuple[Sort, bool]:
-    found = SORTS.get(sort.removeprefix("-"))
-    if found is None:
-        raise UnknownSort(f"unknown sort key {sort!r}; known: {', '.join(SORTS)}")
-    return found, sort.startswith("-")
+    name, is_descending = sort.removeprefix("-"), sort.startswith("-")
+    if name in SORTS:
+        return SORTS[name], is_descending
+    value = _measure(name)
+    if value is None:
+        raise UnknownSort(
+            f"unknown sort key {sort[:COLUMN_LENGTH]!r}; known: {', '.join(SORTS)}, "
+            f"{', '.join(f'{source}.<name>' for source in SOURCES)}"
+        )
+    return Sort(
+        "sorted_by", SOURCES[name.partition(".")[0]].kind, lambda _now: value
+    ), is_descending
 
 
 def _behind(
     found: QuerySet[Run], sort: str, after: Position | None, *, now: datetime
 ) -> QuerySet[Run]:
-    (column, _, measure), backwards = _sort(sort)
+    """Return the runs after a position in order, each with its `sort_value`; missing values last.
+
+    NaN is a missing value. A JSON value is positioned by its text, which keeps all digits.
+    """
+    (column, kind, measure), is_descending = _sort(sort)
+    is_missing = Q()
     if measure is not None:
-        found = found.annotate(**{column: Coalesce(measure(now), Value(NOT_KNOWN))})
+        value = measure(now)
+        if kind is float:
+            value = NullIf(value, Value(math.nan, output_field=FloatField()))
+        found = found.annotate(**{column: value})
+        is_missing = Q(**{f"{column}__isnull": True})
+    is_json = sort.removeprefix("-").startswith("config.")
+    found = found.annotate(sort_value=Cast(column, TextField()) if is_json else F(column))
     if after is not None:
-        value, row_id = after
-        side = "lt" if backwards else "gt"
-        found = found.filter(
-            Q(**{f"{column}__{side}": value}) | Q(**{column: value, f"pk__{side}": row_id})
+        last, row_id = after
+        side = "lt" if is_descending else "gt"
+        later = Q(**{f"pk__{side}": row_id})
+        if last is None:
+            found = found.filter(is_missing & later)
+        else:
+            bound = Cast(Value(last), JSONField()) if is_json else last
+            same = Q(**{column: bound}) & later
+            found = found.filter(Q(**{f"{column}__{side}": bound}) | same | is_missing)
+    # Columns of the table have an index and no missing values.
+    nulls_last = True if measure is not None else None
+    keys = (F(column), nulls_last), (F("pk"), None)
+    return found.order_by(
+        *(
+            key.desc(nulls_last=nulls) if is_descending else key.asc(nulls_last=nulls)
+            for key, nulls in keys
         )
-    return found.order_by(*(f"-{name}" if backwards else name for name in (column, "pk")))
+    )
 
 
 def run_rows(rows: list[Run]) -> list[RunRow]:

@@ -15,6 +15,8 @@ class RunRow(RunSummary, frozen=True, kw_only=True):
 
     environment: str | None
     """Its environment, its lessons, or the registered environments; null if there are none yet."""
+    columns: dict[str, float | str | bool | None] | UnsetType = UNSET
+    """Values of the columns asked for; null where the run has none. Only in lists with columns."""
 
 
 class RunList(Page[RunRow], frozen=True, kw_only=True):
@@ -22,6 +24,10 @@ class RunList(Page[RunRow], frozen=True, kw_only=True):
 
     total: int | None = None
     """Number of matching runs, counted up to 10,001; null on all but the first page."""
+
+
+class ColumnList(Page[str], frozen=True, kw_only=True):
+    """Names of columns, such as `config.buffer.batch_size` and `metric.loss`."""
 
 
 class QualifierRow(Struct, frozen=True, kw_only=True):

@@ -650,6 +650,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/run-columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List columns of runs
+         * @description Every configuration value and metric of the runs that match the filter, by name; at most
+         *     2,000 of each.
+         */
+        get: operations["run_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/run-config-schema": {
         parameters: {
             query?: never;
@@ -4672,6 +4693,14 @@ export interface components {
          */
         ClusterTopicSeries: Record<string, unknown>;
         /**
+         * ColumnList
+         * @description Names of columns, such as `config.buffer.batch_size` and `metric.loss`.
+         */
+        ColumnList: {
+            results: string[];
+            next: string | null;
+        };
+        /**
          * Comparator
          * @description Comparison that breaches a rule.
          * @enum {unknown}
@@ -6252,6 +6281,9 @@ export interface components {
             project: string | null;
             tags: string[];
             environment: string | null;
+            columns?: {
+                [key: string]: number | string | boolean | null;
+            };
             queued?: number | null;
             workers?: number | null;
             fleet_reason?: string;
@@ -7874,6 +7906,9 @@ export interface components {
             project: string | null;
             tags: string[];
             environment: string | null;
+            columns?: {
+                [key: string]: number | string | boolean | null;
+            };
         };
         /**
          * RunSizes
@@ -12201,6 +12236,65 @@ export interface operations {
             };
         };
     };
+    run_columns: {
+        parameters: {
+            query?: {
+                /** @description A filter; all current runs without one. */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ColumnList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     run_config_schema: {
         parameters: {
             query?: never;
@@ -12426,14 +12520,16 @@ export interface operations {
     runs_list: {
         parameters: {
             query?: {
+                /** @description Comma-separated names of further columns: `config.` with the dotted path of a configuration value, or `metric.` with the name of a metric, of which the last value is returned. */
+                columns?: string;
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 /** @description Maximum number of results: 1 to 500, default 500. */
                 limit?: number;
                 /** @description A filter, such as `state:running env:gsm8k`. */
                 q?: string;
-                /** @description Sort key; prefix a minus for descending order. */
-                sort?: "-changed" | "-created" | "-name" | "-planned" | "-policy" | "-rate" | "-return" | "-staleness" | "-step" | "changed" | "created" | "name" | "planned" | "policy" | "rate" | "return" | "staleness" | "step";
+                /** @description Sort key: created, changed, name, step, policy, planned, rate, staleness, return, or a column; prefix a minus for descending order. Runs without a value are last in both. */
+                sort?: string;
                 status?: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             };
             header?: never;

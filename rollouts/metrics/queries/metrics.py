@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-from django.db.models import F, Max
+from django.db.models import F, FloatField, Max, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from rollouts.metrics.models import MetricSample, MetricSeries
 from rollouts.metrics.rules import CHUNK_SAMPLES, written
@@ -18,6 +19,8 @@ from rollouts.metrics.schemas import (
     Metrics,
     MetricSamples,
 )
+from runs.lifecycle.models import Run
+from runs.search.queries import NAMES_AT_MOST
 from web import sql
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
@@ -86,6 +89,23 @@ def metrics(
         ],
         next=cursor,
     )
+
+
+def last_value(name: str) -> Subquery:
+    """Return the expression for the last value of a metric in lists of runs."""
+    newest = MetricSample.objects.filter(series=OuterRef("pk")).order_by("-id").values("value")
+    series = MetricSeries.objects.filter(run=OuterRef("pk"), name=name)
+    return Subquery(
+        series.annotate(last=Coalesce(Subquery(newest[:1]), "packed_value")).values("last"),
+        output_field=FloatField(),
+    )
+
+
+def names_of_runs(runs: QuerySet[Run]) -> list[str]:
+    """Return the names of all metrics of runs, in order, without those that contain a comma."""
+    found = MetricSeries.objects.filter(run__in=runs.order_by().values("pk"))
+    names = found.exclude(name__contains=",").values_list("name", flat=True)
+    return list(names.distinct().order_by("name")[:NAMES_AT_MOST])
 
 
 def metric_part(run_id: int) -> MetricChanges:

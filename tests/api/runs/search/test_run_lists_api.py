@@ -3,8 +3,12 @@
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from rollouts.metrics.schemas import Metric, MetricsPush
+from rollouts.metrics.services.metrics import record_metrics
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
@@ -216,3 +220,120 @@ def test_the_list_can_be_exported(olga: APIClient) -> None:
     assert answer["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.content.decode().splitlines()[1].startswith("alpha,fleet,running,")
     assert olga.get("/api/v1/runs.csv", {"q": "tag:"}).status_code == 400
+
+
+def make_run_with(name: str, config: Any = None, **metrics: Any) -> Run:
+    run = make_run(name=name)
+    Run.objects.filter(pk=run.pk).update(config=config or {})
+    samples = [Metric(name=key, step=1, value=value) for key, value in metrics.items()]
+    record_metrics(run_id=run.pk, push=MetricsPush(samples=samples), now=NOON)
+    return run
+
+
+def names_by(client: APIClient, sort: str, limit: int = 2) -> list[str]:
+    """Return the names of all runs in order, read in small pages."""
+    names, cursor = [], ""
+    while True:
+        query = {"sort": sort, "limit": limit, "cursor": cursor}
+        page = client.get("/api/v1/runs", query)
+        assert page.status_code == 200, page.content
+        names += [run["name"] for run in page.json()["results"]]
+        if not (cursor := page.json()["next"] or ""):
+            return names
+
+
+def test_columns_are_configuration_values_and_last_metrics(olga: APIClient) -> None:
+    first = make_run_with("first", {"buffer": {"batch_size": 64, "x": None}, "deep": "x" * 500})
+    make_run_with("second", {"lessons": [1, "a"], "is_fast": True}, loss="NaN", kl=0.5)
+    for value in (3.0, 2.5):
+        push = MetricsPush(samples=[Metric(name="loss", step=2, value=value)])
+        record_metrics(run_id=first.pk, push=push, now=NOON)
+
+    names = olga.get("/api/v1/run-columns").json()["results"]
+    rows = olga.get("/api/v1/runs", {"columns": ",".join(names), "sort": "name"}).json()["results"]
+
+    assert names == [
+        *("config.buffer.batch_size", "config.deep", "config.is_fast", "config.lessons"),
+        *("metric.kl", "metric.loss"),
+    ]
+    assert [row["columns"] for row in rows] == [
+        dict(zip(names, [64, "x" * 200, None, None, None, 2.5], strict=True)),
+        dict(zip(names, [None, None, True, '[1, "a"]', 0.5, "NaN"], strict=True)),
+    ]
+    assert olga.get("/api/v1/run-columns", {"q": "first"}).json()["results"] == [
+        *("config.buffer.batch_size", "config.deep", "metric.loss")
+    ]
+    assert "columns" not in olga.get("/api/v1/runs").json()["results"][0]
+
+
+def test_runs_are_sorted_by_configuration_with_missing_values_last(olga: APIClient) -> None:
+    sizes = {"a": 10, "b": 9, "c": 0.1234567890123, "e": 9, "text": "9", "null": None}
+    for name, size in sizes.items():
+        make_run_with(name, {"buffer": {"size": size}})
+    make_run_with("none", {"buffer": "flat"})
+
+    # As in jsonb: texts before numbers.
+    assert names_by(olga, "config.buffer.size") == ["text", "c", "b", "e", "a", "null", "none"]
+    assert names_by(olga, "-config.buffer.size") == ["a", "e", "b", "c", "text", "none", "null"]
+
+
+def test_runs_are_sorted_by_a_metric_with_missing_values_and_nan_last(olga: APIClient) -> None:
+    values = {"low": -1.0, "high": 1 / 3, "same": 1 / 3, "nan": "NaN", "most": "Infinity"}
+    for name, value in values.items():
+        make_run_with(name, loss=value)
+    make_run_with("never")
+
+    assert names_by(olga, "metric.loss") == ["low", "high", "same", "most", "nan", "never"]
+    assert names_by(olga, "-metric.loss") == ["most", "same", "high", "low", "never", "nan"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "text"),
+    [
+        ({"columns": "metric.los"}, "columns", "'metric.los'"),
+        ({"columns": "metric.loss,config.buffer.sise"}, "columns", "'config.buffer.sise'"),
+        ({"columns": "loss"}, "columns", "'loss'"),
+        ({"columns": "config."}, "columns", "'config.'"),
+        ({"columns": "config.a\x00"}, "columns", "config.a"),
+        ({"columns": ",".join(["metric.loss"] * 21)}, "columns", "21 columns, at most 20"),
+        ({"sort": "metric.los"}, "sort", "'metric.los'"),
+        ({"sort": "-config.buffer.sise"}, "sort", "'config.buffer.sise'"),
+        ({"sort": "loss"}, "sort", "'loss'"),
+        ({"sort": "metric." + "x" * 999}, "sort", "metric.xxx"),
+    ],
+)
+def test_unknown_columns_are_refused_by_name(
+    olga: APIClient, query: dict[str, str], field: str, text: str
+) -> None:
+    make_run_with("first", {"buffer": {"size": 1}}, loss=1.0)
+
+    answer = olga.get("/api/v1/runs", query)
+
+    assert answer.status_code == 400
+    (problem,) = answer.json()["errors"]
+    assert problem["field"] == field
+    assert text in problem["message"]
+    assert len(problem["message"]) < 400
+
+
+def test_a_column_without_a_value_in_the_listed_runs_is_empty(olga: APIClient) -> None:
+    make_run_with("first", {"buffer": {"size": 1}}, loss=1.0)
+    make_run_with("second")
+    query = {"q": "second", "columns": "metric.loss,config.buffer.size", "sort": "metric.loss"}
+
+    (row,) = olga.get("/api/v1/runs", query).json()["results"]
+
+    assert row["columns"] == {"metric.loss": None, "config.buffer.size": None}
+
+
+def test_a_page_with_columns_takes_as_many_queries_as_one_without(olga: APIClient) -> None:
+    for number in range(4):
+        make_run_with(f"run-{number}", {"seed": number}, loss=1.0, kl=number)
+    columns = "config.seed,metric.loss,metric.kl"
+
+    def count(**query: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert olga.get("/api/v1/runs", query).status_code == 200
+        return len(queries)
+
+    assert count(columns=columns, sort="-metric.kl") == count()

@@ -40,7 +40,7 @@ def test_the_score_of_an_outside_run_is_the_last_point_of_its_curve() -> None:
     assert (row.return_mean, row.return_source, row.returns) == (3.5, "scores", found.returns)
 
 
-def test_runs_are_sorted_by_score_or_return_and_unknown_ones_are_the_lowest() -> None:
+def test_runs_are_sorted_by_score_or_return_and_unknown_ones_are_last() -> None:
     for name, mean in [("a", -5.0), ("b", 0.25), ("c", 7.0)]:
         run = make_outside_run(name=name)
         push(run, mean)
@@ -59,7 +59,7 @@ def test_runs_are_sorted_by_score_or_return_and_unknown_ones_are_the_lowest() ->
                 return found
 
     assert names("-return") == ["c", "e", "b", "a", "d", "g", "f"]
-    assert names("return") == ["f", "g", "d", "a", "b", "e", "c"]
+    assert names("return") == ["d", "a", "b", "e", "c", "f", "g"]
 
 
 def test_the_best_runs_of_a_project_include_outside_runs() -> None:
