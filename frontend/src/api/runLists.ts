@@ -12,7 +12,10 @@ export type ActedOn = Schemas["ActedOn"];
 export type RunActivity = Schemas["RunActivity"];
 
 export const SORTS = ["created", "changed", "name", "step", "policy", "planned", "rate", "staleness", "return"] as const;
-export type SortName = (typeof SORTS)[number];
+/** A configuration value by its dotted path, or the last value of a metric. */
+export type NamedColumn = `${"config" | "metric"}.${string}`;
+export const isNamed = (id: string): id is NamedColumn => /^(config|metric)\../.test(id);
+export type SortName = (typeof SORTS)[number] | NamedColumn;
 export type Sort = SortName | `-${SortName}`;
 export const NEWEST: Sort = "-created";
 const REREAD_MS = 5_000;
@@ -22,6 +25,17 @@ export const qualifiersQuery = queryOptions({
   queryFn: async () => (await body(api.GET("/api/v1/run-filter"))).results,
   staleTime: Number.POSITIVE_INFINITY,
 });
+
+/** Names of all configuration values and metrics of the runs that match a filter. */
+export function columnsQuery(q: string, enabled: boolean) {
+  return queryOptions({
+    queryKey: ["run-columns", q],
+    queryFn: async () => (await body(api.GET("/api/v1/run-columns", { params: { query: { q } } }))).results.filter(isNamed),
+    enabled,
+    staleTime: 30_000,
+    placeholderData: (before) => before,
+  });
+}
 
 export const VALUES_OF = ["tag", "env", "owner", "preset", "project", "name"] as const;
 export type ValueOf = (typeof VALUES_OF)[number];
@@ -34,12 +48,17 @@ export function valuesQuery(of: ValueOf, part: string) {
   });
 }
 
-/** The pages of a list of runs, as an infinite query. */
-export function runsQuery(q: string, sort: Sort) {
+/** The pages of a list of runs with the values of columns, as an infinite query. */
+export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
+  const columns = named.join(",") || undefined;
   return infiniteQueryOptions({
-    queryKey: ["runs", q, sort],
+    queryKey: ["runs", q, sort, columns],
     queryFn: ({ pageParam }) =>
-      body(api.GET("/api/v1/runs", { params: { query: { q, sort, limit: preferences().rows, cursor: pageParam || undefined } } })),
+      body(
+        api.GET("/api/v1/runs", {
+          params: { query: { q, sort, columns, limit: preferences().rows, cursor: pageParam || undefined } },
+        }),
+      ),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     refetchInterval: REREAD_MS,

@@ -1,25 +1,26 @@
-import { Button, Checkbox, Menu, Tooltip } from "@mantine/core";
+import { Button, Checkbox, Menu, Select, Tooltip } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
-import { NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists";
+import { columnsQuery, isNamed, NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useOutage } from "@/components/Outage";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { counted } from "@/format";
+import { counted, visible } from "@/format";
 import { useLiveRuns } from "@/live/deployment";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
-import { COLUMNS, columnsOf, wordOf } from "@/pages/runs/columns";
+import { ColumnsMenu } from "@/pages/runs/ColumnsMenu";
+import { columnsOf } from "@/pages/runs/columns";
 import { FilterBox } from "@/pages/runs/FilterBox";
 import { RunsTable } from "@/pages/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
-import { type RunsSearch, withinFilter } from "@/pages/runs/search";
+import { type GroupBy, type RunsSearch, withinFilter } from "@/pages/runs/search";
 import { Views } from "@/pages/runs/Views";
 import css from "./runs.module.css";
 
@@ -41,11 +42,13 @@ type Props = {
 
 /** A list of runs with its filter, columns and bulk actions. */
 export function RunList({ heading, look: shownLook, onLook, within, aside, empty }: Props) {
-  const { q: own = "", sort = NEWEST, cols, dense } = shownLook;
+  const { q: own = "", sort = NEWEST, cols, group, dense } = shownLook;
   const q = withinFilter(own, within);
   const mayOperate = useMayOperate();
   const live = useLiveRuns();
-  const list = useInfiniteQuery(runsQuery(q, sort));
+  const columns = columnsOf(cols);
+  const named = [...new Set([...columns.map(({ id }) => id), group ?? ""])].filter(isNamed);
+  const list = useInfiniteQuery(runsQuery(q, sort, named));
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
   // While the filter is invalid, show the rows of the last valid filter.
   const lastGood = useRef(list.data);
@@ -59,7 +62,6 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
   const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
   const hasFailed = (list.isError && !problem) || activity.isError;
   const shown = shownRuns(listed, live, { ...resting.data, ...activity.data }, hasFailed);
-  const columns = columnsOf(cols);
   const total = data?.pages[0]?.total ?? 0;
 
   const look = (changes: Partial<RunsSearch>) => {
@@ -69,6 +71,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
       q: next.q || undefined,
       sort: next.sort === NEWEST ? undefined : next.sort,
       cols: next.cols,
+      group: next.group,
       dense: next.dense || undefined,
     };
     onLook(search, "q" in changes);
@@ -96,6 +99,13 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
           <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />
         </div>
       )}
+      {problem && !data && (
+        <EmptyState title="The address of this list is invalid">
+          <Button size="compact-sm" variant="default" onClick={() => onLook({}, false)}>
+            Show all runs with the usual columns
+          </Button>
+        </EmptyState>
+      )}
       {isBare && <div className="panel">{empty}</div>}
       {!isBare && data && (
         <section className="panel" aria-label="List of runs">
@@ -115,6 +125,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
               <span className="soft small" role="status">
                 {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
                 {problem ? " match the last valid filter" : own ? " match" : ""}
+                {group && ` · groups and their means ± standard deviations are of the ${counted(shown.length, "loaded run")}`}
               </span>
             )}
             {mayOperate && ids.length === 0 && total > 0 && !problem && (
@@ -134,32 +145,12 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
             )}
             {within === undefined && (
               <Views
-                look={{ q: own || undefined, sort: sort === NEWEST ? undefined : sort, cols, dense }}
+                look={{ q: own || undefined, sort: sort === NEWEST ? undefined : sort, cols, group, dense }}
                 onLook={(next) => onLook(next, false)}
               />
             )}
-            <Menu position="bottom-end" closeOnItemClick={false}>
-              <Menu.Target>
-                <Button size="compact-sm" variant="default">
-                  Columns
-                </Button>
-              </Menu.Target>
-              <Menu.Dropdown>
-                {COLUMNS.map(({ id, label }) => {
-                  const names = columnsOf(cols).map((column) => column.id);
-                  const isOn = names.includes(id);
-                  return (
-                    <Menu.CheckboxItem
-                      key={id}
-                      checked={isOn}
-                      onChange={() => look({ cols: wordOf(isOn ? names.filter((name) => name !== id) : [...names, id]) })}
-                    >
-                      {label}
-                    </Menu.CheckboxItem>
-                  );
-                })}
-              </Menu.Dropdown>
-            </Menu>
+            <GroupSelect q={q} group={group} onGroup={(next) => look({ group: next })} />
+            <ColumnsMenu q={q} cols={cols} onCols={(next) => look({ cols: next })} />
             <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
           </div>
           {shown.length === 0 ? (
@@ -175,6 +166,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
               selected={selected}
               onSelect={select}
               isDense={dense ?? false}
+              group={group}
             />
           )}
           {!problem && <ShowMore pages={list} />}
@@ -182,6 +174,34 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
       )}
       {chosen && <BulkDialog {...chosen} rows={chosenRows} filter={q} onClose={() => setChosen(null)} />}
     </>
+  );
+}
+
+type GroupProps = { q: string; group: GroupBy | undefined; onGroup: (group: GroupBy | undefined) => void };
+
+/** Choose what the list is grouped by. */
+function GroupSelect({ q, group, onGroup }: GroupProps) {
+  const [isOpened, setOpened] = useState(false);
+  const known = useQuery(columnsQuery(q, isOpened)).data ?? [];
+  const values = new Set([...(group ? [group] : []), ...known.filter((id) => id.startsWith("config."))]);
+  const fixed = [
+    { value: "project", label: "Project" },
+    { value: "tag", label: "Tag" },
+  ];
+  const named = [...values].filter(isNamed).map((id) => ({ value: id, label: visible(id) }));
+  return (
+    <Select
+      size="xs"
+      aria-label="Group by"
+      placeholder="Group by"
+      searchable
+      clearable
+      limit={50}
+      data={[...fixed, ...named]}
+      value={group ?? null}
+      onChange={(value) => onGroup((value as GroupBy | null) ?? undefined)}
+      onDropdownOpen={() => setOpened(true)}
+    />
   );
 }
 

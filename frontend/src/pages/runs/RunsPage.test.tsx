@@ -188,6 +188,103 @@ it("claims no state of a run while the server does not answer", async () => {
   expect(screen.getByRole("button", { name: /^All matching/ })).toHaveAttribute("title", expect.stringMatching(/^No server for 2\d s: /));
 });
 
+const LOSSES = [
+  runOf("low", { id: 1, tags: ["a"], project: "poles" }),
+  runOf("high", { id: 2, tags: ["a", "b"], project: "poles" }),
+  runOf("diverged", { id: 3 }),
+];
+const VALUES: Record<string, Record<string, number | string | null>> = {
+  low: { "metric.loss": 1, "config.buffer.size": 64 },
+  high: { "metric.loss": 3, "config.buffer.size": 64 },
+  diverged: { "metric.loss": "NaN", "config.buffer.size": null },
+};
+
+/** A server whose runs have a metric and a configuration value, and the queries it received. */
+function serverWithColumns() {
+  const asked: URLSearchParams[] = [];
+  serverWith({})
+    .on("GET", "/api/v1/run-columns", { results: ["config.buffer.size", "metric.kl", "metric.loss"], next: null })
+    .on("GET", "/api/v1/runs", ({ query }) => {
+      asked.push(query);
+      const names = query.get("columns")?.split(",") ?? [];
+      const list = listOf(query.get("sort") === "-metric.loss" ? [...LOSSES].sort((a) => (a.name === "high" ? -1 : 1)) : LOSSES);
+      const columns = (name: string) => Object.fromEntries(names.map((each) => [each, VALUES[name]?.[each] ?? null]));
+      return { ...list, results: list.results.map((run) => ({ ...run, columns: columns(run.name) })) };
+    });
+  return asked;
+}
+
+const cellsOf = (row: Element | null | undefined) => [...(row?.children ?? [])].slice(1).map(({ textContent }) => textContent);
+
+it("adds a metric column from the menu, and sorts by it on the server", async () => {
+  const asked = serverWithColumns();
+  const user = await load("/runs?cols=kind");
+  await press("Columns");
+  fill(await screen.findByLabelText("Search columns"), "LOSS");
+  expect(await screen.findByText("metric.loss")).toBeInTheDocument();
+  expect(screen.queryByText("metric.kl")).toBeNull();
+  fireEvent.click(screen.getByText("metric.loss"));
+  await waitFor(() => expect(here()).toMatch(/cols=kind(,|%2C)metric\.loss/));
+  await waitFor(() => expect(cellsOf(document.querySelector("tbody tr")).slice(1)).toEqual(["outside", "1"]));
+  expect(asked.at(-1)?.get("columns")).toBe("metric.loss");
+  expect(screen.getByText("NaN")).toBeInTheDocument();
+
+  await user.keyboard("{Escape}");
+  await press(/^loss/);
+  await waitFor(() => expect(here()).toMatch(/sort=-metric\.loss/));
+  await waitFor(() => expect(names()).toEqual(["high", "low", "diverged"]));
+});
+
+it("groups runs by a value, with the mean and deviation of each metric", async () => {
+  const asked = serverWithColumns();
+  await load("/runs?cols=kind,metric.loss&group=config.buffer.size");
+  const head = async (name: RegExp) =>
+    (await screen.findByText((_text, found) => found?.tagName === "BUTTON" && name.test(found.textContent ?? ""))).closest("tr");
+  expect(cellsOf(await head(/64 · 2 runs/)).slice(1)).toEqual(["", "2 ± 1.41"]);
+  expect(cellsOf(await head(/none · 1 run/)).slice(1)).toEqual(["", "–"]);
+  expect(asked.at(-1)?.get("columns")).toBe("metric.loss,config.buffer.size");
+  expect(screen.getByText(/are of the 3 loaded runs/)).toBeVisible();
+
+  fireEvent.click((await head(/64 · 2 runs/))?.querySelector("button") as HTMLElement);
+  expect(names()).toEqual(["diverged"]);
+});
+
+it("lists a run in the group of each of its tags", async () => {
+  serverWithColumns();
+  await load("/runs?cols=kind&group=tag");
+  expect(await screen.findAllByText("· 2 runs")).toHaveLength(1);
+  expect(names()).toEqual(["low", "high", "high", "diverged"]);
+});
+
+it("opens links with columns in the earlier form", async () => {
+  const asked = serverWithColumns();
+  await load("/runs?cols=kind.step");
+  await screen.findByRole("link", { name: "low" });
+  const heads = [...document.querySelectorAll("thead th")].slice(2).map(({ textContent }) => textContent);
+  expect(heads).toEqual(["Train step", "Kind"]);
+  expect(asked.at(-1)?.get("columns")).toBeNull();
+});
+
+it("shows the unit in the head, and beside the numbers if runs have different ones", async () => {
+  const runs = [runOf("one", { id: 2 }), runOf("two", { id: 4, kind: "fleet" })];
+  serverWith({ "": runs, same: runs.slice(0, 1) }).on("GET", "/api/v1/run-activity", { results: { "2": holding(7), "4": holding(8) } });
+  await load("/runs?cols=queue&q=same");
+  expect(await screen.findByText("7")).toBeInTheDocument();
+  const head = () => document.querySelector("thead th:last-child")?.textContent;
+  expect(head()).toBe("Queue sequences");
+  await load("/runs?cols=queue");
+  expect(await screen.findByText("fragments")).toBeInTheDocument();
+  expect(head()).toBe("Queue");
+});
+
+it("offers the usual list for a link with an unknown column", async () => {
+  serverWith({}).on("GET", "/api/v1/runs", ({ query }) => (query.get("columns") ? invalid("unknown column 'metric.x'") : listOf(SIX)));
+  await load("/runs?cols=metric.x");
+  expect(await screen.findByText("unknown column 'metric.x'")).toBeVisible();
+  await press("Show all runs with the usual columns");
+  expect(await screen.findByRole("link", { name: "sweep-0" })).toBeVisible();
+});
+
 it("stores a view under a name", async () => {
   serverWith({ "tag:sweep": SIX, "": SIX });
   await load("/runs?q=tag:sweep&dense=true");

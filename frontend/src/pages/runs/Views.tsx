@@ -3,7 +3,8 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { visible } from "@/format";
-import { type ListView, readViews, saveViews, type View, withView } from "@/pages/runs/savedViews";
+import { readViews, saveViews, type View, withView } from "@/pages/runs/savedViews";
+import type { RunsSearch } from "@/pages/runs/search";
 import css from "./runs.module.css";
 
 function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClose: () => void }) {
@@ -18,7 +19,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
       >
         <TextInput
           label="Name"
-          description="Filter, order and columns, stored in this browser. A view with the same name is replaced."
+          description="Filter, order, columns and grouping, stored in this browser. A view with the same name is replaced."
           required
           maxLength={60}
           data-autofocus
@@ -39,7 +40,7 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
 }
 
 /** Saved views of the list. */
-export function Views({ look, onLook }: { look: ListView; onLook: (look: ListView) => void }) {
+export function Views({ look, onLook }: { look: RunsSearch; onLook: (look: RunsSearch) => void }) {
   const [views, setViews] = useState<View[]>(readViews);
   const [isNaming, setNaming] = useState(false);
   const change = (next: View[]) => {

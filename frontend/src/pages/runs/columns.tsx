@@ -1,14 +1,14 @@
 /** Column definitions of the list of runs. */
 
 import type { ReactNode } from "react";
-import type { SortName } from "@/api/runLists";
+import { isNamed, type NamedColumn, type SortName } from "@/api/runLists";
 import { Age } from "@/components/Age";
 import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
-import { count, number, policyStep, visible } from "@/format";
+import { count, moment, number, policyStep, visible } from "@/format";
+import { unitOf } from "@/pages/run/queue/queued";
 import { environmentOf } from "@/pages/runs/environment";
-import { Queued } from "@/pages/runs/Queued";
 import { RETURN_MEANING, type ShownRun } from "@/pages/runs/rows";
 import css from "./runs.module.css";
 
@@ -20,16 +20,14 @@ export type Column = {
   isNumber?: boolean;
   isShown: boolean;
   cell: (run: ShownRun) => ReactNode;
+  /** Unit of a run's number, in the head if all runs have the same. */
+  unit?: (run: ShownRun) => string;
+  /** The number whose mean is shown of a group. */
+  measure?: (run: ShownRun) => unknown;
 };
 
-/** The age of a measurement; inactive runs are not measured again. */
-const measured = (run: ShownRun) =>
-  run.measured_at && (
-    <div className="faint small">
-      <Age at={run.measured_at} suffix=" ago" />
-    </div>
-  );
-const known = (value: number | null | undefined) => value !== null && value !== undefined;
+/** The time of a measurement; inactive runs are not measured again. */
+const measured = (run: ShownRun) => (run.measured_at ? `Measured at ${moment(run.measured_at)}` : undefined);
 
 export const COLUMNS: Column[] = [
   {
@@ -44,7 +42,7 @@ export const COLUMNS: Column[] = [
     label: "Environment",
     isShown: true,
     cell: (run) => (
-      <span className={`soft anywhere two-lines ${css.environment}`} title={visible(environmentOf(run))}>
+      <span className={`soft clipped ${css.environment}`} title={visible(environmentOf(run))}>
         {visible(environmentOf(run))}
       </span>
     ),
@@ -54,14 +52,14 @@ export const COLUMNS: Column[] = [
     label: "Project, tags",
     isShown: true,
     cell: (run) => (
-      <>
+      <div className={css.tags} title={visible(run.tags.join(", "))}>
         {run.project && <ProjectTag name={run.project} />}
         {run.tags.map((tag) => (
           <span key={tag} className="tag">
             {tag}
           </span>
         ))}
-      </>
+      </div>
     ),
   },
   {
@@ -94,6 +92,7 @@ export const COLUMNS: Column[] = [
     sort: "return",
     isNumber: true,
     isShown: true,
+    measure: (run) => run.return_mean,
     cell: (run) => <span title={RETURN_MEANING[run.return_source ?? ""]}>{number(run.return_mean)}</span>,
   },
   {
@@ -109,7 +108,9 @@ export const COLUMNS: Column[] = [
     title: "Sequences or fragments waiting for a trainer",
     isNumber: true,
     isShown: true,
-    cell: (run) => <Queued run={run} isNarrow />,
+    unit: ({ kind }) => unitOf(kind),
+    measure: (run) => run.queued,
+    cell: (run) => count(run.queued),
   },
   {
     id: "rate",
@@ -118,13 +119,9 @@ export const COLUMNS: Column[] = [
     sort: "rate",
     isNumber: true,
     isShown: false,
-    cell: (run) => (
-      <>
-        {number(run.accepted_per_second)}
-        {known(run.accepted_per_second) && <span className="faint"> {run.kind === "fleet" ? "fragments/s" : "groups/s"}</span>}
-        {known(run.accepted_per_second) && measured(run)}
-      </>
-    ),
+    unit: ({ kind }) => (kind === "fleet" ? "fragments/s" : "groups/s"),
+    measure: (run) => run.accepted_per_second,
+    cell: (run) => <span title={measured(run)}>{number(run.accepted_per_second)}</span>,
   },
   {
     id: "staleness",
@@ -133,13 +130,9 @@ export const COLUMNS: Column[] = [
     sort: "staleness",
     isNumber: true,
     isShown: false,
-    cell: (run) => (
-      <>
-        {number(run.staleness_p50)}
-        {known(run.staleness_p50) && <span className="faint"> {run.staleness_p50 === 1 ? "version" : "versions"}</span>}
-        {known(run.staleness_p50) && measured(run)}
-      </>
-    ),
+    unit: () => "versions",
+    measure: (run) => run.staleness_p50,
+    cell: (run) => <span title={measured(run)}>{number(run.staleness_p50)}</span>,
   },
   { id: "workers", label: "Workers", isNumber: true, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", isShown: false, cell: (run) => run.kind },
@@ -167,22 +160,47 @@ export const COLUMNS: Column[] = [
   },
 ];
 
+/** The column of a configuration value or metric. */
+function namedColumn(id: NamedColumn): Column {
+  const value = (run: ShownRun) => run.columns?.[id];
+  return {
+    id,
+    label: visible(id.slice(id.indexOf(".") + 1)),
+    title: visible(id.startsWith("metric.") ? `Last value of the metric ${id.slice(7)}` : `Configuration value ${id.slice(7)}`),
+    sort: id,
+    isNumber: true,
+    isShown: false,
+    measure: id.startsWith("metric.") ? value : undefined,
+    cell: (run) => {
+      const own = value(run);
+      if (typeof own === "number") return <span title={String(own)}>{number(own)}</span>;
+      const text = visible(String(own ?? "–"));
+      return (
+        <span className={`clipped ${css.value}`} title={text}>
+          {text}
+        </span>
+      );
+    },
+  };
+}
+
+/** Most columns of configuration values and metrics, with the one that runs are grouped by. */
+export const NAMED_AT_MOST = 20;
+
+// Before there were names with dots, the separator was a dot.
+const idsOf = (cols: string): string[] => cols.split(cols.includes(",") || isNamed(cols) ? "," : ".");
+
 /** The columns named in the URL, or the default ones. */
 export function columnsOf(cols: string | undefined): Column[] {
   if (cols === undefined) return COLUMNS.filter(({ isShown }) => isShown);
-  const named = new Set(cols.split("."));
-  return COLUMNS.filter(({ id }) => named.has(id));
+  const ids = new Set(idsOf(cols));
+  const named = [...ids].filter(isNamed).slice(0, NAMED_AT_MOST - 1);
+  return [...COLUMNS.filter(({ id }) => ids.has(id)), ...named.map(namedColumn)];
 }
 
 /** The URL parameter for a set of columns; undefined for the default ones. */
 export function wordOf(ids: string[]): string | undefined {
-  const word = COLUMNS.filter(({ id }) => ids.includes(id))
-    .map(({ id }) => id)
-    .join(".");
-  return word ===
-    COLUMNS.filter(({ isShown }) => isShown)
-      .map(({ id }) => id)
-      .join(".")
-    ? undefined
-    : word;
+  const word = [...COLUMNS.map(({ id }) => id).filter((id) => ids.includes(id)), ...ids.filter(isNamed)].join(",");
+  const usual = COLUMNS.filter(({ isShown }) => isShown).map(({ id }) => id);
+  return word === usual.join(",") ? undefined : word;
 }

@@ -2,6 +2,8 @@
 
 import type { ListedRun, RunActivity } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
+import { number } from "@/format";
+import type { GroupBy } from "@/pages/runs/search";
 
 /** A listed run with its live data, if any. `isUnread`: its newest data could not be read. */
 export type ShownRun = ListedRun & Partial<RunActivity> & { isUnread: boolean };
@@ -41,4 +43,30 @@ export function restingIds(listed: ListedRun[], live: RunRow[], most = 200): num
     .filter(({ id }) => bare.has(id))
     .map(({ id }) => id)
     .slice(0, most);
+}
+
+/** Runs of one value; null: of none. */
+export type RunGroup = { value: string | null; runs: ShownRun[] };
+
+/** Runs by value, in list order; a run with several tags is in the group of each. Runs without a value are last. */
+export function groupsOf(runs: ShownRun[], by: GroupBy): RunGroup[] {
+  const groups = new Map<string | null, ShownRun[]>();
+  for (const run of runs) {
+    const value = run.columns?.[by];
+    const single = by === "project" ? run.project : value === null || value === undefined ? null : String(value);
+    const values = by === "tag" && run.tags.length > 0 ? run.tags : [by === "tag" ? null : single];
+    for (const each of values) groups.set(each, [...(groups.get(each) ?? []), run]);
+  }
+  const found = [...groups].map(([value, members]) => ({ value, runs: members }));
+  return [...found.filter(({ value }) => value !== null), ...found.filter(({ value }) => value === null)];
+}
+
+/** `0.5 ± 0.1`: mean and sample standard deviation of the finite values; the mean alone of one value. */
+export function meanAndDeviation(values: unknown[]): string {
+  const finite = values.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
+  // Divided first, so that sums of large values stay finite.
+  const mean = finite.reduce((sum, value) => sum + value / finite.length, 0);
+  if (finite.length < 2) return number(finite.length ? mean : null);
+  const variance = finite.reduce((sum, value) => sum + (value - mean) ** 2 / (finite.length - 1), 0);
+  return `${number(mean)} ± ${number(Math.sqrt(variance))}`;
 }

@@ -12,5 +12,5 @@ it("saves views by name, replacing duplicates", () => {
 it("ignores invalid stored values", () => {
   for (const kept of [null, "", "{", "7", '[null, 1, {"name": ""}, {"name": "a"}, {"name": 3, "look": {}}]'])
     expect(parsed(kept)).toEqual([]);
-  expect(parsed('[{"name": "a", "look": {"q": 3, "dense": "yes"}}]')).toEqual([{ name: "a", look: {} }]);
+  expect(parsed('[{"name": "a", "look": {"q": [3], "sort": "loss", "group": "seed", "dense": "yes"}}]')).toEqual([{ name: "a", look: {} }]);
 });

@@ -1,10 +1,8 @@
 /** Saved views of the list of runs, in this browser. */
 
-import type { Sort } from "@/api/runLists";
+import { type RunsSearch, runsSearch } from "@/pages/runs/search";
 
-/** The URL parameters of the list. */
-export type ListView = { q?: string; sort?: Sort; cols?: string; dense?: boolean };
-export type View = { name: string; look: ListView };
+export type View = { name: string; look: RunsSearch };
 
 const KEY = "rolldeck-views";
 const VIEWS_AT_MOST = 30;
@@ -24,23 +22,12 @@ export function parsed(kept: string | null): View[] {
   return found.flatMap((each: unknown): View[] => {
     const { name, look } = (each ?? {}) as { name?: unknown; look?: Record<string, unknown> };
     if (!isText(name) || !name || typeof look !== "object" || look === null) return [];
-    const { q, sort, cols, dense } = look;
-    return [
-      {
-        name,
-        look: {
-          q: isText(q) ? q : undefined,
-          sort: isText(sort) ? (sort as Sort) : undefined,
-          cols: isText(cols) ? cols : undefined,
-          dense: dense === true || undefined,
-        },
-      },
-    ];
+    return [{ name, look: runsSearch(look) }];
   });
 }
 
 /** Add a view; replaces one with the same name. */
-export function withView(views: View[], name: string, look: ListView): View[] {
+export function withView(views: View[], name: string, look: RunsSearch): View[] {
   const named = name.trim().slice(0, LETTERS_AT_MOST);
   if (!named) return views;
   return [...views.filter((view) => view.name !== named), { name: named, look }].slice(-VIEWS_AT_MOST);

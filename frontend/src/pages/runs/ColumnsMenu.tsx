@@ -1,0 +1,60 @@
+import { Button, Menu, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { columnsQuery, isNamed } from "@/api/runLists";
+import { visible } from "@/format";
+import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/pages/runs/columns";
+import css from "./runs.module.css";
+
+const OFFERED_AT_MOST = 50;
+
+type Props = { cols: string | undefined; onCols: (cols: string | undefined) => void; q: string };
+
+/** Choose columns: the built-in ones, and every configuration value and metric of the runs of a filter. */
+export function ColumnsMenu({ cols, onCols, q }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const [typed, setTyped] = useState("");
+  const known = useQuery(columnsQuery(q, isOpen));
+  const chosen = columnsOf(cols).map(({ id }) => id);
+  const isFull = chosen.filter(isNamed).length >= NAMED_AT_MOST - 1;
+  const words = typed.toLowerCase().split(/\s+/);
+  // A chosen column stays in the menu, also if no listed run has it.
+  const named = [...new Set([...chosen.filter(isNamed), ...(known.data ?? [])])].map((id) => ({ id, label: visible(id) }));
+  const found = [...COLUMNS, ...named].filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
+  const offered = found.slice(0, OFFERED_AT_MOST);
+  return (
+    <Menu position="bottom-end" closeOnItemClick={false} opened={isOpen} onChange={setOpen}>
+      <Menu.Target>
+        <Button size="compact-sm" variant="default">
+          Columns
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown className={css.columns}>
+        <TextInput
+          size="xs"
+          aria-label="Search columns"
+          placeholder="Configuration or metric"
+          maxLength={200}
+          value={typed}
+          onChange={(event) => setTyped(event.currentTarget.value)}
+        />
+        {offered.map(({ id, label }) => {
+          const isOn = chosen.includes(id);
+          return (
+            <Menu.CheckboxItem
+              key={id}
+              checked={isOn}
+              disabled={!isOn && isNamed(id) && isFull}
+              onChange={() => onCols(wordOf(isOn ? chosen.filter((name) => name !== id) : [...chosen, id]))}
+            >
+              {label}
+            </Menu.CheckboxItem>
+          );
+        })}
+        {found.length > offered.length && <Menu.Label>{found.length - offered.length} more: search by name.</Menu.Label>}
+        {found.length === 0 && <Menu.Label>No matching columns.</Menu.Label>}
+        {isFull && <Menu.Label>At most {NAMED_AT_MOST - 1} columns of configuration and metrics.</Menu.Label>}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
