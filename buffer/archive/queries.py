@@ -415,13 +415,15 @@ def inspect_log(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[
     yield msgspec.json.encode(head)[:-1] + b',"samples":['
     pieces, count, scores = pieces_of(run), 0, []
     for row, _ in rows(run.pk, group_filter, limit=limit):
+        known = ((name, getattr(row, name)) for name in inspect_log_rules.METADATA)
+        metadata = {name: value for name, value in known if value not in (None, "")}
         try:
             group = opened(row)
         except (PayloadMissing, GroupUnreadable) as error:
-            made = iter([inspect_log_rules.unreadable(row, str(error))])
+            made = iter([inspect_log_rules.unreadable(row.id, metadata, str(error))])
         else:
             version = f"{run.name}@{row.epoch}.{row.policy_step}"
-            made = inspect_log_rules.samples(group, row, model=version, pieces=pieces)
+            made = inspect_log_rules.samples(group, row.id, metadata, model=version, pieces=pieces)
         for sample in made:
             yield (b"," if count else b"") + msgspec.json.encode(sample)
             count += 1

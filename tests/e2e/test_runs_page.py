@@ -75,7 +75,7 @@ def test_rate_and_staleness_are_columns_with_units(signed_in: Page, seeded_serve
     page.goto("/runs?q=name:seed-reverse-lessons")
     page.get_by_role("button", name="Columns").click()
     for column in ("Rate", "Staleness p50"):
-        page.get_by_role("menuitemcheckbox", name=re.compile(rf"^\s*{column}\s*$")).click()
+        page.get_by_role("checkbox", name=re.compile(rf"^\s*{column}\s*$")).click()
 
     expect(page).to_have_url(re.compile("rate.*staleness"))
     row = page.locator("tbody tr[data-row]")

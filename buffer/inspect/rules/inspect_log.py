@@ -12,7 +12,6 @@ import numpy as np
 
 from buffer.inspect.rules.message_parts import MessagePart, other_fields, parts_of
 from buffer.inspect.rules.sequence_views import Pieces, messages_of, own_tokens, split, summaries
-from buffer.inspect.schemas import GroupRow
 from rolldeck.groups import GroupArrays
 
 VERSION: Final = 2
@@ -23,7 +22,7 @@ _ROLES: Final = {
     "observation": "tool",
 }
 _KNOWN_ROLES: Final = {"system", "user", "assistant", "tool"}
-_METADATA: Final = (
+METADATA: Final = (
     *("state", "drop_reason", "env_id", "lesson", "worker", "producer", "epoch", "policy_step"),
     *("step", "received_at"),
 )
@@ -31,12 +30,12 @@ Json = dict[str, Any]
 
 
 def samples(
-    group: GroupArrays, row: GroupRow, *, model: str, pieces: Pieces | None
+    group: GroupArrays, group_id: int, metadata: Json, *, model: str, pieces: Pieces | None
 ) -> Iterator[Json]:
     """Yield a sample for each sequence of a group; `epoch` is its index plus 1.
 
-    A sequence without messages is its prompt and its answer as text, or as token ids if `pieces`
-    is None.
+    `metadata` has the known values of :data:`METADATA`. A sequence without messages is its prompt
+    and its answer as text, or as token ids if `pieces` is None.
     """
     rows = messages_of(group)
     for one in summaries(group, has_text=pieces is not None).results:
@@ -57,7 +56,7 @@ def samples(
         numbers = {"tokens": one.tokens, "own_tokens": one.own_tokens}
         optional = {"advantage": one.advantage, "logprob": one.logprob}
         yield {
-            "id": row.id,
+            "id": group_id,
             "epoch": one.index + 1,
             "input": messages[:first],
             "target": "",
@@ -67,28 +66,24 @@ def samples(
                 "choices": [{"message": answer, "stop_reason": ending}] if answer else [],
             },
             "scores": scores,
-            "metadata": _metadata(row)
+            "metadata": metadata
             | numbers
             | {name: value for name, value in optional.items() if value is not None},
         }
 
 
-def unreadable(row: GroupRow, reason: str) -> Json:
+def unreadable(group_id: int, metadata: Json, reason: str) -> Json:
     """Return the sample of a group without readable content: its metadata and the reason."""
     error = {"message": reason, "traceback": "", "traceback_ansi": ""}
     return {
-        "id": row.id,
+        "id": group_id,
         "epoch": 1,
         "input": "",
         "target": "",
         "messages": [],
-        "metadata": _metadata(row),
+        "metadata": metadata,
         "error": error,
     }
-
-
-def _metadata(row: GroupRow) -> Json:
-    return {name: value for name in _METADATA if (value := getattr(row, name)) not in (None, "")}
 
 
 def _of_tokens(group: GroupArrays, index: int, pieces: Pieces | None) -> list[Json]:

@@ -1,10 +1,8 @@
 """Requests of the client carry the span that the calling program has opened."""
 
-from pathlib import Path
-
 from opentelemetry.sdk.trace import TracerProvider
 
-from rolldeck.http import Call, Connection, save
+from rolldeck.http import Call, Connection
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 
@@ -12,13 +10,14 @@ def answer(_: Seen) -> Planned:
     return Planned()
 
 
-def test_calls_and_downloads_continue_the_current_span(tmp_path: Path) -> None:
+def test_calls_and_downloads_continue_the_current_span() -> None:
     tracer = TracerProvider().get_tracer("trainer")
     with serving(answer) as server, Connection(server.url) as connection:
         connection.json(Call(method="GET", path="/before"))
         with tracer.start_as_current_span("step") as step:
             connection.json(Call(method="POST", path="/within", json={}))
-            save(connection, "/download", tmp_path / "file")
+            with connection.opened("/download", {}) as response:
+                response.read()
         connection.json(Call(method="GET", path="/after"))
 
     context = step.get_span_context()

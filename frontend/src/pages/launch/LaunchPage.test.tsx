@@ -262,7 +262,8 @@ it("shows only the differences of a clone, also after a reload", async () => {
   const child = addRun(server, runOf("the-child"));
   server.on("POST", "/api/v1/runs", child);
   await load("/runs/the-parent");
-  fireEvent.click(await screen.findByRole("link", { name: "Clone" }));
+  fireEvent.click(await screen.findByLabelText("More actions"));
+  fireEvent.click(await screen.findByText("Clone"));
 
   expect(await label("Seed")).toHaveValue("7");
   // A clone has no preset: "Default" is the schema's, with the parent's value next to it.

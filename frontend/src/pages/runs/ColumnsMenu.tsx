@@ -1,4 +1,4 @@
-import { Button, Menu, TextInput } from "@mantine/core";
+import { Button, Checkbox, Popover, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { columnsQuery, isNamed } from "@/api/runLists";
@@ -23,13 +23,13 @@ export function ColumnsMenu({ cols, onCols, q }: Props) {
   const found = [...COLUMNS, ...named].filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
   const offered = found.slice(0, OFFERED_AT_MOST);
   return (
-    <Menu position="bottom-end" closeOnItemClick={false} opened={isOpen} onChange={setOpen}>
-      <Menu.Target>
-        <Button size="compact-sm" variant="default">
+    <Popover position="bottom-end" trapFocus returnFocus shadow="md" opened={isOpen} onChange={setOpen}>
+      <Popover.Target>
+        <Button size="compact-sm" variant="default" onClick={() => setOpen(!isOpen)}>
           Columns
         </Button>
-      </Menu.Target>
-      <Menu.Dropdown className={css.columns}>
+      </Popover.Target>
+      <Popover.Dropdown className={css.columns} aria-label="Columns">
         <TextInput
           size="xs"
           aria-label="Search columns"
@@ -41,20 +41,33 @@ export function ColumnsMenu({ cols, onCols, q }: Props) {
         {offered.map(({ id, label }) => {
           const isOn = chosen.includes(id);
           return (
-            <Menu.CheckboxItem
+            <Checkbox
               key={id}
+              size="xs"
+              mt="xs"
+              label={label}
               checked={isOn}
               disabled={!isOn && isNamed(id) && isFull}
               onChange={() => onCols(wordOf(isOn ? chosen.filter((name) => name !== id) : [...chosen, id]))}
-            >
-              {label}
-            </Menu.CheckboxItem>
+            />
           );
         })}
-        {found.length > offered.length && <Menu.Label>{found.length - offered.length} more: search by name.</Menu.Label>}
-        {found.length === 0 && <Menu.Label>No matching columns.</Menu.Label>}
-        {isFull && <Menu.Label>At most {NAMED_AT_MOST - 1} columns of configuration and metrics.</Menu.Label>}
-      </Menu.Dropdown>
-    </Menu>
+        {found.length > offered.length && (
+          <Text size="xs" c="dimmed" mt="xs">
+            {found.length - offered.length} more: search by name.
+          </Text>
+        )}
+        {found.length === 0 && (
+          <Text size="xs" c="dimmed" mt="xs">
+            No matching columns.
+          </Text>
+        )}
+        {isFull && (
+          <Text size="xs" c="dimmed" mt="xs">
+            At most {NAMED_AT_MOST - 1} columns of configuration and metrics.
+          </Text>
+        )}
+      </Popover.Dropdown>
+    </Popover>
   );
 }
