@@ -197,9 +197,7 @@ def test_legends_name_hide_and_isolate_runs_without_a_mouse(
     expect(second).to_have_attribute("aria-pressed", "true")
 
 
-def test_a_cut_off_table_shades_its_edge(
-    signed_in: Page, rewarded: Server
-) -> None:
+def test_a_cut_off_table_shades_its_edge(signed_in: Page, rewarded: Server) -> None:
     page = signed_in
     page.set_viewport_size({"width": 390, "height": 420})
     page.goto("/compare?runs=paid-a,paid-b")

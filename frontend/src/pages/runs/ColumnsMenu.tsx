@@ -23,7 +23,7 @@ export function ColumnsMenu({ cols, onCols, q }: Props) {
   const found = [...COLUMNS, ...named].filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
   const offered = found.slice(0, OFFERED_AT_MOST);
   return (
-    <Popover position="bottom-end" trapFocus returnFocus shadow="md" opened={isOpen} onChange={setOpen}>
+    <Popover position="bottom-end" hideDetached={false} trapFocus returnFocus shadow="md" opened={isOpen} onChange={setOpen}>
       <Popover.Target>
         <Button size="compact-sm" variant="default" onClick={() => setOpen(!isOpen)}>
           Columns
