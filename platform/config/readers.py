@@ -39,7 +39,7 @@ from runs.deployment.schemas import Notice
 from runs.lifecycle.queries import event_series, run_part
 from runs.lifecycle.services import lifecycle
 from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
-from runs.search import queries
+from runs.search import columns, queries
 from runs.search.queries import active_run_rows, inactive_run_rows
 from web.live import parts
 from web.live.announcements import announce
@@ -120,7 +120,7 @@ def fill() -> None:
             "return": queries.Sort("by_return", float, run_activity.return_for_lists),
         }
     )
-    queries.SOURCES["metric"] = queries.Source(last_value, float, names_of_runs)
+    columns.SOURCES["metric"] = columns.Source(last_value, float, names_of_runs)
     group_contents.READERS[:] = [token_pieces]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
     services.CONFIG_CHECKS[:] = [check_language, refuse_denied]

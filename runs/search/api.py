@@ -14,7 +14,7 @@ from runs.lifecycle.queries import run_detail, run_named
 from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.schemas import RunDetail
 from runs.lifecycle.services.lifecycle import set_tags
-from runs.search import queries
+from runs.search import columns, queries
 from runs.search.queries import project_activity, run_activity
 from runs.search.schemas import (
     ActedOn,
@@ -95,7 +95,9 @@ class RunColumnsView(ApiView):
         Every configuration value and metric of the runs that match the filter, by name; at most
         2,000 of each.
         """
-        found = queries.column_names(request.query_params.get("q", ""), now=timezone.now())
+        found = columns.names_of(
+            queries.filtered(request.query_params.get("q", ""), now=timezone.now())
+        )
         return answer(ColumnList(results=found, next=None))
 
 
@@ -272,7 +274,7 @@ class RunsView(CreateRunView):
             ),
             OpenApiParameter(
                 "columns",
-                listed(queries.COLUMNS_AT_MOST),
+                listed(columns.AT_MOST),
                 description="Comma-separated names of further columns: `config.` with the dotted "
                 "path of a configuration value, or `metric.` with the name of a metric, of which "
                 "the last value is returned.",
@@ -296,7 +298,7 @@ class RunsView(CreateRunView):
             page_of(request, queries.position_kind(sort), default=most, most=most),
             text=f"{query.get('q', '')} state:{status}" if status else query.get("q", ""),
             sort=sort,
-            columns=[name for name in query.get("columns", "").split(",") if name],
+            named=[name for name in query.get("columns", "").split(",") if name],
             now=timezone.now(),
         )
         return answer(found)

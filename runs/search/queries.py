@@ -28,6 +28,7 @@ from django.db.models.functions import Cast, NullIf, RowNumber
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
 from runs.lifecycle.rules import ACTIVE, TERMINAL
+from runs.search import columns
 from runs.search.rules import QUALIFIERS, parse
 from runs.search.schemas import (
     LiveRunRow,
@@ -146,98 +147,10 @@ SORTS: Final[dict[str, Sort]] = {
 NEWEST_FIRST: Final = "-created"
 
 
-COLUMNS_AT_MOST: Final = 20
-COLUMN_LENGTH: Final = 200
-TEXT_LENGTH: Final = 200
-"""Longest delivered text of a configuration value."""
-NAMES_AT_MOST: Final = 2000
-
-
-def config_value(path: str) -> Combinable:
-    """Return the configuration value at a dotted path; lists and objects as JSON text."""
-    value = Func(
-        F("config"), *(Value(key) for key in path.split(".")), function="jsonb_extract_path"
-    )
-    text = f"to_jsonb(left(value #>> '{{}}', {TEXT_LENGTH}))"
-    return Func(
-        value,
-        template=f"""(SELECT CASE jsonb_typeof(value) WHEN 'null' THEN NULL WHEN 'number' THEN value
-            WHEN 'boolean' THEN value ELSE {text} END FROM (SELECT %(expressions)s AS value) v)""",  # noqa: S608 texts of our own
-        output_field=JSONField(),
-    )
-
-
-class Source(NamedTuple):
-    """Source of columns that have names of their own, such as configuration keys."""
-
-    measure: Callable[[str], Combinable]
-    """Returns the value of a name: an expression over :class:`Run`, NULL where there is none."""
-    kind: type[Any]
-    names: Callable[[QuerySet[Run]], list[str]]
-    """Returns the names that runs have, in order, at most :data:`NAMES_AT_MOST`."""
-
-
-_CONFIG_NAMES: Final = """
-    WITH RECURSIVE leaf (path, value) AS (
-        SELECT e.key, e.value FROM runs_run r, jsonb_each(r.config) e WHERE r.id IN ({runs})
-        UNION
-        SELECT l.path || '.' || e.key, e.value FROM leaf l, jsonb_each(
-            CASE jsonb_typeof(l.value) WHEN 'object' THEN l.value ELSE '{{}}' END) e
-        WHERE strpos(e.key, '.') = 0
-    )
-    SELECT DISTINCT path FROM leaf
-    WHERE jsonb_typeof(value) NOT IN ('object', 'null') AND strpos(path, ',') = 0
-        AND length(path) < {length}
-    ORDER BY path LIMIT {limit}"""
-
-
-def config_names(runs: QuerySet[Run]) -> list[str]:
-    """Return the dotted paths of all configuration values of runs, in order."""
-    ids, parameters = runs.order_by().values("pk").query.sql_with_params()
-    statement = _CONFIG_NAMES.format(
-        runs=ids, length=COLUMN_LENGTH - len("config."), limit=NAMES_AT_MOST
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return [path for (path,) in cursor.fetchall()]
-
-
-SOURCES: Final[dict[str, Source]] = {"config": Source(config_value, str, config_names)}
-"""Columns by the first part of their names; :mod:`config.readers` adds those of metrics."""
-
-
 class UnknownSort(Invalid):
     """The list does not have this sort key."""
 
     field = "sort"
-
-
-class InvalidColumns(Invalid):
-    """A column does not exist, or there are too many."""
-
-    field = "columns"
-
-
-def column_names(text: str, *, now: datetime) -> list[str]:
-    """Return the names of all columns that the runs of a filter have values for."""
-    found = filtered(text, now=now)
-    return [
-        f"{source}.{name}" for source, (_, _, names) in SOURCES.items() for name in names(found)
-    ]
-
-
-def _measure(column: str) -> Combinable | None:
-    """Return the expression of a named column, or None if it cannot exist."""
-    source, _, name = column.partition(".")
-    if source not in SOURCES or not name or len(column) > COLUMN_LENGTH or "\x00" in name:
-        return None
-    return SOURCES[source].measure(name)
-
-
-def _exists(column: str) -> bool:
-    """Return whether any run, also an archived one, has a value in this column."""
-    value = _measure(column)
-    return value is not None and Run.objects.alias(v=value).filter(v__isnull=False).exists()
 
 
 def position_kind(sort: str) -> type[Position]:
@@ -251,7 +164,12 @@ def position_kind(sort: str) -> type[Position]:
 
 
 def run_page(
-    page: PageRequest[Position], *, text: str, sort: str, columns: Sequence[str] = (), now: datetime
+    page: PageRequest[Position],
+    *,
+    text: str,
+    sort: str,
+    named: Sequence[str] = (),
+    now: datetime,
 ) -> RunList:
     """Return one page of the runs that match a filter.
 
@@ -259,7 +177,7 @@ def run_page(
         page: The requested page, with a position of :func:`position_kind`.
         text: A filter in the syntax of :mod:`runs.search.rules`.
         sort: One of :data:`SORTS` or a column, prefixed with a minus for descending order.
-        columns: Names of further columns, such as ``config.buffer.batch_size``.
+        named: Names of further columns, such as ``config.buffer.batch_size``.
         now: Reference time of ages.
 
     Raises:
@@ -267,33 +185,37 @@ def run_page(
         InvalidColumns: If a column is unknown, or there are too many.
         UnknownSort: If the sort key is unknown.
     """
-    if len(columns) > COLUMNS_AT_MOST:
-        raise InvalidColumns(f"{len(columns)} columns, at most {COLUMNS_AT_MOST} allowed")
-    values = {f"column_{index}": _measure(column) for index, column in enumerate(columns)}
-    for column, value in zip(columns, values.values(), strict=True):
+    if len(named) > columns.AT_MOST:
+        raise columns.InvalidColumns(f"{len(named)} columns, at most {columns.AT_MOST} allowed")
+    values = {f"column_{index}": columns.measure(column) for index, column in enumerate(named)}
+    for column, value in zip(named, values.values(), strict=True):
         if value is None:
-            raise InvalidColumns(_unknown(column))
+            raise columns.InvalidColumns(columns.unknown(column))
     found = filtered(text, now=now)
     behind = _behind(found, sort, page.after, now=now).select_related("created_by", "project")
     rows, cursor = page.cut(
         behind.annotate(**values)[: page.limit + 1], lambda run: (vars(run)["sort_value"], run.pk)
     )
     # A column without a value on the page may have one elsewhere.
-    for name, column in zip(values, columns, strict=True):
-        if all(getattr(run, name) is None for run in rows) and not _exists(column):
-            raise InvalidColumns(_unknown(column))
+    for name, column in zip(values, named, strict=True):
+        if all(getattr(run, name) is None for run in rows) and not columns.exists(column):
+            raise columns.InvalidColumns(columns.unknown(column))
     key = sort.removeprefix("-")
-    if key not in SORTS and (not rows or vars(rows[0])["sort_value"] is None) and not _exists(key):
-        raise UnknownSort(_unknown(key))
+    if (
+        key not in SORTS
+        and (not rows or vars(rows[0])["sort_value"] is None)
+        and not columns.exists(key)
+    ):
+        raise UnknownSort(columns.unknown(key))
     total = found[: COUNTED_AT_MOST + 1].count() if page.after is None else None
     results = run_rows(rows)
-    if columns:
+    if named:
         results = [
             msgspec.structs.replace(
                 row,
                 columns={
-                    column: _written(getattr(run, name))
-                    for name, column in zip(values, columns, strict=True)
+                    column: columns.written(getattr(run, name))
+                    for name, column in zip(values, named, strict=True)
                 },
             )
             for run, row in zip(rows, results, strict=True)
@@ -301,29 +223,18 @@ def run_page(
     return RunList(results=results, next=cursor, total=total)
 
 
-def _written(value: Any) -> Any:
-    """Return a value, or the name of a number that JSON cannot represent."""
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _unknown(column: str) -> str:
-    return f"unknown column {column[:COLUMN_LENGTH]!r}: no run has a value for it"
-
-
 def _sort(sort: str) -> tuple[Sort, bool]:
     name, is_descending = sort.removeprefix("-"), sort.startswith("-")
     if name in SORTS:
         return SORTS[name], is_descending
-    value = _measure(name)
+    value = columns.measure(name)
     if value is None:
         raise UnknownSort(
-            f"unknown sort key {sort[:COLUMN_LENGTH]!r}; known: {', '.join(SORTS)}, "
-            f"{', '.join(f'{source}.<name>' for source in SOURCES)}"
+            f"unknown sort key {sort[: columns.NAME_LENGTH]!r}; known: {', '.join(SORTS)}, "
+            f"{', '.join(f'{source}.<name>' for source in columns.SOURCES)}"
         )
     return Sort(
-        "sorted_by", SOURCES[name.partition(".")[0]].kind, lambda _now: value
+        "sorted_by", columns.SOURCES[name.partition(".")[0]].kind, lambda _now: value
     ), is_descending
 
 

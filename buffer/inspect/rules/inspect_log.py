@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from buffer.inspect.rules.message_parts import MessagePart, other_fields, parts_of
 from buffer.inspect.rules.sequence_views import Pieces, messages_of, own_tokens, split, summaries
@@ -17,9 +18,8 @@ from rolldeck.groups import GroupArrays
 VERSION: Final = 2
 _ROLES: Final = {
     "developer": "system",
-    "function": "tool",
-    "ipython": "tool",
-    "observation": "tool",
+    **dict.fromkeys(("gpt", "model", "ai"), "assistant"),
+    **dict.fromkeys(("function", "ipython", "observation"), "tool"),
 }
 _KNOWN_ROLES: Final = {"system", "user", "assistant", "tool"}
 METADATA: Final = (
@@ -37,13 +37,13 @@ def samples(
     `metadata` has the known values of :data:`METADATA`. A sequence without messages is its prompt
     and its answer as text, or as token ids if `pieces` is None.
     """
-    rows = messages_of(group)
+    rows, tokens, own = messages_of(group), split(group.rows["tokens"]), own_tokens(group)
     for one in summaries(group, has_text=pieces is not None).results:
         given = rows[one.index] if rows else None
         messages = (
             [each for message in given if isinstance(message, dict) for each in _messages(message)]
             if isinstance(given, list) and given
-            else _of_tokens(group, one.index, pieces)
+            else _of_tokens(tokens[one.index], own[one.index], pieces)
         )
         first = next((n for n, each in enumerate(messages) if each["role"] == "assistant"), None)
         answer = next((each for each in reversed(messages) if each["role"] == "assistant"), None)
@@ -86,12 +86,10 @@ def unreadable(group_id: int, metadata: Json, reason: str) -> Json:
     }
 
 
-def _of_tokens(group: GroupArrays, index: int, pieces: Pieces | None) -> list[Json]:
-    tokens = split(group.rows["tokens"])[index]
-    own = own_tokens(group)[index]
+def _of_tokens(tokens: NDArray[Any], own: NDArray[np.bool_], pieces: Pieces | None) -> list[Json]:
     start = int(np.argmax(own)) if own.any() else len(tokens)
 
-    def text(part: Any) -> str:
+    def text(part: NDArray[Any]) -> str:
         ids = part.tolist()
         return "".join(pieces(ids)) if pieces else " ".join(map(str, ids))
 
@@ -116,8 +114,11 @@ def _messages(message: Mapping[str, Any]) -> Iterator[Json]:
     if results and not content and not calls:
         return
     made: Json = {"role": role if role in _KNOWN_ROLES else "user", "content": content}
-    if calls and role == "assistant":
+    if role == "assistant":
         made["tool_calls"] = [_call(part, place) for place, part in enumerate(calls)]
+    else:
+        # Only an assistant's message has calls in Inspect.
+        content += [{"type": "text", "text": f"{call.name}({call.text})"} for call in calls]
     others = other_fields(dict(message))
     if others:
         made["metadata"] = others

@@ -19,7 +19,7 @@ export type Tab = {
 /** Path segments of the viewers of single trajectories. */
 const VIEWERS = ["/groups/", "/fragments/", "/transcript"];
 
-/** Whether a path is that of a viewer, which takes the place of the run's facts. */
+/** Whether a path is that of a viewer, above which the run's header is smaller. */
 export const isViewerAt = (pathname: string): boolean => /^\/runs\/[^/]+\/(groups\/|fragments\/|transcript$)/.test(pathname);
 
 const hasFleet = (kind: RunDetail["kind"]) => kind !== "outside";

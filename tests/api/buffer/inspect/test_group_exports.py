@@ -121,6 +121,23 @@ def test_an_inspect_log_has_a_sample_for_each_sequence(run: Run) -> None:
     assert [one["metadata"]["drop_reason"] for one in missing] == ["zero_variance"]
 
 
+def test_roles_of_other_formats_are_roles_of_inspect(run: Run) -> None:
+    call = {"function": {"name": "add", "arguments": "{}"}}
+    talk = [
+        {"role": "human", "content": "1 + 1?", "tool_calls": [call]},
+        {"role": "gpt", "content": "2"},
+    ]
+    push(run, group(mark=5) | {"scores": [0.0, 1.0], "messages": [talk, talk]})
+
+    asked, answered = samples_of(run)[0]["messages"]
+
+    # Only an assistant has calls in Inspect; those of another role are text.
+    assert (asked["role"], "tool_calls" in asked) == ("user", False)
+    assert [part["text"] for part in asked["content"]] == ["1 + 1?", "add({})"]
+    assert answered["role"] == "assistant"
+    assert samples_of(run)[0]["output"]["choices"][0]["message"] == answered
+
+
 def test_the_inspect_log_of_no_group_is_complete(run: Run) -> None:
     assert samples_of(run, state="leased") == []
 
