@@ -167,7 +167,9 @@ def test_a_disabled_changed_or_deleted_rule_resolves_its_alerts() -> None:
     services_alerts.watch(now=after(15))
     assert open_alerts() == set()
     kinds = list(
-        RunEvent.objects.filter(kind__startswith="alert_rule").values_list("kind", "reason")
+        RunEvent.objects.filter(kind__startswith="alert_rule")
+        .order_by("pk")
+        .values_list("kind", "reason")
     )
     assert kinds == [
         ("alert_rule_made", ""),

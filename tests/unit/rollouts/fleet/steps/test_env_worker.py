@@ -338,7 +338,7 @@ def test_an_environment_that_raises_is_rebuilt_and_the_others_continue(
     monkeypatch.setattr(odd_environments, "_made", 0)
     settings = make_worker_settings(spec="one_odd:x", envs_in_worker=True)
     with bench(settings) as b:
-        eventually(lambda: b.slots()[0] == "failed", 60.0)
+        eventually(lambda: b.slots()[:1] == ["failed"], 60.0)
         sent = len(b.fragments)
         eventually(lambda: len(b.fragments) > sent + 10)
 
