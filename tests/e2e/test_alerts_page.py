@@ -55,7 +55,7 @@ def test_an_alert_is_acknowledged_with_a_reason_and_resolves(
     expect(page).to_have_url(re.compile(rf"severity=error&alert={quarantined}"))
     drawer = page.get_by_role("dialog", name="A batch is quarantined")
     drawer.get_by_label("Reason").fill("looking at its groups")
-    drawer.get_by_role("button", name="Acknowledge").click()
+    drawer.get_by_role("button", name="Acknowledge", exact=True).click()
 
     expect(drawer.locator("[data-alert=acknowledged]")).to_be_visible()
     expect(drawer.get_by_text("Acknowledged by ada")).to_be_visible()

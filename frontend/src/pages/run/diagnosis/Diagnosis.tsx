@@ -57,13 +57,19 @@ export function DiagnosisLine({ run, diagnosis, className = "" }: Props) {
         <>
           <p className={styles.said}>
             <Outdated />
-            <b>{visible(diagnosis.summary)}</b>{" "}
+            <span className={styles.cause} title={visible(diagnosis.summary)}>
+              {visible(diagnosis.summary)}
+            </span>{" "}
             {diagnosis.further.length > 0 && <span className="soft">{counted(diagnosis.further.length, "further cause")} </span>}
             <Link to="/runs/$name/pipeline" params={{ name: run }} className="nowrap">
               View pipeline
             </Link>
           </p>
-          {diagnosis.change && <p className={`small soft ${styles.said}`}>{visible(diagnosis.change)}</p>}
+          {diagnosis.change && (
+            <p className={`small soft ${styles.said}`}>
+              <span title={visible(diagnosis.change)}>{visible(diagnosis.change)}</span>
+            </p>
+          )}
         </>
       )}
     </section>
