@@ -39,8 +39,8 @@ from runs.deployment.schemas import Notice
 from runs.lifecycle.queries import event_series, run_part
 from runs.lifecycle.services import lifecycle
 from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
-from runs.search import columns, queries
-from runs.search.queries import active_run_rows, inactive_run_rows
+from runs.search.queries import columns, lists
+from runs.search.queries.lists import active_run_rows, inactive_run_rows
 from web.live import parts
 from web.live.announcements import announce
 
@@ -113,11 +113,11 @@ def fill() -> None:
     )
     parts.OWN_PARTS.update(session=session_part, notice=notice_part)
     parts.RUN_ACTIVITY[:] = [queues.queue_activity, fleet_activity, ingest_activity]
-    queries.SORTS.update(
+    lists.SORTS.update(
         {
-            "rate": queries.Sort("by_rate", float, run_activity.rate_for_lists),
-            "staleness": queries.Sort("by_staleness", float, run_activity.staleness_for_lists),
-            "return": queries.Sort("by_return", float, run_activity.return_for_lists),
+            "rate": lists.Sort("by_rate", float, run_activity.rate_for_lists),
+            "staleness": lists.Sort("by_staleness", float, run_activity.staleness_for_lists),
+            "return": lists.Sort("by_return", float, run_activity.return_for_lists),
         }
     )
     columns.SOURCES["metric"] = columns.Source(last_value, float, names_of_runs)

@@ -28,7 +28,7 @@ from rollouts.trajectories.rules import (
 from rollouts.trajectories.schemas import TrajectoryRow
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.queries import readable_run
-from runs.search.queries import filtered
+from runs.search.queries.lists import filtered
 from runs.search.rules import InvalidFilter
 from web.rules.amounts import finite_or_none
 

@@ -43,7 +43,7 @@ from runs.alerts.schemas import (
 from runs.lifecycle.models import Environment, Run, RunKind, Trainer
 from runs.lifecycle.rules import ACTIVE, RunStatus, describe_differences
 from runs.lifecycle.schemas import RefusedPushes
-from runs.search.queries import filtered
+from runs.search.queries.lists import filtered
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 

@@ -14,8 +14,8 @@ from runs.lifecycle.queries import run_detail, run_named
 from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.schemas import RunDetail
 from runs.lifecycle.services.lifecycle import set_tags
-from runs.search import columns, queries
-from runs.search.queries import project_activity, run_activity
+from runs.search.queries import columns, lists
+from runs.search.queries.lists import project_activity, run_activity
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
@@ -49,7 +49,7 @@ class FilterView(ApiView):
 
         Fields, operators and an example of each, in a fixed order.
         """
-        return answer(QualifierList(results=queries.qualifiers(), next=None))
+        return answer(QualifierList(results=lists.qualifiers(), next=None))
 
 
 class FilterValuesView(ApiView):
@@ -60,7 +60,7 @@ class FilterValuesView(ApiView):
     @extend_schema(
         operation_id="run_filter_values",
         parameters=[
-            OpenApiParameter("of", required=True, enum=list(queries.VALUES_OF)),
+            OpenApiParameter("of", required=True, enum=list(lists.VALUES_OF)),
             OpenApiParameter("part", description="Text that the values contain."),
         ],
         responses={200: ValueList},
@@ -72,9 +72,9 @@ class FilterValuesView(ApiView):
         Most frequent first.
         """
         of = request.query_params.get("of", "")
-        if of not in queries.VALUES_OF:
-            raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
-        found = queries.filter_values(of=of, part=text_parameter(request, "part"))
+        if of not in lists.VALUES_OF:
+            raise InvalidBody("of", f"must be one of {', '.join(lists.VALUES_OF)}")
+        found = lists.filter_values(of=of, part=text_parameter(request, "part"))
         return answer(ValueList(results=found, next=None))
 
 
@@ -96,7 +96,7 @@ class RunColumnsView(ApiView):
         2,000 of each.
         """
         found = columns.names_of(
-            queries.filtered(request.query_params.get("q", ""), now=timezone.now())
+            lists.filtered(request.query_params.get("q", ""), now=timezone.now())
         )
         return answer(ColumnList(results=found, next=None))
 
@@ -117,9 +117,9 @@ class RunsCsvView(ApiView):
 
         Runs that match the filter.
         """
-        lines = queries.runs_csv(
+        lines = lists.runs_csv(
             text=request.query_params.get("q", ""),
-            sort=request.query_params.get("sort", queries.NEWEST_FIRST),
+            sort=request.query_params.get("sort", lists.NEWEST_FIRST),
             now=timezone.now(),
         )
         return HttpResponse(
@@ -228,10 +228,10 @@ class RunActionsView(ApiView):
         found = (
             Run.objects.filter(pk__in=body.ids)
             if body.ids is not None
-            else queries.filtered(body.q or "", now=now)
+            else lists.filtered(body.q or "", now=now)
         )
         if body.ids is None and not (body.q or "").strip():
-            matching = found[: queries.COUNTED_AT_MOST + 1].count()
+            matching = found[: lists.COUNTED_AT_MOST + 1].count()
             # A request that continues the action is not compared: its first part may have
             # archived runs.
             if body.all_runs is None or (not body.after_id and body.all_runs != matching):
@@ -269,7 +269,7 @@ class RunsView(CreateRunView):
             OpenApiParameter("status", enum=[str(status) for status in RunStatus]),
             OpenApiParameter(
                 "sort",
-                description=f"Sort key: {', '.join(queries.SORTS)}, or a column; prefix a minus "
+                description=f"Sort key: {', '.join(lists.SORTS)}, or a column; prefix a minus "
                 "for descending order. Runs without a value are last in both.",
             ),
             OpenApiParameter(
@@ -279,7 +279,7 @@ class RunsView(CreateRunView):
                 "path of a configuration value, or `metric.` with the name of a metric, of which "
                 "the last value is returned.",
             ),
-            *page_parameters(default=queries.ROWS_AT_MOST, most=queries.ROWS_AT_MOST),
+            *page_parameters(default=lists.ROWS_AT_MOST, most=lists.ROWS_AT_MOST),
         ],
         responses={200: RunList},
         tags=["runs"],
@@ -289,13 +289,13 @@ class RunsView(CreateRunView):
 
         Runs that match the filter, newest first unless `sort` is given.
         """
-        query, most = request.query_params, queries.ROWS_AT_MOST
+        query, most = request.query_params, lists.ROWS_AT_MOST
         status = query.get("status", "")
         if status and status not in set(RunStatus):
             raise InvalidBody("status", f"must be one of {', '.join(RunStatus)}")
-        sort = query.get("sort", queries.NEWEST_FIRST)
-        found = queries.run_page(
-            page_of(request, queries.position_kind(sort), default=most, most=most),
+        sort = query.get("sort", lists.NEWEST_FIRST)
+        found = lists.run_page(
+            page_of(request, lists.position_kind(sort), default=most, most=most),
             text=f"{query.get('q', '')} state:{status}" if status else query.get("q", ""),
             sort=sort,
             named=[name for name in query.get("columns", "").split(",") if name],

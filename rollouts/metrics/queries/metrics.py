@@ -20,7 +20,7 @@ from rollouts.metrics.schemas import (
     MetricSamples,
 )
 from runs.lifecycle.models import Run
-from runs.search.columns import NAMES_AT_MOST
+from runs.search.queries.columns import NAMES_AT_MOST
 from web import sql
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest

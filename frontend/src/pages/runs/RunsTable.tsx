@@ -96,7 +96,7 @@ function RunLine({
       {columns.map((column, index) => (
         <td key={column.id} className={`${column.isNumber ? "num" : ""} ${widthOf(column.id)}`}>
           {column.cell(run)}
-          {column.unit && !units[index] && <span className="faint"> {column.unit(run)}</span>}
+          {column.unit && !units[index] && column.measure?.(run) != null && <span className="faint"> {column.unit(run)}</span>}
         </td>
       ))}
     </tr>

@@ -11,7 +11,7 @@ from rolldeck.wire import FRAGMENTS_TYPE, GROUPS_TYPE
 from rollouts.control.queries.fleets import fleet_view
 from runs.config.rules.servers import OfferedServer
 from runs.lifecycle.models import Run
-from runs.search.queries import active_run_rows
+from runs.search.queries.lists import active_run_rows
 from tests.buffer_factories import REGISTRATION, group
 from tests.factories import bearer, make_run
 

@@ -7,7 +7,7 @@ import pytest
 from rollouts.diagnosis.queries.run_activity import ingest_activity
 from rollouts.metrics.models import MeasureCursor
 from runs.lifecycle.models import Run
-from runs.search import queries
+from runs.search.queries import lists
 from tests.factories import NOON, make_run
 from tests.list_pages import page_after
 
@@ -26,8 +26,8 @@ def measured(
 def listed(
     sort: str, *, cursor: str | None = None, limit: int = 10
 ) -> tuple[list[str], str | None]:
-    request = page_after(cursor, queries.position_kind(sort), limit=limit)
-    page = queries.run_page(request, text="", sort=sort, now=LATER)
+    request = page_after(cursor, lists.position_kind(sort), limit=limit)
+    page = lists.run_page(request, text="", sort=sort, now=LATER)
     return [row.name for row in page.results], page.next
 
 

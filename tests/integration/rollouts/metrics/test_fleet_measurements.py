@@ -14,7 +14,7 @@ from rollouts.metrics.models import MetricSample, TokenTally
 from rollouts.metrics.services.metrics import advance_amount
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
-from runs.search.queries import run_activity
+from runs.search.queries.lists import run_activity
 from tests.factories import NOON, make_run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts import report_factories

@@ -6,8 +6,8 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.pushes import accept_groups
 from rollouts.control.models import Fleet
 from runs.lifecycle.models import Run
-from runs.search import queries
-from runs.search.queries import active_run_rows, project_activity, run_activity
+from runs.search.queries import lists
+from runs.search.queries.lists import active_run_rows, project_activity, run_activity
 from tests.buffer_factories import body, group
 from tests.factories import NOON, make_outside_run, make_project, make_run
 from tests.integration.rollouts.metrics.measured_series import at, measure, series
@@ -52,8 +52,8 @@ def test_runs_are_sorted_by_score_or_return_and_unknown_ones_are_last() -> None:
     def names(sort: str) -> list[str]:
         found, cursor = [], None
         while True:
-            request = page_after(cursor, queries.position_kind(sort), limit=2)
-            page = queries.run_page(request, text="", sort=sort, now=NOON)
+            request = page_after(cursor, lists.position_kind(sort), limit=2)
+            page = lists.run_page(request, text="", sort=sort, now=NOON)
             found += [row.name for row in page.results]
             if (cursor := page.next) is None:
                 return found

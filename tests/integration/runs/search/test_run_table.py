@@ -13,8 +13,8 @@ from rollouts.metrics.models import MeasureCursor
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.registry import register_environment
-from runs.search import queries as search_queries
-from runs.search.queries import UnknownSort
+from runs.search.queries import lists as search_queries
+from runs.search.queries.lists import UnknownSort
 from runs.search.schemas import RunList
 from tests.factories import NOON, make_run, make_user
 from tests.list_pages import page_after

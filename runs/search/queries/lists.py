@@ -28,7 +28,7 @@ from django.db.models.functions import Cast, NullIf, RowNumber
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
 from runs.lifecycle.rules import ACTIVE, TERMINAL
-from runs.search import columns
+from runs.search.queries import columns
 from runs.search.rules import QUALIFIERS, parse
 from runs.search.schemas import (
     LiveRunRow,
