@@ -43,6 +43,8 @@ def groups(server: Server) -> list[int]:
         conversation("And now?", "good", "bad", scores=[1.0, 0.0]),
         conversation("Once more?", "same", "same", scores=[1.0, 0.0], tokens=[[1, 2], [1, 2]])
         | {"masks": [[-100, 2]] * 2, "inference_logprobs": [[1.0, -0.1]] * 2},
+        conversation("How many?", "three of them", "two", scores=[0.0, 0.0]),
+        conversation("How many?", "four of them", "four", scores=[1.0, 1.0]),
     )
 
 
@@ -57,6 +59,8 @@ def test_messages_link_to_the_token_where_sequences_differ(
     expect(page).to_have_url(re.compile("seq=1"))
 
     page.get_by_role("tab", name="Group diff").click()
+    expect(page.get_by_text("1 deletion")).to_be_visible()
+    page.get_by_text("Tokens of all", exact=True).click()
     expect(page.get_by_text("All sequences share the first 3 tokens.")).to_be_visible()
     best = page.get_by_label("Sequence 1", exact=True)
     best.locator('[data-token="3"]').click()
@@ -82,6 +86,24 @@ def test_messages_link_to_the_token_where_sequences_differ(
     saved = tmp_path / "group.json"
     download.value.save_as(saved)
     assert json.loads(saved.read_text())["scores"] == [0.0, 1.0, 0.5]
+
+
+def test_answers_to_a_prompt_are_compared_in_three_clicks(
+    groups: list[int], signed_in: Page
+) -> None:
+    page = signed_in
+    page.goto("/runs/looked-into/trajectories?sort=score&q=three")
+
+    page.get_by_role("link", name="How many?").click()
+    page.get_by_role("tab", name="Over versions").click()
+    page.get_by_label(f"Select group {groups[6]}").check()
+
+    left = page.get_by_label(f"Left: group {groups[5]}, sequence 0")
+    right = page.get_by_label(f"Right: group {groups[6]}, sequence 0")
+    expect(left.locator("[data-text] del")).to_have_text("three")
+    expect(right.locator("[data-text] ins")).to_have_text("four")
+    page.reload()
+    expect(right.locator("[data-text] ins")).to_have_text("four")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,12 @@ export const partsText = ({ parts }: Pick<MessageView, "parts">): string =>
     .map(({ kind, name, text }) => (kind === "tool_call" ? `${name} ${text}` : text))
     .join("\n");
 
+/** The messages from the first answer on. */
+export function answerOf(messages: MessageView[]): MessageView[] {
+  const first = messages.findIndex(({ role }) => role === "assistant");
+  return first < 0 ? [] : messages.slice(first);
+}
+
 export const messagesQuery = (run: string, group: number, sequence: number, characters: number, message?: number) =>
   queryOptions({
     queryKey: ["group", run, group, "messages", sequence, characters, message ?? -1],

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type PromptRow, promptsQuery } from "@/api/compare";
-import { messagesQuery, partsText, sequencesQuery } from "@/api/groups";
+import { answerOf, messagesQuery, partsText, sequencesQuery } from "@/api/groups";
 import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
@@ -24,8 +24,7 @@ function BestAnswer({ run, group }: { run: string; group: number }) {
   const problem = sequences.error ?? said.error;
   if (problem) return <p className="small soft">{problem.message}</p>;
   if (sequences.data && !sequences.data.has_messages) return <p className="small soft">The group has tokens but no messages: open it.</p>;
-  const first = said.data?.results.findIndex(({ role }) => role === "assistant") ?? -1;
-  const answer = first < 0 ? [] : (said.data?.results.slice(first) ?? []);
+  const answer = answerOf(said.data?.results ?? []);
   return (
     <>
       {answer.map((message) => (

@@ -26,10 +26,12 @@ import { GroupDiff } from "@/pages/viewer/GroupDiff";
 import { Life } from "@/pages/viewer/Life";
 import { Messages } from "@/pages/viewer/Messages";
 import { Flags, GroupStateChip } from "@/pages/viewer/marks";
+import { OverVersions } from "@/pages/viewer/OverVersions";
 import { Provenance } from "@/pages/viewer/Provenance";
 import { Raw } from "@/pages/viewer/Raw";
 import { SequenceStrip } from "@/pages/viewer/SequenceStrip";
 import { VIEW_LABELS, VIEWS, type ViewerSearch } from "@/pages/viewer/search";
+import { extremesOf, type Side, sideOf, sideText } from "@/pages/viewer/sides";
 import { Timeline } from "@/pages/viewer/Timeline";
 import { Tokens } from "@/pages/viewer/Tokens";
 import { ViewerLayout, Views } from "@/pages/viewer/ViewerLayout";
@@ -72,8 +74,13 @@ function Viewer({ name, detail, sequences, error }: Props) {
   const change = (changed: Partial<ViewerSearch>) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
   const open = (other: number | undefined) => {
     if (other === undefined) return;
-    void navigate({ params: { name, group: String(other) }, search: ({ token: _, first: __, ...kept }) => kept });
+    void navigate({ params: { name, group: String(other) }, search: ({ token: _, first: __, left: ___, right: ____, ...kept }) => kept });
   };
+  const extremes = extremesOf(group.id, sequences?.results ?? []);
+  const left = sideOf(search.left);
+  const right = sideOf(search.right);
+  const compare = (sides: { left: Side; right: Side | undefined }) =>
+    change({ left: sideText(sides.left), right: sides.right && sideText(sides.right) });
   const turn = (by: number) => change({ seq: (shown + by + count) % count, token: undefined });
   useShortcuts({
     j: () => open(neighbours.after),
@@ -192,7 +199,12 @@ function Viewer({ name, detail, sequences, error }: Props) {
             onOpen={(seq, token) => change({ view: "tokens", seq, token })}
             look={search}
             onLook={change}
+            sides={{ left: left ?? extremes.left, right: right ?? extremes.right }}
+            onSides={compare}
           />
+        )}
+        {view === "versions" && group.has_bytes && (
+          <OverVersions run={name} group={group} left={left ?? { group: group.id, sequence: shown }} right={right} onChange={compare} />
         )}
         {sequences && view === "timeline" && (
           <Timeline detail={detail} sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />

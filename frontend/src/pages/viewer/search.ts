@@ -3,14 +3,16 @@
 import type { GroupQuery } from "@/api/groups";
 import { listSearch } from "@/pages/run/trajectories/search";
 import { CHANNELS, type Channel } from "@/pages/viewer/channels";
+import { sideOf } from "@/pages/viewer/sides";
 
-export const VIEWS = ["messages", "tokens", "diff", "timeline", "raw"] as const;
+export const VIEWS = ["messages", "tokens", "diff", "versions", "timeline", "raw"] as const;
 export type View = (typeof VIEWS)[number];
 
 export const VIEW_LABELS: Record<View, string> = {
   messages: "Messages",
   tokens: "Tokens",
   diff: "Group diff",
+  versions: "Over versions",
   timeline: "Timeline",
   raw: "Raw",
 };
@@ -26,6 +28,11 @@ export type ViewerSearch = GroupQuery & {
   /** For the group diff: the sort order, and the first token if it is not the divergence. */
   order?: Exclude<Order, "score">;
   first?: number;
+  /** What the group diff compares, if not text. */
+  unit?: "tokens";
+  /** The compared sequences, as `group/sequence` or `run/group/sequence`. */
+  left?: string;
+  right?: string;
 };
 
 function whole(value: unknown): number | undefined {
@@ -44,6 +51,8 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
   if (color && color !== "mask") found.color = color;
   if (first !== undefined) found.first = first;
   if (search.order === "index" || search.order === "length") found.order = search.order;
+  if (search.unit === "tokens") found.unit = "tokens";
+  for (const side of ["left", "right"] as const) if (sideOf(search[side])) found[side] = search[side] as string;
   return found;
 }
 

@@ -21,10 +21,13 @@ type Props = {
   chosen?: ReadonlySet<number>;
   /** Absent if groups cannot be selected: in short lists, or without permission to mark. */
   onChoose?: (ids: number[], isOn: boolean) => void;
+  /** All groups have the same prompt: rows begin with their answers, and are selected one by one. */
+  isOnePrompt?: boolean;
 };
 type LineProps = Omit<Props, "groups"> & { group: GroupSummary; least: number; most: number };
 
-function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, most }: LineProps) {
+function GroupLine({ run, group, query, words, chosen = NONE, onChoose, isOnePrompt, least, most }: LineProps) {
+  const title = visible((isOnePrompt && group.answer) || group.excerpt);
   const from = group.lesson || group.environment || (group.env_id === null ? "" : `environment ${group.env_id}`);
   return (
     <tr className="opens" data-row data-group={group.id} data-selected={chosen.has(group.id) || undefined}>
@@ -45,12 +48,12 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
             params={{ name: run, group: String(group.id) }}
             search={query}
             className="strong"
-            title={visible(group.excerpt)}
+            title={title}
             data-open
           >
-            {group.excerpt ? visible(group.excerpt) : `Group ${group.id}`}
+            {title || `Group ${group.id}`}
           </Link>
-          {group.answer && (
+          {group.answer && !isOnePrompt && (
             <span className={`${styles.answer} wide-only`} title={visible(group.answer)}>
               {visible(group.answer)}
             </span>
@@ -90,7 +93,7 @@ function GroupLine({ run, group, query, words, chosen = NONE, onChoose, least, m
 
 /** Groups, one per row; all scores share one scale. */
 export function GroupTable({ groups, ...shared }: Props) {
-  const { chosen = NONE, onChoose } = shared;
+  const { chosen = NONE, onChoose, isOnePrompt } = shared;
   const scores = groups.flatMap((group) => [group.score_min, group.score_max]).filter((score) => score !== null);
   const least = Math.min(...scores);
   const most = Math.max(...scores);
@@ -100,7 +103,12 @@ export function GroupTable({ groups, ...shared }: Props) {
         <caption className="unseen">Trajectory groups</caption>
         <thead>
           <tr>
-            {onChoose && (
+            {onChoose && isOnePrompt && (
+              <th scope="col" className={styles.pick}>
+                <span className="unseen">Selected</span>
+              </th>
+            )}
+            {onChoose && !isOnePrompt && (
               <th scope="col" className={styles.pick}>
                 <Checkbox
                   size="xs"
@@ -118,8 +126,11 @@ export function GroupTable({ groups, ...shared }: Props) {
             )}
             <th scope="col">
               <div className={styles.texts}>
-                <span>Group: prompt</span>
-                <span className="wide-only" title="Beginning of the last answer of the first sequence, without reasoning">
+                {!isOnePrompt && <span>Group: prompt</span>}
+                <span
+                  className={isOnePrompt ? undefined : "wide-only"}
+                  title="Beginning of the last answer of the first sequence, without reasoning"
+                >
                   Answer
                 </span>
               </div>

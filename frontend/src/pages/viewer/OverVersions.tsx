@@ -1,0 +1,70 @@
+import { useQuery } from "@tanstack/react-query";
+import { type GroupSummary, groupsQuery } from "@/api/groups";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { Skeletons } from "@/components/Skeletons";
+import { counted, number } from "@/format";
+import { GroupTable } from "@/pages/run/trajectories/GroupTable";
+import { byVersion, type Side } from "@/pages/viewer/sides";
+import { TextDiff } from "@/pages/viewer/TextDiff";
+
+const MOST_GROUPS = 200;
+
+type Props = {
+  run: string;
+  /** The open group. */
+  group: GroupSummary;
+  left: Side;
+  /** Absent until a second group is selected. */
+  right: Side | undefined;
+  onChange: (sides: { left: Side; right: Side | undefined }) => void;
+};
+
+/** The groups of a prompt by policy version, and the answers of two of them side by side. */
+export function OverVersions({ run, group, left, right, onChange }: Props) {
+  const query = { prompt: group.prompt };
+  const asked = useQuery({ ...groupsQuery(run, query, undefined, MOST_GROUPS), enabled: group.prompt !== "" });
+  if (group.prompt === "") {
+    return (
+      <EmptyState title="Prompt unknown">
+        The group is not indexed yet, or its content has no messages and no tokens before the first that is trained on.
+      </EmptyState>
+    );
+  }
+  if (asked.error && !asked.data) return <ErrorState title="Groups unavailable" error={asked.error} onRetry={() => void asked.refetch()} />;
+  if (!asked.data) return <Skeletons heights={[120, 160]} />;
+  const groups = byVersion(asked.data.results);
+  const versions = new Set(groups.map(({ epoch, policy_step }) => `${epoch}.${policy_step}`)).size;
+  const sides = [left, ...(right ? [right] : [])];
+  // The selection is in the order of versions: the older answer is on the left.
+  const place = (side: Side) => groups.findIndex(({ id }) => id === side.group);
+  const choose = ([id = 0]: number[], isOn: boolean) => {
+    const kept = sides.filter((side) => side.group !== id);
+    const chosen = isOn ? [...kept.slice(-1), { group: id, sequence: 0 }] : kept;
+    const [first = left, second] = chosen.sort((one, other) => place(one) - place(other));
+    onChange({ left: first, right: second });
+  };
+  return (
+    <section aria-label="This prompt over versions">
+      <h3>This prompt over versions</h3>
+      <p className="small soft">
+        {counted(groups.length, "group")} of this prompt by {counted(versions, "policy version")}, oldest version first. First mean score{" "}
+        {number(groups[0]?.score_mean)}, last {number(groups.at(-1)?.score_mean)}.
+        {asked.data.next && ` Only the newest ${MOST_GROUPS} groups are listed.`}
+      </p>
+      <GroupTable
+        run={run}
+        groups={groups}
+        query={query}
+        chosen={new Set(sides.filter((side) => !side.run).map((side) => side.group))}
+        onChoose={choose}
+        isOnePrompt
+      />
+      {right ? (
+        <TextDiff run={run} left={left} right={right} onChange={onChange} />
+      ) : (
+        <p className="small soft">Select a second group to compare the answers.</p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,163 @@
+import { fireEvent, screen, waitFor, within } from "@testing-library/react";
+import { expect, it } from "vitest";
+import type { GroupDetail, GroupSummary } from "@/api/groups";
+import { fill, here, load, one, serverFor } from "@/testing/page";
+import { addRun, runOf } from "@/testing/runs";
+import { Refusal, type Server } from "@/testing/server";
+
+const PROMPT = "ab".repeat(16);
+const PATH = "/api/v1/runs/{run}/groups/{group}";
+
+/** A group of two sequences; its answers are in `ANSWERS`. */
+function groupOf(id: number, policy_step: number, changes: Partial<GroupSummary> = {}): GroupSummary {
+  return {
+    ...{ id, epoch: 0, policy_step, prompt: PROMPT, excerpt: "Add 2 and 2", answer: `answer ${id}`, state: "served", drop_reason: "" },
+    ...{ env_id: null, lesson: "", worker: "", example: "", producer: "env", step: 3, position: 0, size_bytes: 100, sequences: 2 },
+    ...{ received_at: new Date().toISOString(), tokens: 10, longest_tokens: 5, scores: [0, 1], lengths: [5, 5], flags: [] },
+    ...{ score_mean: id / 100, score_min: 0, score_max: 1, score_std: 0.5, is_digested: true, has_bytes: true },
+    ...{ environment: "", batch: null, mark: null },
+    ...changes,
+  };
+}
+
+const detailOf = (group: GroupSummary): GroupDetail => ({
+  ...{ group, batch: null, version: null, env_spec: "", seed: null, newer: null, older: null },
+});
+
+const ANSWERS: Record<string, string> = {
+  "40/0": "The sum is 4.",
+  "40/1": "The sum is 5.",
+  "41/0": "The sum is surely 4.",
+  "42/0": "Four.",
+};
+
+function sequence(index: number, score: number) {
+  return {
+    ...{ index, score, tokens: 5, own_tokens: 3, advantage: null, zero_advantage: false, temperature: null, logprob: null },
+    ...{ is_truncated: null, is_correct: null, duplicate_of: null, diverges_at: 3, turns: [], surprises: [], spans: [] },
+  };
+}
+
+function message(index: number, role: string, text: string) {
+  const part = { kind: "text" as const, text, characters: text.length, name: "", call_id: "", is_error: false, picture: null };
+  return { index, role, parts: [part], characters: text.length, extra: "", extra_characters: 0 };
+}
+
+/** Three groups of one prompt, of the policy versions 9, 2 and 5. */
+function viewed(groups = [groupOf(40, 9), groupOf(41, 2), groupOf(42, 5)]): Server {
+  const server = serverFor();
+  addRun(server, runOf("math"));
+  const idOf = (path: string) => Number(path.split("/")[6]);
+  return server
+    .on("GET", "/api/v1/runs/{run}/groups", ({ query }) => ({
+      results: query.get("prompt") === PROMPT && !query.has("from_group") ? groups : [],
+      ...{ next: null, is_partial: false },
+    }))
+    .on("GET", PATH, ({ path }) => {
+      const group = groups.find(({ id }) => id === idOf(path));
+      return group ? detailOf(group) : new Refusal({ status: 404, code: "not_found", detail: "no such group" });
+    })
+    .on("GET", `${PATH}/sequences`, {
+      results: [sequence(0, 1), sequence(1, 0)] as never,
+      ...{ next: null, common_prefix: 3, has_text: false, has_messages: true, fields: [] },
+    })
+    .on("GET", `${PATH}/sequences/{sequence}/messages`, ({ path }) => {
+      const text = ANSWERS[`${idOf(path)}/${path.split("/")[8]}`] ?? "";
+      const results = [message(0, "user", "Add 2 and 2"), message(1, "assistant", text)];
+      return { results, next: null, total: 2, pictures: [] };
+    });
+}
+
+const side = (name: string) => screen.findByRole("region", { name });
+const texts = (of: HTMLElement, tag: "del" | "ins") => [...of.querySelectorAll(`[data-text] ${tag}`)].map((each) => each.textContent);
+
+it("lists the groups of a prompt by policy version, and compares the answers of two", async () => {
+  viewed();
+  await load("/runs/math/groups/40");
+  fireEvent.click(await screen.findByRole("tab", { name: "Over versions" }));
+  const list = within(await screen.findByRole("region", { name: "This prompt over versions" }));
+  expect(list.getByText(/^3 groups of this prompt by 3 policy versions/)).toHaveTextContent("First mean score 0.41, last 0.4.");
+  expect([...document.querySelectorAll<HTMLElement>("[data-group]")].map(({ dataset }) => dataset.group)).toEqual(["41", "42", "40"]);
+  expect(list.getByRole("checkbox", { name: "Select group 40" })).toBeChecked();
+  expect(list.getByRole("link", { name: "answer 41" })).toHaveAttribute("href", `/runs/math/groups/41?prompt=${PROMPT}`);
+
+  fireEvent.click(list.getByRole("checkbox", { name: "Select group 41" }));
+  const [older, newer] = [await side("Left: group 41, sequence 0"), await side("Right: group 40, sequence 0")];
+  await waitFor(() => expect(texts(older, "del")).toEqual(["surely "]));
+  expect(older).toHaveTextContent("policy 0.2");
+  expect(texts(newer, "ins")).toEqual([]);
+  expect(newer).toHaveTextContent("The sum is 4.");
+  expect(list.getByRole("status")).toHaveTextContent("1 deletion 0 insertions");
+
+  // A third group takes the place of the one that was selected first.
+  fireEvent.click(list.getByRole("checkbox", { name: "Select group 42" }));
+  await waitFor(() => expect(here()).toMatch(/left=42%2F0&right=40%2F0/));
+  fireEvent.click(list.getByRole("checkbox", { name: "Select group 42" }));
+  expect(await list.findByText("Select a second group to compare the answers.")).toBeVisible();
+});
+
+it("shows no versions of an unknown prompt", async () => {
+  viewed([groupOf(40, 9, { prompt: "" })]);
+  await load("/runs/math/groups/40?view=versions");
+  expect(await screen.findByText("Prompt unknown")).toBeVisible();
+});
+
+it("compares the best and the worst answer of a group, any other, or one of a link", async () => {
+  const server = viewed();
+  await load("/runs/math/groups/40?view=diff");
+  await waitFor(async () => expect(texts(await side("Left: group 40, sequence 0"), "del")).toEqual(["4"]));
+  const worst = await side("Right: group 40, sequence 1");
+  expect(texts(worst, "ins")).toEqual(["5"]);
+
+  fireEvent.change(within(worst).getByLabelText("Right sequence"), { target: { value: "0" } });
+  expect(await screen.findByText("The answers are equal.")).toBeVisible();
+
+  const field = screen.getByLabelText("Link of a group to compare with");
+  fill(field, "/runs/math");
+  expect(await screen.findByText("Not a link of a group")).toBeVisible();
+  fill(field, "https://deck.example/runs/other/groups/42?view=tokens");
+  const other = await side("Right: group 42, sequence 0");
+  await waitFor(() => expect(texts(other, "ins").join("")).toContain("Four"));
+  expect(other).toHaveTextContent("other · Group 42");
+  expect(server.asked.some(({ path }) => path === "/api/v1/runs/other/groups/42/sequences/0/messages")).toBe(true);
+
+  fill(field, "/runs/math/groups/999");
+  await waitFor(async () => expect(await side("Right: group 999, sequence 0")).toHaveTextContent("Empty answer."));
+});
+
+it("says why an answer cannot be compared, and shows the other", async () => {
+  const server = viewed();
+  server.on("GET", `${PATH}/sequences`, ({ path }) =>
+    path.includes("/41/")
+      ? new Refusal({ status: 410, code: "gone", detail: "its bytes were removed" })
+      : {
+          results: [sequence(0, 1)] as never,
+          ...{ next: null, common_prefix: 3, has_text: false, has_messages: true, fields: [] },
+        },
+  );
+  await load("/runs/math/groups/40?view=diff&left=41%2F0&right=40%2F0");
+  await waitFor(async () => expect(await side("Left: group 41, sequence 0")).toHaveTextContent("its bytes were removed"));
+  await waitFor(async () => expect(await side("Right: group 40, sequence 0")).toHaveTextContent("The sum is 4."));
+});
+
+it("compares tokens of all sequences where a group has no text", async () => {
+  const server = viewed();
+  server
+    .on("GET", `${PATH}/sequences`, {
+      results: [sequence(0, 1), sequence(1, 0)] as never,
+      ...{ next: null, common_prefix: 3, has_text: false, has_messages: false, fields: [] },
+    })
+    .on("GET", `${PATH}/windows`, { results: [], next: null });
+  await load("/runs/math/groups/40?view=diff");
+  expect(await screen.findByText(/All sequences share the first 3 tokens/)).toBeVisible();
+  expect(screen.queryByRole("radio", { name: "Text of two" })).toBeNull();
+});
+
+it("switches from text to the tokens of all sequences", async () => {
+  viewed().on("GET", `${PATH}/windows`, { results: [], next: null });
+  await load("/runs/math/groups/40?view=diff");
+  fireEvent.click(await screen.findByRole("radio", { name: "Tokens of all" }));
+  expect(await screen.findByText(/All sequences share the first 3 tokens/)).toBeVisible();
+  expect(here()).toContain("unit=tokens");
+  expect(await one('[aria-label="Order of the sequences"]')).toBeVisible();
+});
