@@ -235,6 +235,8 @@ class GroupDetail(Struct, frozen=True, kw_only=True):
     """A group with its origin and its batch."""
 
     group: GroupSummary
+    outcome: str
+    """Whether it was trained on, and if not, why, in words."""
     batch: BatchOfGroup | None
     version: VersionOfGroup | None
     """Null if the policy version is not on record."""

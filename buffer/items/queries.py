@@ -14,7 +14,14 @@ from msgspec import structs
 from buffer.items.models import Batch, FragmentChunk, LedgerAudit, Tally, TrajectoryGroup
 from buffer.items.rules.ledger import ACCEPTED, TRUNCATED, Ledger, balance, discrepancies
 from buffer.items.rules.limits import Limits
-from buffer.items.rules.states import OPEN, BatchState, DropReason, ItemKind, ItemState
+from buffer.items.rules.states import (
+    DROP_CAUSES,
+    OPEN,
+    BatchState,
+    DropReason,
+    ItemKind,
+    ItemState,
+)
 from buffer.items.schemas import EnvironmentLedger, KindLedger, LedgerPart
 from runs.lifecycle.models import Environment, Run, RunKind
 from runs.lifecycle.rules import (
@@ -129,12 +136,6 @@ SHARE: Final = 0.2
 ALL: Final = 0.95
 """Share from which dropped groups without variance are reported; smaller ones are normal."""
 RUNS_AT_MOST: Final = 100
-CAUSES: Final[dict[str, str]] = {
-    DropReason.FUTURE: "they name a policy version that is later than the run's",
-    DropReason.STALE_EPOCH: "they were sampled with weights of an earlier trainer session or run",
-    DropReason.OVERLONG: "they contain a sequence longer than `max_token_len`",
-    DropReason.ZERO_VARIANCE: "all scores of each group are equal",
-}
 REMEDIES: Final[dict[str, str]] = {
     DropReason.FUTURE: "Push `epoch` and `policy_step` as the inference server reports them, and "
     "only versions that this run's trainer has published.",
@@ -161,7 +162,7 @@ class ArrivalDrops(NamedTuple):
         """Number, reason and its meaning."""
         return (
             f"{self.dropped:,} of the newest {self.groups:,} groups were dropped on arrival as "
-            f"`{self.reason}`: {CAUSES[self.reason]}"
+            f"`{self.reason}`: {DROP_CAUSES[self.reason]}"
         )
 
     @property
@@ -182,7 +183,7 @@ def arrival_drops(*, now: datetime, run_id: int | None = None) -> list[ArrivalDr
         "newest": NEWEST,
         "active": sorted(ACTIVE),
         "run": run_id,
-        "reasons": [str(reason) for reason in CAUSES],
+        "reasons": [str(reason) for reason in REMEDIES],
         "most": RUNS_AT_MOST,
     }
     with connection.cursor() as cursor:

@@ -13,13 +13,16 @@ from buffer.ingest.api import GroupPushView
 from buffer.inspect import schemas
 from buffer.inspect.queries import group_contents, group_lists
 from buffer.inspect.queries.group_statistics import shared_prompts
-from buffer.inspect.rules.group_filter import GroupFilter, ListPosition, parse_filter
+from buffer.inspect.rules.group_filter import Flag, GroupFilter, ListPosition, parse_filter
+from buffer.inspect.rules.outcome import BatchFacts, GroupFacts, outcome
 from buffer.inspect.schemas import GroupRow, PromptList
 from buffer.items.queries import counts
 from buffer.items.rules.ledger import ACCEPTED
-from buffer.items.rules.states import ItemKind
+from buffer.items.rules.states import BatchState, DropReason, ItemKind, ItemState
 from runs.access.api.permissions import Readers, scoped
+from runs.lifecycle.models import Run
 from runs.lifecycle.queries import readable_run
+from runs.lifecycle.rules import PolicyVersion, version_in_force
 from web.http.bodies import InvalidBody, answer, whole_number
 from web.http.openapi import between, listed, problems
 from web.http.paging import page_of, page_parameters
@@ -194,10 +197,12 @@ class GroupView(ApiView):
         (row,) = group_contents.with_digests(found, [group_lists.group_row(found.pk, group)])
         (summary,) = summaries(found.pk, [row])
         origin = group_contents.provenance(found, row)
+        batch = None if origin.batch is None else _batch(row, origin.batch)
         return answer(
             schemas.GroupDetail(
                 group=summary,
-                batch=None if origin.batch is None else _batch(row, origin.batch),
+                outcome=_outcome(found, row, batch, has_gradient=origin.has_gradient),
+                batch=batch,
                 version=None
                 if origin.version is None
                 else schemas.VersionOfGroup(
@@ -213,6 +218,35 @@ class GroupView(ApiView):
                 older=origin.older,
             )
         )
+
+
+def _outcome(
+    run: Run, row: GroupRow, batch: schemas.BatchOfGroup | None, *, has_gradient: bool | None
+) -> str:
+    return outcome(
+        GroupFacts(
+            state=ItemState(row.state),
+            drop_reason=DropReason(row.drop_reason) if row.drop_reason else None,
+            has_bytes=row.has_bytes,
+            sequences=row.sequences,
+            version=None if row.policy_step is None else PolicyVersion(row.epoch, row.policy_step),
+            has_equal_scores=Flag.ZERO_VARIANCE in row.flags,
+            has_gradient=has_gradient,
+            batch=None
+            if batch is None
+            else BatchFacts(
+                step=batch.step,
+                state=BatchState(batch.state),
+                trainer=batch.trainer,
+                lease_expiries=batch.lease_expiries,
+                staleness=batch.staleness,
+            ),
+            max_staleness=run.max_staleness,
+            current=version_in_force(
+                epoch=run.epoch, policy_step=run.policy_step, served_steps=run.served_steps
+            ),
+        )
+    )
 
 
 def _batch(row: GroupRow, batch: Any) -> schemas.BatchOfGroup:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from django.db import connection
 
+from buffer.inspect.models import GroupDigest as StoredDigest
 from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import FLAGS
 from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest
@@ -169,6 +170,8 @@ class Provenance:
     seed: int | None
     newer: int | None
     older: int | None
+    has_gradient: bool | None
+    """Whether a trained token has an advantage other than 0; None until it is digested."""
 
 
 def provenance(run: Run, row: GroupRow) -> Provenance:
@@ -177,6 +180,7 @@ def provenance(run: Run, row: GroupRow) -> Provenance:
     step = NO_POLICY_STEP if row.policy_step is None else row.policy_step
     versions = PolicyVersion.objects.filter(run=run, epoch=row.epoch, step=step)
     kept = TrajectoryGroup.objects.filter(run=run, segment__isnull=False)
+    digests = StoredDigest.objects.filter(group_id=row.id)
     seed = run.config.get("seed")
     return Provenance(
         batch=None if row.batch_id is None else batches.filter(pk=row.batch_id).first(),
@@ -185,6 +189,7 @@ def provenance(run: Run, row: GroupRow) -> Provenance:
         seed=seed if isinstance(seed, int) else None,
         newer=_first(kept.filter(id__gt=row.id).order_by("id")),
         older=_first(kept.filter(id__lt=row.id).order_by("-id")),
+        has_gradient=digests.values_list("has_gradient", flat=True).first(),
     )
 
 

@@ -62,6 +62,25 @@ class DropReason(StrEnum):
     """A sequence is longer than the run's `max_token_len`."""
 
 
+DROP_CAUSES: Final[dict[str, str]] = {
+    DropReason.STALE_VERSION: "more policy versions behind than max_staleness allows",
+    DropReason.STALE_EPOCH: "sampled with weights of an earlier trainer session or run",
+    DropReason.STALE_AGE: "queued for longer than max_age_seconds",
+    DropReason.FUTURE: "of a policy version that is later than the run's",
+    DropReason.CAPACITY: "evicted from the replay buffer, which was full",
+    DropReason.INCOMPLETE: "never part of a complete chunk",
+    DropReason.ZERO_VARIANCE: "with equal scores, so without a gradient",
+    DropReason.KILLED: "the run was killed",
+    DropReason.DRAINED: "the run ended before it was leased",
+    DropReason.RESET: "the run was reset",
+    DropReason.CORRUPT: "its stored bytes failed their checksum",
+    DropReason.POISON: "an operator discarded its quarantined batch",
+    DropReason.DISCARDED: "discarded by a user or a trainer",
+    DropReason.MUTED: "its environment was muted",
+    DropReason.OVERLONG: "with a sequence longer than max_token_len",
+}
+"""Causes in words, for one item or for many."""
+
 STALE_REASONS: Final = frozenset(
     {DropReason.STALE_VERSION, DropReason.STALE_EPOCH, DropReason.STALE_AGE}
 )

@@ -5728,6 +5728,7 @@ export interface components {
          */
         GroupDetail: {
             group: components["schemas"]["GroupSummary"];
+            outcome: string;
             batch: components["schemas"]["BatchOfGroup"] | null;
             version: components["schemas"]["VersionOfGroup"] | null;
             env_spec: string;

@@ -2,7 +2,7 @@ import { Tooltip } from "@mantine/core";
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
 import { useNow } from "@/components/now";
 import { clock, preciseDuration, utc, visible } from "@/format";
-import { eventsOf, phasesOf, standing } from "@/pages/viewer/life";
+import { eventsOf, phasesOf } from "@/pages/viewer/life";
 import styles from "@/pages/viewer/life.module.css";
 
 const KINDS = ["made", "in transit", "queued", "leased", "idle"];
@@ -12,7 +12,6 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
   const now = useNow();
   const events = eventsOf(detail, sequences);
   const phases = phasesOf(detail, sequences, now);
-  const rest = standing(detail);
   const isTold = sequences.some(({ spans }) => spans.length > 0);
   return (
     <section aria-label="Lifecycle" className={styles.life}>
@@ -56,7 +55,6 @@ export function Life({ detail, sequences }: { detail: GroupDetail; sequences: Se
           );
         })}
       </ol>
-      {rest && <p className="small soft">{rest}</p>}
       {!isTold && (
         <p className="small faint">
           Generation times are unknown: the environment sends no <span className="mono">spans</span>.

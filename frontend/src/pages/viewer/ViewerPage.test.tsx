@@ -21,6 +21,7 @@ function groupOf(id: number, policy_step: number, changes: Partial<GroupSummary>
 }
 
 const detailOf = (group: GroupSummary): GroupDetail => ({
+  outcome: `Trained on in batch ${group.id}.`,
   ...{ group, batch: null, version: null, env_spec: "", seed: null, newer: null, older: null },
 });
 
@@ -94,6 +95,19 @@ it("lists the groups of a prompt by policy version, and compares the answers of 
   await waitFor(() => expect(here()).toMatch(/left=42%2F0&right=40%2F0/));
   fireEvent.click(list.getByRole("checkbox", { name: "Select group 42" }));
   expect(await list.findByText("Select a second group to compare the answers.")).toBeVisible();
+});
+
+it("states in words what became of a group, with and without content", async () => {
+  const outcome = "Dropped on arrival: \u202ewith equal scores.";
+  const server = viewed();
+  await load("/runs/math/groups/41");
+  expect(await screen.findByText("Trained on in batch 41.")).toBeVisible();
+  const group = groupOf(41, 2, { state: "dropped", drop_reason: "zero_variance", has_bytes: false });
+  server.on("GET", PATH, { ...detailOf(group), outcome });
+  await load("/runs/math/groups/41");
+  expect(await screen.findByText("Dropped on arrival: ⟨U+202E⟩with equal scores.")).toBeVisible();
+  expect(screen.getByText("Only the metadata of groups that are dropped on arrival is stored.")).toBeVisible();
+  expect(screen.getByText(/zero variance/)).toBeVisible();
 });
 
 it("shows no versions of an unknown prompt", async () => {

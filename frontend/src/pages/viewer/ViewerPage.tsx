@@ -17,6 +17,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";
 import { listSearch } from "@/pages/run/trajectories/search";
@@ -168,11 +169,10 @@ function Viewer({ name, detail, sequences, error }: Props) {
     >
       {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
+        <p className={styles.outcome}>{visible(detail.outcome)}</p>
         {!group.has_bytes && view === "timeline" && <Life detail={detail} sequences={[]} />}
         {!group.has_bytes && (
-          <EmptyState title="Content not stored">
-            The group was dropped when it was received ({group.drop_reason.replaceAll("_", " ")}); only its metadata is stored.
-          </EmptyState>
+          <EmptyState title="Content not stored">Only the metadata of groups that are dropped on arrival is stored.</EmptyState>
         )}
         {error !== null && error !== undefined && <ErrorState title="Content unavailable" error={error} />}
         {group.has_bytes && !sequences && !error && <Skeletons heights={[320]} />}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GroupDetail, SequenceSummary } from "@/api/groups";
-import { eventsOf, lanesOf, madeIn, namesOf, phasesOf, standing } from "@/pages/viewer/life";
+import { eventsOf, lanesOf, madeIn, namesOf, phasesOf } from "@/pages/viewer/life";
 
 const at = (second: number) => new Date(1_800_000_000_000 + second * 1000).toISOString();
 const BATCH = {
@@ -57,7 +57,6 @@ describe("the lifecycle of a group", () => {
     expect(phasesOf(detail({ state: "queued" }, null), [], now)).toEqual([
       { name: "queued", from: Date.parse(at(10)), to: now, isOpen: true },
     ]);
-    expect(standing(detail({ state: "queued" }, null))).toContain("queued for a trainer");
     expect(phasesOf(detail({ state: "leased" }, { ...BATCH, state: "leased", settled_at: null }), [], now).at(-1)).toMatchObject({
       name: "leased",
       to: now,
@@ -65,7 +64,6 @@ describe("the lifecycle of a group", () => {
     });
   });
   it("omits unknown times", () => {
-    expect(standing(detail({ state: "dropped", drop_reason: "stale_age" }, null))).toBe("Dropped: stale age. The time was not recorded.");
     expect(madeIn([made(["generate", 0, 4])])).toBeNull();
     expect(eventsOf(detail({ state: "dropped", has_bytes: false, drop_reason: "zero_variance" }, null), []).at(-1)).toMatchObject({
       note: "dropped on receipt: zero variance",

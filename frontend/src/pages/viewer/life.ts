@@ -71,17 +71,6 @@ export function eventsOf(detail: GroupDetail, sequences: SequenceSummary[]): Lif
   return [...found, ...ending(detail)].sort((one, other) => ms(one.at) - ms(other.at));
 }
 
-/** The pending step, or the untimed end; empty if the last event is known. */
-export function standing({ group, batch }: GroupDetail): string {
-  if (batch?.settled_at) return "";
-  if (batch?.state === "leased") return "Its trainer has not acknowledged it yet.";
-  if (batch?.state === "returned") return "Its lease expired or was released; the batch waits for the next trainer.";
-  if (batch?.state === "quarantined") return "Its batch is quarantined and needs an operator's decision.";
-  if (group.state === "dropped")
-    return group.has_bytes ? `Dropped: ${group.drop_reason.replaceAll("_", " ")}. The time was not recorded.` : "";
-  return group.state === "waiting" ? "It waits until its environment has enough groups for a batch." : "It is queued for a trainer.";
-}
-
 /** The consecutive phases of the lifecycle in milliseconds; the current phase ends at `now`. */
 export function phasesOf(detail: GroupDetail, sequences: SequenceSummary[], now: number): Phase[] {
   const { group, batch } = detail;

@@ -310,6 +310,23 @@ def test_groups_are_found_by_the_batch_that_served_them(server: Server) -> None:
         "settled_at": None,
     }
     assert (detail["newer"], detail["older"]) == (ids[1], None)
+    trainer = detail["batch"]["trainer"]
+    assert detail["outcome"] == f"Leased to {trainer} in batch 1, not acknowledged yet."
+    # The next request acknowledges the batch.
+    server.batch()
+    served = server.get(f"/{ids[0]}")["outcome"]
+    assert served.startswith(f"Trained on in batch 1 by {trainer}"), served
+
+
+def test_a_group_of_equal_scores_has_no_gradient(server: Server) -> None:
+    (group_id,) = server.push(scored(0.5, 0.5))
+    queued = "Queued: no trainer has leased it yet."
+    assert server.get(f"/{group_id}")["outcome"] == queued
+    server.digest()
+
+    assert server.get(f"/{group_id}")["outcome"] == (
+        f"{queued} All 2 scores are equal: its advantages are 0, and it gives no gradient."
+    )
 
 
 def test_groups_dropped_at_ingest_are_listed_without_content(server: Server) -> None:
@@ -317,11 +334,13 @@ def test_groups_dropped_at_ingest_are_listed_without_content(server: Server) -> 
     stored, dropped = server.push(scored(0.0, 1.0), scored(0.5, 0.5))
 
     assert server.ids() == [dropped, stored]
-    row = server.get(f"/{dropped}")["group"]
+    detail = server.get(f"/{dropped}")
+    row = detail["group"]
     assert (row["state"], row["drop_reason"], row["has_bytes"]) == (
         *("dropped", "zero_variance"),
         False,
     )
+    assert detail["outcome"] == "Dropped on arrival: with equal scores, so without a gradient."
     assert server.refused(f"/{dropped}/sequences")[0] == 410
 
 
