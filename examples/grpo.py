@@ -48,8 +48,8 @@ from rollouts.fleet.engine.checkpoints import (
     whole,
 )
 from rollouts.fleet.engine.tokenizers import (
+    AlphabetTokenizer,
     ByteTokenizer,
-    CharTokenizer,
     Tokenizer,
     TokenizerUnusable,
     load_tokenizer,
@@ -330,7 +330,7 @@ class CheckpointFolder:
         if self._folder is None:
             return
         checkpoints.save(whole(model), self._folder)
-        if isinstance(tokenizer, ByteTokenizer | CharTokenizer):
+        if isinstance(tokenizer, ByteTokenizer | AlphabetTokenizer):
             save_tokenizer(tokenizer, self._folder)
         part = self._folder / "optimizer.pt.part"
         torch.save({"step": step, "state": optimizer.state_dict()}, part)

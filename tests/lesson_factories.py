@@ -7,6 +7,7 @@ from rest_framework.test import APIClient
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.groups import IGNORED
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer
 from rollouts.tasks.rules.task import alphabet_of, make_task
 from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run
@@ -40,8 +41,10 @@ def written_group(run: Run, name: str, prompt: str, answers: list[str]) -> bytes
     """Return the push of a worker: a group of a lesson, in tokens of the run's alphabet."""
     lessons = run.config["language"]["lessons"].values()
     alphabet = alphabet_of(make_task(one["spec"], one["kwargs"]) for one in lessons)
-    tokens = [[alphabet.index(one) for one in prompt + answer] for answer in answers]
-    masks = [[IGNORED] * len(prompt) + row[len(prompt) :] for row in tokens]
+    tokenizer = AlphabetTokenizer(alphabet)
+    given = tokenizer.encode(prompt)
+    tokens = [given + tokenizer.encode(answer) for answer in answers]
+    masks = [[IGNORED] * len(given) + row[len(given) :] for row in tokens]
     scores = [float(place) for place in range(len(answers))]
     about = {"lesson": name, "worker": "w0@1", "epoch": run.epoch, "policy_step": run.policy_step}
     content = {"tokens": tokens, "masks": masks, "scores": scores, **about}

@@ -436,7 +436,7 @@ def byte_pieces(tokens: Sequence[int]) -> list[str]:
     return pieces
 
 
-def character_pieces(alphabet: str) -> Pieces:
+def character_pieces(alphabet: Sequence[str]) -> Pieces:
     """Return a function that maps positions in an alphabet to text; the end token has none."""
 
     def pieces(tokens: Sequence[int]) -> list[str]:

@@ -21,7 +21,7 @@ from rollouts.fleet.capture.proxy import CaptureProxy
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat, Tokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, ChatFormat, Tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run, make_token
@@ -31,7 +31,7 @@ from tests.unit.rollouts.fleet.engine.small_models import small_model
 KEY = "secret"
 """API key of the proxy."""
 MODEL = "policy"
-TOKENIZER = CharTokenizer(
+TOKENIZER = AlphabetTokenizer(
     "abcdefghijklmnopqrstuvwxyz 0123456789:\n",
     ChatFormat(user="user: {}\n", assistant="ai: {}\n", answer="ai: "),
 )

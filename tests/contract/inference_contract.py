@@ -14,7 +14,7 @@ import pytest
 
 from rollouts.fleet.engine.checkpoints import named_tensors
 from rollouts.fleet.engine.engine import Answer, Prompt, PromptTooLong, SamplingParams, TokenUnknown
-from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.contract import InferenceFailed, InferenceServer
 from rollouts.fleet.inference.http_client import HttpInferenceServer
@@ -22,7 +22,7 @@ from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from runs.config.rules.servers import InferenceServerSettings
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 
-TOKENIZER = CharTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
+TOKENIZER = AlphabetTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
 CONTEXT = 256
 FIRST, SECOND = (1, 4), (1, 5)
 NEVER = threading.Event()

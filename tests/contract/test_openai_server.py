@@ -14,14 +14,14 @@ import uvicorn
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, ChatFormat
 from rollouts.fleet.engine.transformer import Transformer
 from tests.unit.rollouts.fleet.engine.small_models import logprobs, small_model
 from tests.waiting import eventually, within
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz 0123456789:\n"
 ENDLESS: dict[str, Any] = {"model": "small", "extra_body": {"ignore_eos": True}}
-TOKENIZER = CharTokenizer(ALPHABET, ChatFormat(user="user: {}\n", answer="ai: "))
+TOKENIZER = AlphabetTokenizer(ALPHABET, ChatFormat(user="user: {}\n", answer="ai: "))
 
 
 @dataclass(frozen=True, slots=True)

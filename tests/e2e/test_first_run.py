@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 from rollouts.fleet.datasets.dataset_task import lesson_task
 from rollouts.fleet.engine import checkpoints as checkpoint_files
 from rollouts.fleet.engine.building import build, clone_behavior
-from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, save_tokenizer
 from runs.config.rules import run_config
 from tests import processes
 from tests.e2e.conftest import INFERENCE_SERVER
@@ -151,7 +151,7 @@ def language_preset(server: Server, checkpoints: Path) -> Iterator[str]:
     tasks = {name: lesson_task(lesson) for name, lesson in language.lessons.items()}
     clone_behavior(built, tasks, seed=0)
     checkpoint_files.save(built.model, checkpoints / CHECKPOINT)
-    assert isinstance(built.tokenizer, CharTokenizer)
+    assert isinstance(built.tokenizer, AlphabetTokenizer)
     save_tokenizer(built.tokenizer, checkpoints / CHECKPOINT)
 
     name = "reverse-two-letters"

@@ -9,7 +9,7 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 
-FOUR, EIGHT, SORT = "reverse-4-letters", "reverse-8-letters", "sort-2-digits"
+FOUR, EIGHT, SORT = "one-good", "two-goods", "larger-prices"
 # Foreign code is probed in its own process, which takes long on a busy machine.
 CHECKED_WITHIN_MS = 90_000
 

@@ -92,11 +92,11 @@ def test_a_tracker_gets_prompts_lessons_and_evaluations_of_a_language_run(
         run = LanguageRun(base)
         tracking = Tracking(tracker, tmp_path, run)
         sample = {"prompt": "evaluated>", "response": "detaulave", "reward": 1, "is_correct": True}
-        run.push_answers("reverse-4-letters", "abcd>", "dcba", "abcd")
-        run.report("reverse-4-letters", 64, mode="train")
+        run.push_answers("one-good", "much does Ana pay?", "Ana pays 6 coins.", "error")
+        run.report("one-good", 64, mode="train")
         evaluated = run.evaluate(sample)
         micro = {**sample, "prompt": "micro>", "response": "orcim"}
-        run.report("sort-2-digits", 8, mode="micro_eval", samples=[micro])
+        run.report("larger-prices", 8, mode="micro_eval", samples=[micro])
         run.change(RunVerb.KILL)
         # A trainer of a run with a fleet does not name the project.
         tracking.finish(tracking.start("--project", PROJECT, "--group", "grpo"))
@@ -106,10 +106,10 @@ def test_a_tracker_gets_prompts_lessons_and_evaluations_of_a_language_run(
     kinds = [text.split()[0].strip("*:") for text in found["events"]]
     assert {"lesson_graduated", "lesson_unlocked"} <= set(kinds), found["events"]
     for mode, lesson, text in (
-        ("train", "reverse-4-letters", "prompt: abcd>\n\nresponse: dcba"),
-        ("train", "reverse-4-letters", "prompt: abcd>\n\nresponse: abcd"),
+        ("train", "one-good", "prompt: much does Ana pay?\n\nresponse: Ana pays 6 coins."),
+        ("train", "one-good", "prompt: much does Ana pay?\n\nresponse: error"),
         ("eval", evaluated, "prompt: evaluated>\n\nresponse: detaulave"),
-        ("micro_eval", "sort-2-digits", "prompt: micro>\n\nresponse: orcim"),
+        ("micro_eval", "larger-prices", "prompt: micro>\n\nresponse: orcim"),
     ):
         rows = [one for one in found["rollouts"] if text in one]
         assert [mode in one and lesson in one for one in rows] == [True], found["rollouts"]

@@ -21,7 +21,7 @@ from rollouts.control.models import FleetWorker
 from rollouts.curriculum.models import Evaluation
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.checkpoints import merged
-from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from runs.config.rules.servers import OfferedServer
 from runs.events.models import RunEvent
@@ -45,7 +45,7 @@ from tests.waiting import within
 pytestmark = pytest.mark.partner
 
 STEPS, ANSWERS = 3, 4
-TOKENIZER = CharTokenizer("0123456789:")
+TOKENIZER = AlphabetTokenizer("0123456789:")
 CONFIG: dict[str, Any] = {
     "language": {
         "lessons": {

@@ -17,7 +17,7 @@ import tokenizers
 
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.engine import Answer, Prompt
-from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer
 from rollouts.fleet.inference.contract import InferenceServer
 from rollouts.fleet.inference.shared_folder import MARKER
 from runs.config.rules.servers import InferenceServerSettings
@@ -51,7 +51,7 @@ TRANSFER_OPTIONS = ("--weight-transfer-config", '{"backend": "rolldeck"}')
 ADAPTER_OPTIONS = ("--enable-lora", "--max-lora-rank", str(MAX_LORA_RANK), "--max-loras", "2")
 
 
-def write_tokenizer(tokenizer: CharTokenizer, folder: Path) -> None:
+def write_tokenizer(tokenizer: AlphabetTokenizer, folder: Path) -> None:
     """Write a built-in tokenizer as files of the `tokenizers` library."""
     vocabulary = {token: n for n, token in enumerate([*tokenizer.alphabet, END])}
     written = tokenizers.Tokenizer(

@@ -30,8 +30,6 @@ SWEEP_STEPS: Final = 80
 LIVE_WORKERS: Final = 3
 LIVE_VERSIONS: Final = 240
 CALLS_UNTIL_HANG: Final = 800
-SMALL: Final = {"hidden_size": 64, "intermediate_size": 128}
-"""Size of the language model; the recording holds four versions of its weights."""
 
 
 def launch(person: Person, name: str, *, tags: tuple[str, ...] = ("ppo",), **config: Any) -> None:
@@ -131,7 +129,7 @@ def lessons(server: Server, person: Person) -> Iterator[None]:
     body = {
         "name": LANGUAGE,
         "preset": "curriculum",
-        "config": {"seed": 1, "num_steps": 1000, "language": {"model": SMALL}},
+        "config": {"seed": 1, "num_steps": 1000},
         "tags": ["grpo", "lessons"],
         "start": True,
     }

@@ -14,7 +14,7 @@ _FIRST: Final = "Baseline for the reversal lessons."
 _LESSONS: Final = """\
 **Baseline** for the reversal lessons; compare everything with this one.
 
-- [x] rehearsal at 0.2: without it `reverse` was forgotten while `sort` was learnt
+- [x] rehearsal at 0.2: without it `one-good` was forgotten while `three-goods` was learnt
 - [ ] try a larger group size
 
 Next: see [the sweep](/runs?q=tag:sweep).

@@ -78,7 +78,7 @@ class DatasetTask:
     """
 
     most_turns = 1
-    alphabet = ""
+    alphabet: Sequence[str] = ()
 
     def __init__(self, name: str, config: DatasetConfig) -> None:
         """Read the data set and check each row.

@@ -17,8 +17,8 @@ from torch import nn
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
 from rollouts.fleet.engine.tokenizers import (
+    AlphabetTokenizer,
     ByteTokenizer,
-    CharTokenizer,
     ChatFormat,
     Tokenizer,
     TokenizerUnusable,
@@ -133,7 +133,7 @@ def _tokenizer_of(language: LanguageConfig, folder: Path | None) -> Tokenizer:
             raise TokenizerUnusable(
                 f"lessons.{name}.{error}; the tokenizer 'alphabet' supports only task: lessons"
             ) from error
-    return CharTokenizer(alphabet_of(tasks), PLAIN)
+    return AlphabetTokenizer(alphabet_of(tasks), PLAIN)
 
 
 class Demonstration(NamedTuple):

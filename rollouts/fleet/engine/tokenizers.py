@@ -5,6 +5,7 @@ A folder selects one by its file: ``rolldeck_tokenizer.json`` for a built-in tok
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -74,7 +75,7 @@ class ChatFormat(Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Description(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["byte", "char"]
-    alphabet: str = ""
+    alphabet: str | tuple[str, ...] = ""
     chat: ChatFormat = ChatFormat()
 
 
@@ -102,27 +103,33 @@ class ByteTokenizer:
         return self.chat.render(messages)
 
 
-class CharTokenizer:
-    """Tokenizer with one token per character of an alphabet, and an end token."""
+class AlphabetTokenizer:
+    """Tokenizer with one token per entry of an alphabet, a character or a word, and an end token.
 
-    def __init__(self, alphabet: str, chat: ChatFormat | None = None) -> None:
-        """Number the characters in their order.
+    The longest entry that fits is the next token of a text.
+    """
+
+    def __init__(self, alphabet: Sequence[str], chat: ChatFormat | None = None) -> None:
+        """Number the entries in their order.
 
         Raises:
-            TokenizerUnusable: If a character is repeated.
+            TokenizerUnusable: If an entry is repeated or empty.
         """
-        if len(set(alphabet)) < len(alphabet):
-            raise TokenizerUnusable("alphabet: contains a repeated character")
-        self.alphabet, self.chat = alphabet, chat or ChatFormat()
+        self.alphabet, self.chat = tuple(alphabet), chat or ChatFormat()
+        if len(set(self.alphabet)) < len(self.alphabet) or "" in self.alphabet:
+            raise TokenizerUnusable("alphabet: contains a repeated or an empty entry")
         self.end = len(alphabet)
         self.vocab_size = self.end + 1
-        self._places = {character: place for place, character in enumerate(alphabet)}
+        self._places = {entry: place for place, entry in enumerate(alphabet)}
+        longest_first = sorted(self._places, key=len, reverse=True)
+        self._next = re.compile("|".join([*map(re.escape, longest_first), "."]), re.DOTALL)
 
     def encode(self, text: str) -> list[int]:
-        strange = sorted(set(text) - self._places.keys())
+        found = self._next.findall(text)
+        strange = sorted(set(found) - self._places.keys())
         if strange:
             raise TokenizerUnusable(f"{''.join(strange)!r} is not in the alphabet")
-        return [self._places[character] for character in text]
+        return [self._places[entry] for entry in found]
 
     def decode(self, tokens: Sequence[int]) -> str:
         return "".join(self.alphabet[token] for token in tokens if token < self.end)
@@ -221,10 +228,10 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         raise TokenizerUnusable(f"{own.name}: {error}") from error
     if described.kind == "byte":
         return ByteTokenizer(described.chat)
-    return CharTokenizer(described.alphabet, described.chat)
+    return AlphabetTokenizer(described.alphabet, described.chat)
 
 
-def save_tokenizer(tokenizer: ByteTokenizer | CharTokenizer, folder: Path) -> None:
+def save_tokenizer(tokenizer: ByteTokenizer | AlphabetTokenizer, folder: Path) -> None:
     """Write a built-in tokenizer to a folder."""
     described = (
         _Description("byte", chat=tokenizer.chat)

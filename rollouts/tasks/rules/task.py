@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 import random
 import re
 import string
@@ -14,8 +15,6 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, runtime_
 from runs.config.rules.language_config import LanguageConfig
 
 Mode = Literal["train", "eval"]
-_CALL = re.compile(r"\?(\d{1,9})([+*])(\d{1,9})")
-_ANSWER = re.compile(r"!(\d{1,18})")
 KIND: Final = "task:"
 MOST: Final = 1000
 """Maximum of every argument: larger values are mistakes that would exhaust memory."""
@@ -81,8 +80,8 @@ class Task(Protocol):
         """Turns of the policy in one episode."""
 
     @property
-    def alphabet(self) -> str:
-        """Every character of prompts, answers and replies."""
+    def alphabet(self) -> Sequence[str]:
+        """Texts of the tokens of prompts, answers and replies: characters or words."""
 
     def example(self, random: random.Random, *, key: str) -> Example:
         """Return a problem determined only by the random draws."""
@@ -228,58 +227,80 @@ def _answer_of(turn: Turn) -> str:
     return "" if turn.is_truncated else turn.text.strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calculator:
-    """Compute ``3*17+4;`` by asking ``?3*17``, reading ``=51;``, asking on, then answering ``!55``.
+BUYERS: Final = ("Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gia", "Hugo")
+GOODS: Final = ("apples", "books", "candles", "drums", "eggs", "kites", "lamps", "pens")
+CALL: Final = ('<tool_call>{"name": "calculate", "arguments": {"expression": "', '"}}</tool_call>')
+RESULT: Final = ("<tool_response>", "</tool_response>")
+_EXPRESSION: Final = re.compile(r"\d{1,6}(?:[+*]\d{1,6}){0,31}")
 
-    A turn that is neither a question nor an answer ends the episode with reward 0.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shopping:
+    """Compute a price with a tool that calculates.
+
+    The answer to ``Ana buys 4 pens at 3 coins each. How much does Ana pay?`` is a call of the tool
+    in Hermes' form, with the expression ``4*3``, and then ``Ana pays 12 coins.``. The tool returns
+    ``error`` for anything but sums of products.
     """
 
-    digits: int = 2
-    """Maximum digits of each number; the difficulty."""
-    calls: int = 2
-    """Maximum number of questions."""
-    alphabet: ClassVar[str] = string.digits + "+*=;?!"
+    goods: int = 2
+    """Number of goods; the difficulty."""
+    highest: int = 9
+    """Largest quantity and largest price; the smallest is 2."""
+    most_turns: ClassVar[int] = 2
+    alphabet: ClassVar[Sequence[str]] = (
+        *(f"{word} " for word in (*BUYERS, *GOODS, "buys", "at", "and", "How", "much", "does")),
+        *(" coins each", " coins", "pays ", "pay?", "error", ". ", *CALL, *RESULT),
+        *(string.digits + "+*. \n"),
+    )
+    """One token per word: a small model learns sentences of words sooner than of letters."""
 
     @property
     def name(self) -> str:
-        return f"calculator-{self.digits}"
-
-    @property
-    def most_turns(self) -> int:
-        """Questions and the answer."""
-        return self.calls + 1
+        return f"shopping-{self.goods}"
 
     def example(self, random: random.Random, *, key: str) -> Example:
-        """Return a product and a sum of random numbers."""
-        a, b, c = (random.randrange(1, 10**self.digits) for _ in range(3))
-        return Example(key=key, prompt=f"{a}*{b}+{c};", answer=str(a * b + c))
+        """Return a purchase of random quantities at random prices."""
+        buyer = random.choice(BUYERS)
+        highest = max(2, self.highest)
+        drawn = [
+            (random.randint(2, highest), random.randint(2, highest)) for _ in range(self.goods)
+        ]
+        named = [f"{many} {random.choice(GOODS)} at {price} coins each" for many, price in drawn]
+        total = sum(many * price for many, price in drawn)
+        prompt = f"{buyer} buys {' and '.join(named)}. How much does {buyer} pay?\n"
+        return Example(key=key, prompt=prompt, answer=f"{buyer} pays {total} coins.")
 
     def reply(self, example: Example, turns: list[Turn]) -> Reply:
-        """Compute the question, or score the answer."""
+        """Compute the expression of a call, or score the answer."""
         turn = turns[-1]
-        text = "" if turn.is_truncated else turn.text.strip()
-        answer = _ANSWER.fullmatch(text)
-        if answer:
-            is_correct = answer[1] == example.answer
-            return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
-        call = _CALL.fullmatch(text)
-        if call is None or len(turns) > self.calls:
-            return Reply("", is_over=True, reward=0.0)
-        first, sign, second = int(call[1]), call[2], int(call[3])
-        result = first + second if sign == "+" else first * second
-        return Reply(f"={result};", is_over=False, reward=0.0)
+        text = _answer_of(turn)
+        begin, end = CALL
+        if text.startswith(begin) and text.endswith(end) and len(turns) < self.most_turns:
+            value = _value_of(text.removeprefix(begin).removesuffix(end))
+            result = "error" if value is None else str(value)
+            return Reply(f"{RESULT[0]}{result}{RESULT[1]}\n", is_over=False, reward=0.0)
+        is_correct = text == example.answer
+        return Reply("", is_over=True, reward=float(is_correct), is_correct=is_correct)
 
     def demonstrate(self, example: Example) -> tuple[str, ...]:
-        """Return both questions and the answer, or as many questions as are allowed."""
-        product, _, rest = example.prompt.removesuffix(";").partition("+")
-        first, _, second = product.partition("*")
-        questions = (f"?{product}", f"?{int(first) * int(second)}+{rest}")
-        return (*questions[: self.calls], f"!{example.answer}")
+        """Return the call and the answer."""
+        numbers = re.findall(r"\d+", example.prompt)
+        products = (
+            f"{many}*{price}" for many, price in zip(numbers[::2], numbers[1::2], strict=True)
+        )
+        return (f"{CALL[0]}{'+'.join(products)}{CALL[1]}", example.answer)
 
 
-TASKS: Final[Mapping[str, type[Reverse | Sort | Addition | Calculator]]] = MappingProxyType(
-    {"reverse": Reverse, "sort": Sort, "addition": Addition, "calculator": Calculator}
+def _value_of(expression: str) -> int | None:
+    """Return the value of a sum of products of whole numbers; None for any other text."""
+    if not _EXPRESSION.fullmatch(expression):
+        return None
+    return sum(math.prod(map(int, product.split("*"))) for product in expression.split("+"))
+
+
+TASKS: Final[Mapping[str, type[Reverse | Sort | Addition | Shopping]]] = MappingProxyType(
+    {"reverse": Reverse, "sort": Sort, "addition": Addition, "shopping": Shopping}
 )
 
 
@@ -306,9 +327,9 @@ def make_task(spec: str, kwargs: Mapping[str, Any]) -> Task:
     return kind(**kwargs)
 
 
-def alphabet_of(tasks: Iterable[Task]) -> str:
-    """Return every character of some tasks once, ordered by code point."""
-    return "".join(sorted({character for task in tasks for character in task.alphabet}))
+def alphabet_of(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """Return every token of some tasks once, ordered by code point."""
+    return tuple(sorted({token for task in tasks for token in task.alphabet}))
 
 
 def unknown_stop_token(language: LanguageConfig, *, vocab_size: int) -> tuple[str, str] | None:

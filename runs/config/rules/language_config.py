@@ -99,7 +99,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Literal["alphabet", "bytes", "checkpoint"],
         _field(
             "Tokenizer",
-            "alphabet: one token per character of the lessons' tasks; bytes; or the checkpoint's.",
+            "alphabet: one token per character or word of the lessons' tasks; bytes; or the "
+            "checkpoint's.",
         ),
     ] = "alphabet"
     adapter: AdapterConfig = AdapterConfig()
@@ -165,7 +166,7 @@ class LessonConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         str,
         _field(
             "Environment",
-            "A token environment: task:reverse, task:sort, task:addition, task:calculator, "
+            "A token environment: task:reverse, task:sort, task:addition, task:shopping, "
             "dataset:<path>, verifiers:<name>, openenv:<name>, or one that an administrator "
             "registered.",
             essential=True,

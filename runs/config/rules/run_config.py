@@ -174,13 +174,13 @@ class RunConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 0
 
 
-def _reverse(letters: int, *, after: str = "") -> LessonConfig:
-    """Return a lesson of reversing three letters; more letters to choose from are harder."""
+def _shopping(*, goods: int, highest: int = 9, after: str = "") -> LessonConfig:
+    """Return a lesson of prices to compute with a tool; more and larger numbers are harder."""
     return LessonConfig(
-        spec="task:reverse",
-        kwargs={"length": 3, "letters": letters},
+        spec="task:shopping",
+        kwargs={"goods": goods, "highest": highest},
         requires=[RequirementConfig(lesson=after, min_success=0.5)] if after else [],
-        sampling=SamplingConfig(max_tokens=8),
+        sampling=SamplingConfig(max_tokens=24),
     )
 
 
@@ -218,28 +218,20 @@ PRESETS: Final[dict[str, tuple[str, RunConfig]]] = {
     ),
     "curriculum": (
         "Four lessons in text with GRPO: unlock and graduate within minutes on two cores",
-        # A train step is 16 groups. In one process, with the example's settings and on-policy data,
-        # three lessons graduate after 75 to 100 train steps and about 20 seconds of CPU. Lessons
-        # differ in letters, not in length: a small model that learns to end later forgets how to
-        # end earlier.
         RunConfig(
             fleet=FleetConfig(num_workers=1),
             language=LanguageConfig(
                 lessons={
-                    "reverse-4-letters": _reverse(4),
-                    "reverse-8-letters": _reverse(8, after="reverse-4-letters"),
-                    "reverse-12-letters": _reverse(12, after="reverse-8-letters"),
-                    "sort-2-digits": LessonConfig(
-                        spec="task:sort",
-                        kwargs={"length": 2},
-                        sampling=SamplingConfig(max_tokens=8),
-                    ),
+                    "one-good": _shopping(goods=1),
+                    "two-goods": _shopping(goods=2, after="one-good"),
+                    "three-goods": _shopping(goods=3, after="two-goods"),
+                    "larger-prices": _shopping(goods=1, highest=99),
                 },
                 model=ModelConfig(
-                    hidden_size=96,
+                    hidden_size=64,
                     num_hidden_layers=2,
-                    intermediate_size=192,
-                    max_position_embeddings=32,
+                    intermediate_size=128,
+                    max_position_embeddings=96,
                 ),
                 # Without rehearsal one run of two lost a graduated lesson: it forgot the letters of
                 # `reverse` while learning `sort`.

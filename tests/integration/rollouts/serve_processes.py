@@ -14,13 +14,13 @@ from typing import Any
 import httpx
 
 from rollouts.fleet.engine import checkpoints
-from rollouts.fleet.engine.tokenizers import CharTokenizer, save_tokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from tests import processes
 from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 ROOT = Path(__file__).resolve().parents[3]
-TOKENIZER = CharTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
+TOKENIZER = AlphabetTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
 COMMAND = [sys.executable, "-m", "rolldeck.cli", "serve", "--port", "0", "--threads", "1"]
 START_SECONDS = 120
 

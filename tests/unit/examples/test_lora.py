@@ -14,7 +14,7 @@ from rollouts.fleet.engine.checkpoints import (
     restore,
     whole,
 )
-from rollouts.fleet.engine.tokenizers import CharTokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.fleet.inference.adapters import adapter_shapes
 from runs.config.rules.language_config import AdapterConfig
@@ -76,7 +76,7 @@ def test_a_trained_adapter_is_restored_and_merged(tmp_path: Path) -> None:
     other = adapted()
 
     restore(other, published_tensors(model))
-    CheckpointFolder(tmp_path).save(model, one.optimizer, CharTokenizer("abcdefghijk"), step=3)
+    CheckpointFolder(tmp_path).save(model, one.optimizer, AlphabetTokenizer("abcdefghijk"), step=3)
 
     expected = model(TOKENS)
     assert not torch.allclose(base()(TOKENS), expected)

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer
 from rollouts.tasks.rules.task import (
+    CALL,
     Addition,
-    Calculator,
     Example,
     InvalidTask,
     Reverse,
+    Shopping,
     Sort,
     Task,
     Turn,
@@ -27,7 +29,7 @@ TASKS: list[Task] = [
     Sort(length=4),
     Addition(digits=1),
     Addition(digits=4),
-    Calculator(digits=2),
+    Shopping(goods=3, highest=99),
 ]
 
 
@@ -45,7 +47,7 @@ def test_examples_are_constant_and_within_the_alphabet(task: Task, number: int) 
 
     assert one == again
     assert one.key == f"{task.name}/train/7/{number}"
-    assert set(one.prompt + one.answer) <= set(task.alphabet)
+    assert AlphabetTokenizer(task.alphabet).encode(one.prompt + one.answer)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -79,7 +81,7 @@ def test_a_near_answer_scores_less_than_a_right_one() -> None:
     assert answered(Addition(), "1+2=", "3", "33")[0] == 0.0
 
 
-@pytest.mark.parametrize("task", [*TASKS, Calculator(calls=1)], ids=lambda task: task.name)
+@pytest.mark.parametrize("task", [*TASKS, Shopping(goods=1, highest=1)], ids=lambda task: task.name)
 @given(number=st.integers(0, 1000))
 def test_a_demonstration_succeeds_within_the_alphabet(task: Task, number: int) -> None:
     [example] = examples(task, [number], mode="train", seed=0)
@@ -90,7 +92,7 @@ def test_a_demonstration_succeeds_within_the_alphabet(task: Task, number: int) -
     assert [reply.is_over for reply in replies] == [*[False] * (len(turns) - 1), True]
     assert replies[-1].is_correct
     text = "".join([*(turn.text for turn in turns), *(reply.text for reply in replies)])
-    assert set(text) <= set(task.alphabet)
+    assert AlphabetTokenizer(task.alphabet).encode(text)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
@@ -105,25 +107,40 @@ def test_the_reward_of_any_answer_is_between_0_and_1(task: Task, text: str) -> N
     assert bool(reply.text) is not reply.is_over
 
 
-def test_a_calculator_is_called_until_the_answer() -> None:
-    task = Calculator(calls=2)
-
-    assert answered(task, "3*17+4;", "55", "?3*17") == (0.0, False, "=51;")
-    assert answered(task, "3*17+4;", "55", "?3*17", "?51+4") == (0.0, False, "=55;")
-    assert answered(task, "3*17+4;", "55", "?3*17", "?51+4", "!55") == (1.0, True, "")
-    assert answered(task, "3*17+4;", "55", "!55") == (1.0, True, "")
-    assert answered(task, "3*17+4;", "55", "!54") == (0.0, True, "")
+PURCHASE = "Ana buys 3 pens at 17 coins each and 2 eggs at 4 coins each. How much does Ana pay?\n"
+RIGHT = "Ana pays 59 coins."
 
 
-@pytest.mark.parametrize("turn", ["", "55", "?3*", "?a+b", "?1+1?1+1", "!", "?9999999999+1"])
+def call(expression: str) -> str:
+    return expression.join(CALL)
+
+
+def test_a_price_is_computed_by_a_call_before_the_answer() -> None:
+    task = Shopping()
+    asked = call("3*17+2*4")
+
+    result = "<tool_response>59</tool_response>\n"
+    assert asked == (
+        '<tool_call>{"name": "calculate", "arguments": {"expression": "3*17+2*4"}}</tool_call>'
+    )
+    assert answered(task, PURCHASE, RIGHT, asked) == (0.0, False, result)
+    assert answered(task, PURCHASE, RIGHT, asked, RIGHT) == (1.0, True, "")
+    assert answered(task, PURCHASE, RIGHT, RIGHT) == (1.0, True, "")
+    assert answered(task, PURCHASE, RIGHT, asked, "Ana pays 58 coins.") == (0.0, True, "")
+    assert answered(task, PURCHASE, RIGHT, asked, asked) == (0.0, True, "")
+
+
+@pytest.mark.parametrize(
+    "expression", ["", "3*", "a+b", "1-1", "(1)", "1/1", "9999999+1", "2**9", "1+" * 40 + "1"]
+)
+def test_a_call_that_cannot_be_computed_returns_an_error(expression: str) -> None:
+    error = "<tool_response>error</tool_response>\n"
+    assert answered(Shopping(), PURCHASE, RIGHT, call(expression)) == (0.0, False, error)
+
+
+@pytest.mark.parametrize("turn", ["", "59", "Ana pays", CALL[0] + "1+1", "1+1" + CALL[1]])
 def test_an_invalid_turn_ends_the_episode(turn: str) -> None:
-    assert answered(Calculator(), "3*17+4;", "55", turn) == (0.0, True, "")
-
-
-def test_more_calls_than_allowed_end_the_episode() -> None:
-    turns = ["?1+1"] * 3
-    assert answered(Calculator(calls=2), "3*17+4;", "55", *turns) == (0.0, True, "")
-    assert Calculator(calls=2).most_turns == 3
+    assert answered(Shopping(), PURCHASE, RIGHT, turn) == (0.0, True, "")
 
 
 def test_difficulty_makes_prompts_longer() -> None:
@@ -138,7 +155,7 @@ def test_difficulty_makes_prompts_longer() -> None:
         ("task:reverse", {"length": 5, "letters": 8}, Reverse(length=5, letters=8)),
         ("task:sort", {"length": 2}, Sort(length=2)),
         ("task:addition", {"digits": 3}, Addition(digits=3)),
-        ("task:calculator", {"calls": 1}, Calculator(calls=1)),
+        ("task:shopping", {"goods": 1}, Shopping(goods=1)),
     ],
 )
 def test_a_spec_and_its_arguments_make_a_task(
@@ -169,5 +186,6 @@ def test_invalid_specs_are_named(spec: str, kwargs: dict[str, Any], message: str
 def test_an_alphabet_holds_each_character_of_all_tasks_once() -> None:
     tasks = [Sort(length=3), Addition(), Reverse(letters=3)]
 
-    assert alphabet_of(tasks) == "+0123456789:=>abc"
+    assert alphabet_of(tasks) == tuple("+0123456789:=>abc")
     assert alphabet_of(reversed(tasks)) == alphabet_of(tasks)
+    assert {"Ana ", "pay?"} <= set(alphabet_of([*tasks, Shopping()]))

@@ -4,7 +4,7 @@ import { launchServer } from "@/testing/launch";
 import { fill, load } from "@/testing/page";
 import type { AnswerTo } from "@/testing/server";
 
-const [FOUR, EIGHT, TWELVE, SORT] = ["reverse-4-letters", "reverse-8-letters", "reverse-12-letters", "sort-2-digits"];
+const [FOUR, EIGHT, TWELVE, SORT] = ["one-good", "two-goods", "three-goods", "larger-prices"];
 const nameOf = (position: number) => screen.getByLabelText(`Name of lesson ${position}`);
 const named = (label: string) => screen.getByLabelText(label);
 const press = (label: string) => fireEvent.click(named(label));
@@ -24,9 +24,9 @@ beforeEach(async () => {
 
 it("shows the essential fields of each lesson in its row", async () => {
   expect(screen.getByRole("table", { name: "Lessons" }).querySelectorAll("tbody tr")).toHaveLength(4);
-  expect(named(`Environment of ${EIGHT}`)).toHaveValue("task:reverse");
-  expect(named(`Arguments of ${EIGHT}`)).toHaveValue('{"length":3,"letters":8}');
-  expect(named(`Longest turn of ${EIGHT}`)).toHaveValue("8");
+  expect(named(`Environment of ${EIGHT}`)).toHaveValue("task:shopping");
+  expect(named(`Arguments of ${EIGHT}`)).toHaveValue('{"goods":2,"highest":9}');
+  expect(named(`Longest turn of ${EIGHT}`)).toHaveValue("24");
   expect(named(`Learnt at of ${EIGHT}`)).toHaveValue("0.9");
   expect(named(`Requires of ${EIGHT}: ${FOUR} ≥ 0.5`)).toBeVisible();
   await waitFor(() => expect(document.querySelector("#environments-of-tokens option[value='task:addition']")).not.toBeNull());

@@ -20,10 +20,10 @@ from rollouts.fleet.engine.building import (
     tasks_of_batch,
 )
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, save
-from rollouts.fleet.engine.tokenizers import CharTokenizer, TokenizerUnusable, save_tokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, TokenizerUnusable, save_tokenizer
 from rollouts.fleet.engine.transformer import Transformer
 from rollouts.tasks.rules.dataset_config import parse
-from rollouts.tasks.rules.task import Addition, Calculator, Reverse, Task
+from rollouts.tasks.rules.task import CALL, Addition, Reverse, Shopping, Task
 from runs.config.rules.language_config import LanguageConfig
 from tests.unit.rollouts.fleet.datasets.dataset_files import write_jsonl
 from tests.unit.rollouts.fleet.engine.small_models import small_config, small_model
@@ -56,12 +56,12 @@ def test_a_new_model_has_a_token_for_each_character_of_its_lessons() -> None:
 
 
 def test_turns_follow_each_other_with_nothing_in_between() -> None:
-    tokenizer = build(language("task:calculator")).tokenizer
-    turns = [("user", "3*17;"), ("assistant", "?3*17"), ("user", "=51;")]
+    tokenizer = build(language("task:shopping")).tokenizer
+    turns = [("user", "pay?\n"), ("assistant", "Ana pays 3 coins."), ("user", "error")]
 
     shown = tokenizer.render([{"role": role, "content": text} for role, text in turns])
 
-    assert shown == "3*17;?3*17=51;"
+    assert shown == "pay?\nAna pays 3 coins.error"
 
 
 def test_the_byte_tokenizer_encodes_any_text() -> None:
@@ -129,15 +129,15 @@ def test_a_checkpoint_with_too_few_tokens_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_tokens_of_the_policy_are_learnt() -> None:
-    tokenizer = CharTokenizer(Calculator.alphabet)
+    tokenizer = AlphabetTokenizer(Shopping.alphabet)
 
-    shown = demonstrate(Calculator(digits=1), 3, tokenizer, seed=0)
+    shown = demonstrate(Shopping(goods=1), 3, tokenizer, seed=0)
 
     answer = [token for token, label in zip(*shown, strict=True) if label != UNTRAINED]
-    assert answer.count(tokenizer.end) == 3
-    question, rest = tokenizer.decode(shown.tokens).split(";", 1)
-    assert tokenizer.decode(answer).startswith("?" + question.partition("+")[0])
-    assert rest.count("=") == 2
+    assert answer.count(tokenizer.end) == 2
+    assert tokenizer.decode(answer).startswith(CALL[0])
+    assert "<tool_response>" in tokenizer.decode(shown.tokens)
+    assert "<tool_response>" not in tokenizer.decode(answer)
     assert [label for label in shown.labels if label != UNTRAINED] == answer
 
 
@@ -147,18 +147,18 @@ def test_the_tokens_of_a_prompt_are_demonstrated_unchanged(
     monkeypatch.setenv("ROLLDECK_DATASETS", str(tmp_path))
     write_jsonl(tmp_path / "sums.jsonl", [{"prompt": [3, 10, 1], "answer": "4"}] * 2)
     task = DatasetTask("sums.jsonl", parse({}))
-    tokenizer = CharTokenizer("0123456789+")
+    tokenizer = AlphabetTokenizer("0123456789+")
 
     shown = demonstrate(task, 0, tokenizer, seed=0)
 
     assert shown.tokens == [3, 10, 1, 4, tokenizer.end]
     assert shown.labels == [UNTRAINED] * 3 + [4, tokenizer.end]
     with pytest.raises(TokenizerUnusable, match="token 10 is not one of the tokenizer's 10"):
-        demonstrate(task, 0, CharTokenizer("012345678"), seed=0)
+        demonstrate(task, 0, AlphabetTokenizer("012345678"), seed=0)
 
 
 def test_cloning_continues_until_every_task_has_the_success_rate() -> None:
-    tokenizer = CharTokenizer("0123456789+=>abcd")
+    tokenizer = AlphabetTokenizer("0123456789+=>abcd")
     torch.manual_seed(0)
     model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
     tasks = {"reverse": Reverse(length=2, letters=4), "add": Addition(digits=1)}
@@ -184,7 +184,7 @@ def greedy_success(built: Built, task: Task, *, problems: int = 200) -> float:
 
 
 def test_an_easier_task_is_not_forgotten() -> None:
-    tokenizer = CharTokenizer("abcdefgh>")
+    tokenizer = AlphabetTokenizer("abcdefgh>")
     torch.manual_seed(0)
     built = Built(Transformer(small_config(vocab_size=tokenizer.vocab_size)), tokenizer)
     # Learning to end later can undo learning to end earlier.
@@ -215,7 +215,7 @@ def test_with_more_tasks_than_batch_rows_all_are_shown_eventually(count: int) ->
 
 
 def test_cloning_ends_without_success() -> None:
-    tokenizer = CharTokenizer("0123456789+=")
+    tokenizer = AlphabetTokenizer("0123456789+=")
     model = Transformer(small_config(vocab_size=tokenizer.vocab_size))
 
     success = clone_behavior(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from rollouts.fleet.engine.tokenizers import (
+    AlphabetTokenizer,
     ByteTokenizer,
-    CharTokenizer,
     ChatFormat,
     HuggingFaceTokenizer,
     TextStream,
@@ -29,15 +29,15 @@ def test_the_byte_tokenizer_decodes_every_text(text: str) -> None:
 
 @given(st.text(alphabet="abc+="))
 def test_an_alphabet_decodes_its_texts(text: str) -> None:
-    tokenizer = CharTokenizer("abc+=")
+    tokenizer = AlphabetTokenizer("abc+=")
     assert tokenizer.decode([*tokenizer.encode(text), tokenizer.end]) == text
 
 
 def test_characters_without_a_token_are_named() -> None:
     with pytest.raises(TokenizerUnusable, match="'xy' is not in the alphabet"):
-        CharTokenizer("abc").encode("axby")
+        AlphabetTokenizer("abc").encode("axby")
     with pytest.raises(TokenizerUnusable, match="repeated"):
-        CharTokenizer("aba")
+        AlphabetTokenizer("aba")
 
 
 def test_a_chat_is_written_turn_by_turn() -> None:
@@ -49,10 +49,10 @@ def test_a_chat_is_written_turn_by_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    "tokenizer", [ByteTokenizer(), CharTokenizer("01+=", ChatFormat(answer="="))]
+    "tokenizer", [ByteTokenizer(), AlphabetTokenizer("01+=", ChatFormat(answer="="))]
 )
 def test_ours_are_found_beside_a_checkpoint(
-    tokenizer: ByteTokenizer | CharTokenizer, tmp_path: Path
+    tokenizer: ByteTokenizer | AlphabetTokenizer, tmp_path: Path
 ) -> None:
     save_tokenizer(tokenizer, tmp_path)
     again = load_tokenizer(tmp_path)

@@ -17,7 +17,7 @@ from rollouts.fleet.engine.checkpoints import load, save
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.tokenizers import CharTokenizer, load_tokenizer, save_tokenizer
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, load_tokenizer, save_tokenizer
 from rollouts.fleet.groups.evaluate import InvalidLessons, main, read_lessons
 from tests.stand_ins.inference_servers import SglangStandIn, listening
 from tests.stand_ins.vllm_server import VllmStandIn
@@ -34,7 +34,7 @@ LESSONS = {
 def checkpoint(tmp_path: Path) -> Path:
     torch.manual_seed(0)
     model, tokenizer = build(language(LESSONS))
-    assert isinstance(tokenizer, CharTokenizer)
+    assert isinstance(tokenizer, AlphabetTokenizer)
     save(model, tmp_path / "small")
     save_tokenizer(tokenizer, tmp_path / "small")
     return tmp_path / "small"
@@ -128,7 +128,7 @@ def test_a_missing_or_incomplete_checkpoint_is_named(
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(
     checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    save_tokenizer(CharTokenizer("abcdefghijklmnop>"), checkpoint)
+    save_tokenizer(AlphabetTokenizer("abcdefghijklmnop>"), checkpoint)
 
     assert evaluate(checkpoint) == 1
     assert "the tokenizer has 18 tokens, the model only" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from tests.unit.rollouts.fleet.groups.odd_token_environments import Chinese
 
 MakeBench = Callable[..., Any]
 REVERSE = {"spec": "task:reverse", "kwargs": {"length": 3, "letters": 4}}
-CALCULATOR = {"spec": "task:calculator", "kwargs": {"digits": 1}}
+SHOPPING = {"spec": "task:shopping", "kwargs": {"goods": 1}}
 
 
 def odd(name: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def test_a_batch_has_its_metadata_on_every_rollout(bench: MakeBench) -> None:
 
 
 def test_only_the_policys_own_tokens_are_masked_in_with_their_logprobs(bench: MakeBench) -> None:
-    at = bench({"calc": CALCULATOR, "odd": odd("Endless")}, model={"tokenizer": "bytes"})
+    at = bench({"prices": SHOPPING, "odd": odd("Endless")}, model={"tokenizer": "bytes"})
     batch, metrics = at.sample("odd", n_examples=2)
 
     assert metrics["env.turns_mean"] >= 1

@@ -14,7 +14,7 @@ import pytest
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
-from rollouts.fleet.engine.tokenizers import CharTokenizer, ChatFormat
+from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, ChatFormat
 from rollouts.fleet.rewards.functions import Answered, RewardUnusable
 from rollouts.fleet.rewards.pool import RewardPool
 from rollouts.tasks.rules.dataset_config import parse
@@ -214,7 +214,7 @@ def test_an_unusable_function_is_named_before_the_first_answer(
 @pytest.fixture(scope="module")
 def judge_url() -> Iterator[str]:
     """Serve a model that writes digits only."""
-    tokenizer = CharTokenizer("0123456789", ChatFormat(user="{}"))
+    tokenizer = AlphabetTokenizer("0123456789", ChatFormat(user="{}"))
     model = small_model(vocab_size=tokenizer.vocab_size)
     thread = EngineThread(Engine(model, rows=8, tokenizer=tokenizer), context=96)
     api = OpenAiApi(thread, tokenizer=tokenizer, model="digits", context=96)
