@@ -47,7 +47,7 @@ def test_an_archived_run_opens_read_only_and_can_be_unarchived(
     expect(page.get_by_role("menuitem", name="Edit tags")).to_have_count(0)
     expect(page.get_by_role("menuitem", name="Clone")).to_have_count(0)
     page.keyboard.press("Escape")
-    for tab in (["Trajectories"], ["Data", "Weights"], ["Metrics"], ["Config"]):
+    for tab in (["Samples"], ["Data", "Weights"], ["Charts"], ["Config"]):
         open_tab(page, *tab)
         expect(page).to_have_url(re.compile(f"/runs/old-words--{run_id}/"))
         expect(banner).to_be_visible()

@@ -259,7 +259,7 @@ def test_evaluations_are_a_matrix_and_can_be_requested(signed_in: Page, token: s
     answers = drawer.get_by_role("region", name="Answers of one evaluation")
     expect(answers).to_contain_text("Answers of the evaluation at version 40")
     expect(answers).to_contain_text("64 problems, 1 answer each: success 0.641")
-    link = answers.get_by_role("link", name="Trajectories of sums sampled at version 40")
+    link = answers.get_by_role("link", name="Samples of sums sampled at version 40")
     expect(link).to_have_attribute("href", re.compile("version_min=40&version_max=40"))
     signed_in.get_by_role("button", name="Close").click()
 

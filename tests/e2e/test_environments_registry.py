@@ -45,10 +45,10 @@ def test_the_command_and_the_form_launch_this_environment(
 ) -> None:
     page = signed_in
     page.goto("/environments?kind=tokens")
-    page.get_by_role("button", name="task:shopping").click()
-    drawer = page.get_by_role("dialog", name="task:shopping")
-    expect(drawer.locator("pre")).to_contain_text("rolldeck launch --name shopping")
-    expect(drawer).to_contain_text("one-good")
+    page.get_by_role("button", name="task:reverse").click()
+    drawer = page.get_by_role("dialog", name="task:reverse")
+    expect(drawer.locator("pre")).to_contain_text("rolldeck launch --name reverse")
+    expect(drawer).to_contain_text("reverse-4-letters")
     drawer.get_by_role("button", name="Close").click()
     expect(drawer).to_have_count(0)
 

@@ -97,7 +97,7 @@ def test_a_run_is_found_and_opened_without_a_mouse(signed_in: Page, seeded_serve
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="seed-cartpole-live")).to_be_visible()
 
-    tab_to(page, "Metrics")
+    tab_to(page, "Charts")
     page.keyboard.press("Enter")
     expect(page.get_by_role("main")).to_contain_text("value_loss")
     page.keyboard.press("?")

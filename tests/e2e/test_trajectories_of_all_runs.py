@@ -30,8 +30,8 @@ def groups(server: Server) -> list[int]:
 def test_words_are_found_in_all_runs_worst_first(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.goto("/")
-    page.get_by_role("navigation", name="Main").get_by_role("link", name="Trajectories").click()
-    expect(page.get_by_role("heading", name="Trajectories")).to_be_visible()
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Samples").click()
+    expect(page.get_by_role("heading", name="Samples")).to_be_visible()
     page.get_by_label("Messages").fill("zebras")
     rows = page.locator("[data-trajectory]")
 
@@ -57,8 +57,8 @@ def test_episodes_of_all_fleets_are_found_from_the_palette(signed_in: Page, serv
     page.goto("/")
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").wait_for()
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox", name="Search pages").fill("trajectories")
-    page.get_by_role("option", name=re.compile("^Trajectories")).first.click()
+    page.get_by_role("combobox", name="Search pages").fill("samples")
+    page.get_by_role("option", name=re.compile("^Samples")).first.click()
     expect(page).to_have_url(re.compile("/trajectories$"))
     page.get_by_label("Kind").get_by_text("Episodes").click()
     expect(page).to_have_url(re.compile("kind=episode"))

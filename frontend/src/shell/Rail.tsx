@@ -1,4 +1,5 @@
 import { Link, useRouterState } from "@tanstack/react-router";
+import { Fragment } from "react";
 import { MAIN_PAGES, type MainPage } from "@/shell/mainPages";
 
 /** Whether a page is the place itself, or below it and below no more specific place. */
@@ -14,11 +15,14 @@ export function Rail() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   return (
     <nav className="rail" aria-label="Main">
-      {MAIN_PAGES.map((place) => (
-        <Link key={place.to} to={place.to} className="rail-link" data-within={isWithin(path, place) || undefined} title={place.label}>
-          <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
-          <span>{place.label}</span>
-        </Link>
+      {MAIN_PAGES.map((place, index) => (
+        <Fragment key={place.to}>
+          {place.isAdmin && !MAIN_PAGES[index - 1]?.isAdmin && <p className="rail-heading">Admin</p>}
+          <Link to={place.to} className="rail-link" data-within={isWithin(path, place) || undefined} title={place.label}>
+            <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
+            <span>{place.label}</span>
+          </Link>
+        </Fragment>
       ))}
     </nav>
   );

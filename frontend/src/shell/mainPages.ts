@@ -27,19 +27,21 @@ export type MainPage = {
   holds?: string[];
   /** Matches only the page itself, not those below it. */
   isExact?: boolean;
+  /** Whether the page is below the heading *Admin*. */
+  isAdmin?: boolean;
 };
 
 export const MAIN_PAGES: MainPage[] = [
   { to: "/", label: "Home", icon: House, key: "h" },
   { to: "/runs", label: "Runs", icon: Rows3, key: "r", holds: ["/compare"] },
   { to: "/projects", label: "Projects", icon: Folder, key: "j" },
-  { to: "/trajectories", label: "Trajectories", icon: SearchCode, key: "x" },
+  { to: "/trajectories", label: "Samples", icon: SearchCode, key: "x" },
   { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
   { to: "/alerts", label: "Alerts", icon: Bell, key: "a" },
   { to: "/environments", label: "Environments", icon: Boxes, key: "e" },
-  { to: "/cluster", label: "Cluster", icon: Server, key: "c" },
-  { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k" },
-  { to: "/audit", label: "Audit", icon: ScrollText, key: "u" },
-  { to: "/settings", label: "Settings", icon: Settings, key: "s" },
   { to: "/guide", label: "Guide", icon: BookOpen, key: "d" },
+  { to: "/cluster", label: "Cluster", icon: Server, key: "c", isAdmin: true },
+  { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k", isAdmin: true },
+  { to: "/audit", label: "Audit", icon: ScrollText, key: "u", isAdmin: true },
+  { to: "/settings", label: "Settings", icon: Settings, key: "s", isAdmin: true },
 ];

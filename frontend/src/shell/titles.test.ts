@@ -6,7 +6,7 @@ it("names each page, most specific first", () => {
   expect(titleOf("/runs/new")).toBe("Launch · Rolldeck");
   expect(titleOf("/compare")).toBe("Compare · Rolldeck");
   expect(titleOf("/projects")).toBe("Projects · Rolldeck");
-  expect(titleOf("/trajectories")).toBe("Trajectories · Rolldeck");
+  expect(titleOf("/trajectories")).toBe("Samples · Rolldeck");
   expect(titleOf("/runs/my-run/transcript")).toBe("Episode · my-run · Rolldeck");
   expect(titleOf("/projects/poles")).toBe("Project poles · Rolldeck");
   expect(titleOf("/guide/howto/watching")).toBe("Guide · Rolldeck");

@@ -4,18 +4,18 @@ import { isAt, TABS, tabGroupsOf } from "@/pages/run/tabs";
 const labels = (kind: "fleet" | "language" | "outside") => tabGroupsOf(kind).map(({ label }) => label);
 
 test("a run has at most seven tabs", () => {
-  expect(labels("fleet")).toEqual(["Overview", "Metrics", "Samples", "Data", "Fleet & logs", "Config"]);
-  expect(labels("language")).toEqual(["Overview", "Metrics", "Samples", "Learning", "Data", "Fleet & logs", "Config"]);
+  expect(labels("fleet")).toEqual(["Overview", "Charts", "Samples", "Data", "Fleet & logs", "Config"]);
+  expect(labels("language")).toEqual(["Overview", "Charts", "Samples", "Learning", "Data", "Fleet & logs", "Config"]);
   // A group of one page is that page.
-  expect(labels("outside")).toEqual(["Overview", "Metrics", "Trajectories", "Data", "Fleet & logs", "Config"]);
+  expect(labels("outside")).toEqual(["Overview", "Charts", "Samples", "Data", "Fleet & logs", "Config"]);
 });
 
 test.each([
   ["/runs/pole", "Overview"],
   ["/runs/pole/", "Overview"],
-  ["/runs/queue/metrics", "Metrics"],
-  ["/runs/pole/groups/7", "Trajectories"],
-  ["/runs/pole/transcript", "Trajectories"],
+  ["/runs/queue/metrics", "Charts"],
+  ["/runs/pole/groups/7", "Samples"],
+  ["/runs/pole/transcript", "Samples"],
   ["/runs/metrics/logs", "Logs"],
   ["/runs/groups/queue", "Queue"],
 ])("%s is on one page, %s", (pathname, label) => {

@@ -26,8 +26,8 @@ const hasFleet = (kind: RunDetail["kind"]) => kind !== "outside";
 
 export const TABS: Tab[] = [
   { to: "/runs/$name", label: "Overview", key: "o" },
-  { to: "/runs/$name/metrics", label: "Metrics", key: "m" },
-  { to: "/runs/$name/trajectories", label: "Trajectories", key: "t", group: "Samples", holds: VIEWERS },
+  { to: "/runs/$name/metrics", label: "Charts", key: "m" },
+  { to: "/runs/$name/trajectories", label: "Samples", key: "t", group: "Samples", holds: VIEWERS },
   { to: "/runs/$name/episodes", label: "Episodes", group: "Samples", isFor: hasFleet },
   { to: "/runs/$name/curriculum", label: "Curriculum", group: "Learning", isFor: (kind) => kind === "language" },
   { to: "/runs/$name/evaluations", label: "Evaluations", group: "Learning", isFor: (kind) => kind === "language" },

@@ -106,7 +106,7 @@ export function TrajectoriesPage() {
   return (
     <>
       <div className="page-title">
-        <h1>Trajectories</h1>
+        <h1>Samples</h1>
         <span className="soft small">
           {search.kind === "episode"
             ? "Training episodes of all fleets, from their reports: return, length and environment. Observations are not searched."

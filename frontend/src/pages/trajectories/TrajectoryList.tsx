@@ -31,7 +31,7 @@ export function TrajectoryList({ query, onEnvironment }: Props) {
   return (
     <>
       {pages.isPending && <Skeletons heights={[320]} />}
-      {pages.isError && <ErrorState title="Trajectories unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
+      {pages.isError && <ErrorState title="Samples unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
       {last && last.runs_left_out > 0 && (
         <p className={css.scope} role="status">
           Searched the newest {number(last.runs)} runs; {number(last.runs_left_out)} older ones match the filter of runs too.

@@ -27,7 +27,7 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
       <header className={styles.title}>
         <h2>
           <Link to="/runs/$name/trajectories" params={{ name: run }} search={list}>
-            Trajectories
+            Samples
           </Link>
           <span className="faint" aria-hidden="true">
             {" "}

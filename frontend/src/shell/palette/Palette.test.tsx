@@ -92,7 +92,7 @@ it("finds a run and its tabs by a few letters, and lists them as recent", async 
 it("confirms a command that changes a run, and restores the focus", async () => {
   const server = serverWith("admin", runOf("by-palette"));
   const user = await visit("/runs/by-palette");
-  const link = await screen.findByRole("link", { name: "Metrics" });
+  const link = await screen.findByRole("link", { name: "Charts" });
   link.focus();
   await opened(user);
   await user.keyboard("kill");

@@ -95,7 +95,7 @@ export function Answers({ run, lesson, newest, chosen }: Props) {
         {at !== undefined && (
           <>
             <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ lesson: [lesson], version_min: at, version_max: at }}>
-              Trajectories of {lesson} sampled at version {policyStep(at)}
+              Samples of {lesson} sampled at version {policyStep(at)}
             </Link>
             {" · "}
           </>

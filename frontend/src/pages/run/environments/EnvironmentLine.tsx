@@ -188,9 +188,9 @@ export function EnvironmentLine(props: Props) {
               params={{ name: run.name }}
               search={ofEnvironment(view)}
               className="small"
-              aria-label={`Trajectories of ${view.name}`}
+              aria-label={`Samples of ${view.name}`}
             >
-              Trajectories
+              Samples
             </Link>
             <span className="faint"> · </span>
           </>

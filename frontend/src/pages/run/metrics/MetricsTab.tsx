@@ -143,7 +143,7 @@ export function MetricsTab() {
     );
   }
   return (
-    <section aria-label="Metrics">
+    <section aria-label="Charts">
       {keys.error && <ErrorState title="Metrics not refreshed" error={keys.error} />}
       <Bar
         run={run}

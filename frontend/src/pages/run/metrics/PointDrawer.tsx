@@ -109,7 +109,7 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
       <p className="small">
         {data.results.length > ITEMS_SHOWN && <span className="faint">{number(data.results.length - ITEMS_SHOWN)} more items · </span>}
         <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>
-          View all in Trajectories
+          View all in Samples
         </Link>
       </p>
     </>

@@ -36,7 +36,7 @@ export function Episodes({ run }: { run: RunDetail }) {
   const change = (changes: Record<string, unknown>) =>
     void navigate({ search: (now) => tabSearch({ ...now, show: "episodes", ...changes }), replace: true });
   return (
-    <section className={`panel ${styles.list}`} aria-label="Trajectories">
+    <section className={`panel ${styles.list}`} aria-label="Samples">
       <div className={styles.bar}>
         <FleetViews run={run.name} shown="episodes" />
         <TypedInput

@@ -40,7 +40,7 @@ export function Fragments({ run }: { run: RunDetail }) {
   const last = pages.data?.pages.at(-1);
   const chosen = chips(asked(query), (_, value) => visible(value));
   return (
-    <section className={`panel ${styles.list}`} aria-label="Trajectories">
+    <section className={`panel ${styles.list}`} aria-label="Samples">
       <div className={styles.bar}>
         <FleetViews run={run.name} shown="fragments" />
         <TextInput

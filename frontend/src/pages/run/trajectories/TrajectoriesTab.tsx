@@ -121,7 +121,7 @@ function Groups() {
           <FacetRail facets={facets.data} query={query} onChange={change} />
         </details>
       </aside>
-      <section className={`panel ${styles.list}`} aria-label="Trajectories">
+      <section className={`panel ${styles.list}`} aria-label="Samples">
         <div className={styles.bar}>
           <SearchBox text={query.q ?? ""} onSearch={(q) => change(listSearch({ ...query, q: q || undefined }), true)} />
           <NativeSelect
