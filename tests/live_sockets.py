@@ -4,6 +4,7 @@ Channels has its own communicator, which needs daphne; this is the part that the
 """
 
 import asyncio
+import copy
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -74,6 +75,8 @@ class Page:
 
     def __init__(self, socket: WebsocketCommunicator) -> None:
         self.socket = socket
+        self._parts: dict[str, dict[str, Any]] = {}
+        """Newest parts of each topic."""
 
     async def send(self, **message: Any) -> None:
         await self.socket.send(json.dumps(message))
@@ -89,9 +92,26 @@ class Page:
                 text = await self.socket.receive(within)
                 msgspec.json.decode(text, type=Frame)  # every frame must match the schema
                 frame = json.loads(text)
+                self._keep_parts(frame)
                 if frame["type"] in kinds:
                     return frame
                 assert frame["type"] == "beat", frame
+
+    def _keep_parts(self, frame: dict[str, Any]) -> None:
+        """Store the parts of a frame, and add changed ones to it as a whole."""
+        if frame["type"] == "snapshot":
+            self._parts[frame["topic"]] = {}
+        known = self._parts.get(frame.get("topic", ""), {})
+        for name, changes in frame.get("changes", {}).items():
+            part = copy.deepcopy(known[name])
+            for (*path, last), value in changes:
+                inner = part
+                for key in path:
+                    inner = inner[key]
+                assert isinstance(inner, dict) or last < len(inner)
+                inner[last] = value
+            frame["parts"][name] = part
+        known |= frame.get("parts", {})
 
     async def receives_nothing(self, *, seconds: float) -> bool:
         """Return whether only heartbeats arrive for some time."""

@@ -11,6 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct
 
 from runs.lifecycle.schemas import Control
+from web.live.parts import FieldChange
 
 TopicName = Annotated[str, Meta(max_length=100)]
 """``run:<name>``, or a topic of the deployment."""
@@ -60,7 +61,7 @@ class SnapshotFrame(Struct, frozen=True, kw_only=True, tag="snapshot"):
 
 
 class DeltaFrame(Struct, frozen=True, kw_only=True, tag="delta"):
-    """Changes of a topic since frame `previous`: whole parts, and further rows."""
+    """Changes of a topic since frame `previous`: parts, fields of parts, and further rows."""
 
     topic: TopicName
     previous: int
@@ -69,6 +70,9 @@ class DeltaFrame(Struct, frozen=True, kw_only=True, tag="delta"):
     at: datetime
     committed_at: datetime | None
     parts: dict[str, Raw]
+    """Whole parts."""
+    changes: dict[str, list[FieldChange]]
+    """For other parts, the paths of changed fields in keys and indexes, with their new values."""
     series: dict[str, list[Raw]]
 
 

@@ -30,7 +30,7 @@ from runs.live.rules import ME, frame_topic, rule_of
 from runs.live.schemas import ControlFrame, DeltaFrame, SnapshotFrame
 from web.live import parts, wakeups
 from web.live.announcements import ChangeNotice
-from web.live.parts import WINDOW_ROWS, Topic
+from web.live.parts import WINDOW_ROWS, ChangedPart, Topic
 from web.live.websocket_protocol import Socket
 from web.snapshots import snapshot
 
@@ -53,7 +53,7 @@ class Change:
     """Result of one read: new encoded parts and rows, and the number of its frame."""
 
     sequence: int
-    parts: dict[str, bytes] = field(default_factory=dict)
+    parts: dict[str, ChangedPart] = field(default_factory=dict)
     series: dict[str, list[bytes]] = field(default_factory=dict)
     commits: Mapping[str, float] = field(default_factory=dict)
     """Commit times of announced changes by part or series; :data:`ANY` for all of them."""
@@ -71,7 +71,7 @@ class Change:
         kept = Change(
             sequence=self.sequence,
             commits=self.commits,
-            parts={name: text for name, text in self.parts.items() if name in HIDDEN_PARTS},
+            parts={name: part for name, part in self.parts.items() if name in HIDDEN_PARTS},
             series={name: rows for name, rows in self.series.items() if name in HIDDEN_SERIES},
         )
         return kept if kept.parts or kept.series else None
@@ -167,7 +167,7 @@ class RunTopic:
             sequence=self.sequence,
             at=at,
             committed_at=_no_later(self.committed_at, at),
-            parts=_raw_parts(self._shown.parts),
+            parts={name: Raw(text) for name, text in self._shown.parts.items()},
             series=_raw_series(self._shown.window()),
         )
         return msgspec.json.encode(frame).decode()
@@ -180,7 +180,14 @@ class RunTopic:
             sequence=change.sequence,
             at=at,
             committed_at=_no_later(change.committed_at, at),
-            parts=_raw_parts(change.parts),
+            parts={
+                name: Raw(part.text) for name, part in change.parts.items() if part.changes is None
+            },
+            changes={
+                name: part.changes
+                for name, part in change.parts.items()
+                if part.changes is not None
+            },
             series=_raw_series(change.series),
         )
         return msgspec.json.encode(frame).decode()
@@ -264,10 +271,6 @@ def topic_named(name: str) -> RunTopic:
 def _no_later(committed_at: datetime | None, at: datetime) -> datetime | None:
     """Cap commit times at the present, because the clocks of machines differ."""
     return None if committed_at is None else min(committed_at, at)
-
-
-def _raw_parts(parts: Mapping[str, bytes]) -> dict[str, Raw]:
-    return {name: Raw(text) for name, text in parts.items()}
 
 
 def _raw_series(series: Mapping[str, list[bytes]]) -> dict[str, list[Raw]]:

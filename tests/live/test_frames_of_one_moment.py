@@ -57,7 +57,7 @@ def test_parts_of_a_frame_exclude_a_commit_between_their_reads(registered: Any) 
     change = topic_named(f"run:{run.name}").poll(None)
 
     assert change is not None
-    assert (change.parts["test_before"], change.parts["test_after"]) == (b"1", b"1")
+    assert (change.parts["test_before"].text, change.parts["test_after"].text) == (b"1", b"1")
     assert Run.objects.count() == 2
 
 
@@ -74,7 +74,7 @@ def test_a_failed_query_of_a_part_leaves_the_other_parts(registered: Any) -> Non
 
     assert change is not None
     assert "test_broken" not in change.parts
-    assert change.parts["test_after"] == b"1"
+    assert change.parts["test_after"].text == b"1"
 
 
 def test_a_read_that_meets_a_concurrent_change_is_repeated_on_a_new_snapshot() -> None:

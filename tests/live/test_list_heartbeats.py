@@ -36,15 +36,15 @@ def test_heartbeats_of_idle_fleets_are_sent_without_their_runs() -> None:
     topic = topic_named("runs")
     first = topic.poll(None)
     assert first is not None
-    assert len(msgspec.json.decode(first.parts["active"])) == RUNS + 1
+    assert len(msgspec.json.decode(first.parts["active"].text)) == RUNS + 1
 
     report(1)
     change = topic.poll(None)
 
     assert change is not None
     assert list(change.parts) == ["heartbeats"]
-    assert len(change.parts["heartbeats"]) < BYTES_PER_HEARTBEAT * RUNS
-    heard = msgspec.json.decode(change.parts["heartbeats"])
+    assert len(change.parts["heartbeats"].text) < BYTES_PER_HEARTBEAT * RUNS
+    heard = msgspec.json.decode(change.parts["heartbeats"].text)
     assert {row["observed_at"] for row in heard} == {"2026-03-01T12:00:01Z"}
     assert len({row["run_id"] for row in heard}) == RUNS
     assert topic.poll(None) is None
@@ -63,4 +63,4 @@ def test_fleets_that_are_not_expected_to_report_have_no_heartbeat() -> None:
     change = topic_named("runs").poll(None)
 
     assert change is not None
-    assert msgspec.json.decode(change.parts["heartbeats"]) == []
+    assert msgspec.json.decode(change.parts["heartbeats"].text) == []

@@ -18,8 +18,10 @@ from runs.live.services import CONTROL_PREFIX, Change, topic_named
 from runs.search.schemas import LiveRunRow, RunActivity, RunRow
 from tests.factories import NOON, make_run, make_user
 from tests.sample_runs import sample_runs
+from web.live.parts import ChangedPart
 
 pytestmark = pytest.mark.django_db
+NULL = ChangedPart(b"null", None)
 
 
 def shape_of(topic: str) -> TopicShape:
@@ -126,7 +128,7 @@ def test_a_run_of_the_live_list_has_its_activity() -> None:
 def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself() -> None:
     noon, topic = NOON.timestamp(), topic_named("run:alpha")
     commits = {"run": noon - 9, "queue": noon - 3, "fleet": noon - 1}
-    change = Change(sequence=3, parts={"run": b"null", "queue": b"null"}, commits=commits)
+    change = Change(sequence=3, parts={"run": NULL, "queue": NULL}, commits=commits)
     assert change.committed_at == NOON - timedelta(seconds=3)
     hidden = change.for_hidden()
     assert hidden is not None
@@ -139,7 +141,7 @@ def test_a_frame_is_as_new_as_the_newest_of_its_parts_and_no_newer_than_itself()
 
 
 def test_a_hidden_page_receives_some_parts() -> None:
-    change = Change(sequence=3, parts={"run": b"null", "queue": b"null"})
+    change = Change(sequence=3, parts={"run": NULL, "queue": NULL})
     hidden = change.for_hidden()
     assert hidden is not None
 

@@ -4917,7 +4917,7 @@ export interface components {
         };
         /**
          * DeltaFrame
-         * @description Changes of a topic since frame `previous`: whole parts, and further rows.
+         * @description Changes of a topic since frame `previous`: parts, fields of parts, and further rows.
          */
         DeltaFrame: {
             /** @enum {unknown} */
@@ -4929,6 +4929,12 @@ export interface components {
             committed_at: string | null;
             parts: {
                 [key: string]: unknown;
+            };
+            changes: {
+                [key: string]: [
+                    (string | number)[],
+                    unknown
+                ][];
             };
             series: {
                 [key: string]: unknown[];

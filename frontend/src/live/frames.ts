@@ -17,10 +17,12 @@ export type RowOf<T extends TopicName, N extends SeriesName<T>> = NonNullable<Co
 export type Row = { id: number } & Record<string, unknown>;
 export type Parts = Record<string, unknown>;
 export type SeriesRows = Record<string, Row[]>;
+/** The path of a changed field from the root of its part, and its new value. */
+export type FieldChange = [path: (string | number)[], value: unknown];
 type FrameBody = { parts: Parts; series: SeriesRows };
 
 export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof FrameBody> & FrameBody;
-export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof FrameBody> & FrameBody;
+export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof FrameBody | "changes"> & FrameBody & { changes: Record<string, FieldChange[]> };
 export type BeatFrame = Schemas["BeatFrame"];
 export type ErrorFrame = Schemas["ErrorFrame"];
 export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame;
@@ -56,7 +58,8 @@ export function parseFrame(text: string): Frame | null {
   const common = { topic: raw.topic, sequence: raw.sequence, at: String(raw.at), committed_at, parts, series };
   if (raw.type === "snapshot") return { type: "snapshot", ...common };
   if (raw.type === "delta" && typeof raw.previous === "number") {
-    return { type: "delta", previous: raw.previous, ...common };
+    const changes = isObject(raw.changes) ? (raw.changes as Record<string, FieldChange[]>) : {};
+    return { type: "delta", previous: raw.previous, changes, ...common };
   }
   return null;
 }

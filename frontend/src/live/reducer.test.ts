@@ -29,6 +29,7 @@ const delta = (previous: number, sequence: number, parts = {}, rows: Row[] = [])
   ...snapshot(sequence, parts, rows),
   type: "delta",
   previous,
+  changes: {},
 });
 
 /** A server: one true state, and the frames that led to it. */
@@ -50,6 +51,35 @@ describe("frames in order", () => {
     expect(state.parts).toEqual({ queue: 7, run: "x" });
     expect(state.series.episodes?.map((r) => r.id)).toEqual([1, 2, 3]);
     expect(state.sequence).toBe(5);
+  });
+
+  it("change single fields and keep the identity of the others", () => {
+    const workers = [
+      { index: 0, steps: 1 },
+      { index: 1, slots: [{ episodes: 3 }] },
+    ];
+    const before = applySnapshot(nothingYet, snapshot(1, { fleet: { age: 1, workers }, queue: 0 })).state;
+    const changes = {
+      fleet: [
+        [["workers", 1, "slots", 0, "episodes"], 4],
+        [["age"], null],
+        [["new"], [2]],
+      ],
+    } as DeltaFrame["changes"];
+    const after = applyDelta(before, { ...delta(1, 2, { queue: 1 }), changes }).state;
+    expect(after.parts).toEqual({
+      fleet: {
+        age: null,
+        new: [2],
+        workers: [
+          { index: 0, steps: 1 },
+          { index: 1, slots: [{ episodes: 4 }] },
+        ],
+      },
+      queue: 1,
+    });
+    expect((after.parts.fleet as { workers: unknown[] }).workers[0]).toBe(workers[0]);
+    expect(before.parts.fleet).toEqual({ age: 1, workers });
   });
 
   it("keep the identity of unchanged parts", () => {

@@ -1,6 +1,6 @@
 /** Keep a topic's state correct despite lost, duplicated or reordered frames. Pure: no clock, no socket. */
 
-import type { DeltaFrame, ErrorFrame, Parts, Row, SeriesRows, SnapshotFrame } from "@/live/frames";
+import type { DeltaFrame, ErrorFrame, FieldChange, Parts, Row, SeriesRows, SnapshotFrame } from "@/live/frames";
 
 /** Rows kept per series; the oldest are dropped. */
 export const ROWS_KEPT = 5000;
@@ -59,6 +59,23 @@ export function applySnapshot(state: TopicState, frame: SnapshotFrame): Step {
   };
 }
 
+/** A value with another field at a path; parts that did not change stay the same objects. */
+function withField(value: unknown, path: (string | number)[], field: unknown): unknown {
+  const [key, ...rest] = path;
+  if (key === undefined) return field;
+  if (Array.isArray(value)) return value.map((item, index) => (index === key ? withField(item, rest, field) : item));
+  const fields = value as Record<string, unknown>;
+  return { ...fields, [key]: withField(fields[key], rest, field) };
+}
+
+function changedParts(parts: Parts, changes: Record<string, FieldChange[]>): Parts {
+  const changed = { ...parts };
+  for (const [name, fields] of Object.entries(changes)) {
+    for (const [path, field] of fields) changed[name] = withField(changed[name], path, field);
+  }
+  return changed;
+}
+
 /**
  * Apply a delta if it follows the last frame. Old deltas are dropped. On a gap the state remains
  * unchanged, and the caller requests a snapshot.
@@ -73,7 +90,7 @@ export function applyDelta(state: TopicState, frame: DeltaFrame): Step {
     state: {
       sequence: frame.sequence,
       at: frame.at,
-      parts: { ...state.parts, ...frame.parts },
+      parts: changedParts({ ...state.parts, ...frame.parts }, frame.changes),
       series: mergeSeries(state.series, frame.series),
       error: null,
     },

@@ -1,6 +1,7 @@
 """Parts and series of live topics: their readers, and the state that was sent, to find new ones.
 
-A part is a small JSON value, the latest of which wins. A series is a growing list of rows, each
+A part is a small JSON value, the latest of which wins; where few of its fields changed, only those
+are sent. A series is a growing list of rows, each
 with a rising integer `id`. :mod:`config.readers` fills the tables of readers.
 
 The return type of a reader defines the shape of its part in the protocol: the dashboard's types are
@@ -11,10 +12,10 @@ overlaps the last one, and rows seen before are left out.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, get_type_hints
 
-from msgspec import json
+from msgspec import Raw, json
 
 # Rows in a snapshot; older ones are read through the API.
 WINDOW_ROWS: Final = 500
@@ -45,11 +46,14 @@ class Topic:
             return None
         return max(rows[-1][0] - OVERLAP_IDS, 0) if rows else 0
 
-    def changed_parts(self, read: Mapping[str, Any]) -> dict[str, bytes]:
-        """Store `read` and return the encoded parts that changed."""
-        encoded = {name: json.encode(value) for name, value in read.items()}
-        changed = {name: text for name, text in encoded.items() if self.parts.get(name) != text}
-        self.parts |= changed
+    def changed_parts(self, read: Mapping[str, Any]) -> "dict[str, ChangedPart]":
+        """Store `read` and return the parts that changed."""
+        changed = {}
+        for name, value in read.items():
+            text, before = json.encode(value), self.parts.get(name)
+            if text != before:
+                changed[name] = ChangedPart(text, _changes(before, text) if before else None)
+                self.parts[name] = text
         return changed
 
     def new_rows(self, series: str, read: Sequence[Row]) -> list[bytes]:
@@ -72,6 +76,60 @@ class Topic:
     def window(self) -> dict[str, list[bytes]]:
         """Return the newest rows of each series, oldest first."""
         return {name: [text for _, text in rows] for name, rows in self._rows.items()}
+
+
+FieldChange = tuple[list[str | int], Raw]
+"""Path of a field from the root of its part, in keys and indexes, and its new value."""
+SMALL_SHARE: Final = 0.5
+"""Share of a part's bytes from which it is sent whole."""
+
+
+class ChangedPart(NamedTuple):
+    """A part that differs from the one that was sent before."""
+
+    text: bytes
+    """The encoded part."""
+    changes: list[FieldChange] | None
+    """Its changed fields; None if they are not smaller than the part."""
+
+
+def _changes(before: bytes, after: bytes) -> list[FieldChange] | None:
+    changes = [
+        (list(path), Raw(json.encode(value)))
+        for path, value in _fields(json.decode(before), json.decode(after), ())
+    ]
+    size_bytes = len(json.encode(changes))
+    return changes if size_bytes < SMALL_SHARE * len(after) else None
+
+
+def _fields(
+    before: Any, after: Any, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the paths and new values of fields; lists that grow or shrink are replaced.
+
+    The key `__proto__` of an object cannot be assigned in JavaScript, so its object is replaced.
+    """
+    if before == after and type(before) is type(after):
+        return
+    keys: Iterable[str | int] = ()
+    if isinstance(before, dict) and isinstance(after, dict):
+        if before.keys() <= after.keys() and "__proto__" not in after:
+            keys = after
+    elif (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and len(before) == len(after)
+        and all(isinstance(one, dict) for one in (*before, *after))
+    ):
+        keys = range(len(after))
+    if not keys:
+        yield path, after
+        return
+    for key in keys:
+        if isinstance(before, dict) and key not in before:
+            yield (*path, key), after[key]
+        else:
+            yield from _fields(before[key], after[key], (*path, key))
 
 
 ReadPart = Callable[[int], Any]
