@@ -2,6 +2,7 @@
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import { BUILTIN_RETURN } from "@/api/metrics";
 import { NEWEST } from "@/api/runLists";
 import type { components } from "@/api/schema";
 import type { BatchRow } from "@/api/types";
@@ -22,14 +23,18 @@ export function matchingRunsQuery(q: string) {
 
 export type NamesOfRun = { run: string; names: string[]; total: number };
 
-/** Metric names of a run; truncated for runs with very many. */
+/** Metric names of a run; truncated for runs with very many, except for the built-in return. */
 export function metricNamesQuery(run: string, search: string) {
-  const query = { search, limit: NAMES_AT_MOST };
+  const keys = (query: { search: string; limit: number } | { names: string }) =>
+    body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
   return queryOptions({
     queryKey: ["metric-names", run, search],
     queryFn: async (): Promise<NamesOfRun> => {
-      const { results, total } = await body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
-      return { run, names: results.map(({ name }) => name), total };
+      const { results, total } = await keys({ search, limit: NAMES_AT_MOST });
+      const names = results.map(({ name }) => name);
+      const mayHaveMore = search === "" && total > names.length && !names.includes(BUILTIN_RETURN);
+      const further = mayHaveMore ? (await keys({ names: BUILTIN_RETURN })).results.map(({ name }) => name) : [];
+      return { run, names: [...names, ...further], total };
     },
     staleTime: FRESH_MS,
     retry: false,

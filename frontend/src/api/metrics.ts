@@ -6,6 +6,9 @@ import { loadLines } from "@/api/metricsBatcher";
 import type { components } from "@/api/schema";
 import type { MetricAxis, MetricLine } from "@/api/types";
 
+/** The built-in return of training episodes, or mean score of groups. */
+export const BUILTIN_RETURN = "rolldeck/reward/mean";
+
 export type MetricKey = components["schemas"]["MetricKey"];
 /** First and last x value of the view. */
 export type Span = { from: number; to: number };

@@ -1,8 +1,12 @@
 import "uplot/dist/uPlot.min.css";
+import { Modal } from "@mantine/core";
 import { useContext, useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
-import { useControllableState } from "@/charts/controllableState";
+import type { Column } from "@/charts/columns";
+import { type Controlled, useControllableState } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
+import { LookFields } from "@/charts/LookFields";
+import { type ChartLook, lookOf, lookText } from "@/charts/look";
 import { type ChartProps, HEIGHT, type Plotted } from "@/charts/model";
 import { PointKeys } from "@/charts/picking";
 import { copyText } from "@/charts/save";
@@ -20,15 +24,18 @@ function summary({ name, lines, x }: ChartProps): string {
 
 type Seen = { plotted: Plotted & { x: number[] }; left: number };
 
-/** The visible parts of a chart: no band of a hidden line, on a log axis no value <= 0. */
-function seenOf(chart: ChartProps, isLog: boolean, hidden: readonly string[]): Seen {
+/** The visible parts of a chart: no band of a hidden line, on a log axis no value or place <= 0. */
+function seenOf(chart: ChartProps, look: ChartLook, hidden: readonly string[]): Seen {
   const first = chart.lines[0];
   const band = first && isShown(first, hidden) ? chart.band : undefined;
-  if (!isLog) return { plotted: { ...chart, band, isLog }, left: 0 };
-  const shown = aboveZero(chart.lines.filter((line) => isShown(line, hidden)).map((line) => line.values));
-  const lines = chart.lines.map((line) => ({ ...line, values: aboveZero([line.values]).columns[0] ?? [] }));
-  const [low = [], high = []] = band ? aboveZero([band.low, band.high]).columns : [];
-  return { plotted: { ...chart, lines, band: band && { ...band, low, high }, isLog }, left: shown.left };
+  const { isLarge: _, ...axes } = look;
+  const isLogX = look.isLogX && !chart.isTime;
+  const placed = (values: Column): Column => (isLogX ? values.map((value, i) => ((chart.x[i] ?? 0) > 0 ? value : null)) : values);
+  const ofY = (values: Column): Column => (look.isLog ? (aboveZero([values]).columns[0] ?? []) : values);
+  const shown = look.isLog ? aboveZero(chart.lines.filter((line) => isShown(line, hidden)).map((line) => line.values)) : { left: 0 };
+  const lines = chart.lines.map((line) => ({ ...line, values: placed(ofY(line.values)) }));
+  const edges = band && { ...band, low: placed(ofY(band.low)), high: placed(ofY(band.high)) };
+  return { plotted: { ...chart, ...axes, isLog: look.isLog, isLogX, lines, band: edges }, left: shown.left };
 }
 
 function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean; empty: string }): string {
@@ -36,16 +43,66 @@ function emptyText({ left, isHidden, empty }: { left: number; isHidden: boolean;
   return isHidden ? "All lines are hidden." : empty;
 }
 
-/** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu. */
+/** State of a chart, shared by its place on the page and the enlarged one. */
+type Shown = {
+  look: ChartLook;
+  onLook: (more: ChartLook) => void;
+  hidden: Controlled<readonly string[]>;
+  onLink?: () => void;
+};
+
+const LARGE_SHARE = 0.62;
+
+/** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu; can be enlarged. */
 export function Chart(chart: ChartProps) {
-  const { x, height = HEIGHT } = chart;
-  const [announcement, setAnnouncement] = useState("");
   const sharing = useContext(SharingContext);
   const target = chart.target ?? chartTarget(chart.name);
   const opened = sharing?.opened.focus === target ? sharing.opened : undefined;
-  const isLog = useControllableState(chart.isLog, opened?.scale === "log");
+  const [own, setOwn] = useState<ChartLook>(() => lookOf(opened?.scale));
   const hidden = useControllableState<readonly string[]>(chart.hidden, opened?.hide ?? []);
-  const { plotted, left } = useMemo(() => seenOf(chart, isLog.value, hidden.value), [chart, isLog.value, hidden.value]);
+  const look = { ...own, isLog: chart.isLog?.value ?? own.isLog };
+  const onLook = ({ isLog, ...more }: ChartLook) => {
+    if (isLog !== undefined && chart.isLog) chart.isLog.change(isLog);
+    setOwn((before) => ({ ...before, ...more, ...(isLog === undefined || chart.isLog ? {} : { isLog }) }));
+  };
+  const onLink = () => {
+    const scale = lookText({ ...look, isLog: chart.isLog ? undefined : look.isLog });
+    sharing?.copy({ focus: target, hide: !chart.hidden && hidden.value.length > 0 ? [...hidden.value] : undefined, scale });
+  };
+  const shown: Shown = { look, onLook, hidden, onLink: sharing ? onLink : undefined };
+  const close = () => onLook({ isLarge: undefined });
+  return (
+    <>
+      <Drawing chart={chart} shown={{ ...shown, look: { ...look, isLarge: undefined } }} target={chart.target ? undefined : target} />
+      {look.isLarge && (
+        <Modal opened onClose={close} title={chart.name} size="92%" centered>
+          <LookFields look={look} change={onLook} hasLogX={!chart.isTime} />
+          <Drawing
+            chart={{
+              ...chart,
+              height: Math.round(window.innerHeight * LARGE_SHARE),
+              onPick:
+                chart.onPick &&
+                ((index) => {
+                  close();
+                  chart.onPick?.(index);
+                }),
+            }}
+            shown={shown}
+          />
+        </Modal>
+      )}
+    </>
+  );
+}
+
+type DrawingProps = { chart: ChartProps; shown: Shown; target?: string };
+
+function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: DrawingProps) {
+  const { x, height = HEIGHT } = chart;
+  const [announcement, setAnnouncement] = useState("");
+  const words = JSON.stringify(look);
+  const { plotted, left } = useMemo(() => seenOf(chart, look, hidden.value), [chart, words, hidden.value]);
   const shown = plotted.lines.filter((line) => isShown(line, hidden.value));
   const hasPoints = shown.some((line) => line.values.some((value) => typeof value === "number"));
   const { place, plot, width, tip, lastIndex, nearest } = usePlot({
@@ -63,9 +120,7 @@ export function Chart(chart: ChartProps) {
     setAnnouncement("Copied.");
   };
   const copyLink = () => {
-    const scale = !chart.isLog && isLog.value ? "log" : undefined;
-    const hide = !chart.hidden && hidden.value.length > 0 ? [...hidden.value] : undefined;
-    sharing?.copy({ focus: target, hide, scale });
+    onLink?.();
     setAnnouncement("Link copied.");
   };
   useCopying(tip && place.current?.matches(":hover") ? () => textAt(chart, tip.index, hidden.value) : null);
@@ -74,7 +129,7 @@ export function Chart(chart: ChartProps) {
     plot.current?.setCursor(at === undefined ? { left: -10, top: -10 } : { left: plot.current.valToPos(at, "x"), top: 1 });
   };
   return (
-    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-target={chart.target ? undefined : target}>
+    <div className="chart-box" data-pickable={chart.onPick ? true : undefined} data-target={target}>
       <div className="chart-plot">
         <div
           ref={place}
@@ -107,11 +162,12 @@ export function Chart(chart: ChartProps) {
         <ChartTools
           chart={chart}
           plot={plot}
-          isLog={isLog}
+          look={look}
+          onLook={onLook}
           hidden={hidden.value}
           lastIndex={lastIndex}
           onCopy={copy}
-          onLink={sharing ? copyLink : undefined}
+          onLink={onLink && copyLink}
         />
       )}
       {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}

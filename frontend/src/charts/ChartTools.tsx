@@ -1,7 +1,7 @@
 import { type RefObject, useState } from "react";
 import type uPlot from "uplot";
 import { ChartMenu } from "@/charts/ChartMenu";
-import type { Controlled } from "@/charts/controllableState";
+import type { ChartLook } from "@/charts/look";
 import type { ChartProps, Range, Sheet } from "@/charts/model";
 import { pictureOf } from "@/charts/picture";
 import { SheetDialog } from "@/charts/SheetDialog";
@@ -12,7 +12,8 @@ import { placeName } from "@/charts/TipBox";
 type Props = {
   chart: ChartProps;
   plot: RefObject<uPlot | null>;
-  isLog: Controlled<boolean>;
+  look: ChartLook;
+  onLook: (more: ChartLook) => void;
   hidden: readonly string[];
   lastIndex: RefObject<number | null>;
   onCopy: (index: number) => void;
@@ -28,7 +29,7 @@ function rangeOf(plot: uPlot | null): Range {
 }
 
 /** The menu of a chart, with the actions for the visible data. */
-export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy, onLink }: Props) {
+export function ChartTools({ chart, plot, look, onLook, hidden, lastIndex, onCopy, onLink }: Props) {
   const [sheet, setSheet] = useState<Sheet | null>(null);
   const [isOpen, setIsOpen] = useState(false);
   const { name, x, xLabel } = chart;
@@ -44,7 +45,9 @@ export function ChartTools({ chart, plot, isLog, hidden, lastIndex, onCopy, onLi
     <>
       <ChartMenu
         name={name}
-        isLog={isLog}
+        look={look}
+        onLook={onLook}
+        hasLogX={!chart.isTime}
         isOpen={isOpen}
         setIsOpen={setIsOpen}
         cursor={place === undefined ? null : placeName(chart, place)}

@@ -5,6 +5,7 @@ import type { Line } from "@/charts/model";
 import { isolated, toggled } from "@/charts/names";
 import { Swatch } from "@/charts/Swatch";
 import { entryOf } from "@/charts/sheet";
+import { number } from "@/format";
 
 type Props = {
   lines: Line[];
@@ -16,6 +17,12 @@ type Props = {
 };
 
 const HINT = "Click to hide or show; Shift and click, or Shift and Enter, to show it alone";
+
+/** The newest value of a line; none before the first sample. */
+function newestOf(line: Line): string {
+  const newest = line.values.findLast((value) => typeof value === "number");
+  return newest === undefined || newest === null ? "" : number(newest);
+}
 
 /** The legend: each entry toggles its line, or shows it alone. */
 export function Legend({ lines, hidden, names, band }: Props) {
@@ -45,6 +52,7 @@ export function Legend({ lines, hidden, names, band }: Props) {
         >
           <Swatch look={line} />
           <span>{entry}</span>
+          <b>{newestOf(line)}</b>
         </button>
       ))}
       {band && (

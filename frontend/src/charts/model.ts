@@ -3,6 +3,7 @@
 import type { Column } from "@/charts/columns";
 import type { Controlled } from "@/charts/controllableState";
 import type { LineStyle } from "@/charts/lineStyles";
+import type { ChartLook } from "@/charts/look";
 
 export type Line = {
   label: string;
@@ -41,6 +42,12 @@ export type Plotted = Marked & {
   least?: number;
   steps?: boolean;
   isLog?: boolean;
+  isLogX?: boolean;
+  /** Whether the y axis leaves out the extreme values. */
+  isClipped?: boolean;
+  /** Chosen ends of the y axis. */
+  low?: number;
+  high?: number;
   /** Charts with the same key share their cursor. */
   sync?: string;
 };
@@ -57,7 +64,7 @@ export type Sheet = {
 /** An entry of a chart's menu; receives the last cursor index, null if there was none. */
 export type ChartAction = { label: string; act: (index: number | null) => void };
 
-export type ChartProps = Omit<Plotted, "isLog"> & {
+export type ChartProps = Omit<Plotted, keyof ChartLook> & {
   /** Accessible name of the chart. */
   name: string;
   x: number[];

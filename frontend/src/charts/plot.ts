@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
 import { SHAPES } from "@/charts/lineStyles";
+import { centralRange, pauses } from "@/charts/look";
 import { drawMarks, drawThreshold } from "@/charts/marks";
 import { HEIGHT, type Line, MANY_LINES, type Plotted } from "@/charts/model";
 import { paint } from "@/charts/paint";
@@ -15,7 +16,7 @@ const MARKER_EVERY = 96;
 const MARKER_SIZE = 3.6;
 
 const clockTicks = (_u: uPlot, ticks: number[]): string[] => momentTicks(ticks, timeZone());
-const countTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map((tick) => count(tick));
+const countTicks = (_u: uPlot, ticks: (number | null)[]): string[] => ticks.map((tick) => (tick === null ? "" : count(tick)));
 const durationTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map(elapsed);
 
 const MOMENT_STEPS = [...CLOCK_STEPS, ...DAY_STEPS];
@@ -55,7 +56,15 @@ function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
 
 const DASHES = [6, 4];
 
-function series({ lines, band, steps }: Plotted): uPlot.Series[] {
+/** Where a line has no samples for long, so that it is not drawn. */
+const gapsOf: uPlot.Series.GapsRefiner = (u, at, _from, _to, gaps) => {
+  const place = (index: number) => Math.round(u.valToPos(u.data[0][index] as number, "x", true));
+  for (const [from, to] of pauses(u.data[0], u.data[at] as Column)) gaps.push([place(from), place(to)]);
+  return gaps.sort(([a], [b]) => a - b);
+};
+
+function series({ lines, band, steps, isTime, isDuration }: Plotted): uPlot.Series[] {
+  const hasPauses = isTime || isDuration;
   const edge = { stroke: "transparent", width: 0, points: { show: false } };
   const paths = steps ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
   return [
@@ -69,9 +78,10 @@ function series({ lines, band, steps }: Plotted): uPlot.Series[] {
         dash: line.dash ?? (line.dashed ? DASHES : undefined),
         points: {
           show: (u) => (u.data[0]?.length ?? 0) < 3,
-          filter: (u, at, areAllShown) => (areAllShown ? null : aloneIn(u.data[at] as Column)),
+          filter: (u, at, areAllShown) => (areAllShown ? null : aloneIn(u.data[at] as Column, hasPauses ? u.data[0] : undefined)),
           size: 5,
         },
+        ...(hasPauses ? { gaps: gapsOf } : {}),
         paths,
       }),
     ),
@@ -92,7 +102,23 @@ export function atLeastSeconds(u: Pick<uPlot, "data">, low: number | null, high:
   return [low, Math.max(high, low + LEAST_SECONDS)];
 }
 
-function rangeOf({ floor, isLog, least = LEAST_COUNT, threshold }: Plotted): uPlot.Range.Function {
+/** The range of the y axis: what the reader chose, else that of the values. */
+function rangeOf(plotted: Plotted): uPlot.Range.Function {
+  const { isLog, isClipped, low, high, band } = plotted;
+  const automatic = valueRangeOf(plotted);
+  return (u, lowest, highest, key) => {
+    const shown = u.data.slice(band ? 3 : 1).filter((_, i) => u.series[i + (band ? 3 : 1)]?.show);
+    const [least, most] = (isClipped && centralRange(shown as Column[])) || [lowest, highest];
+    const [bottom, top] = automatic(u, least, most, key);
+    const ends: uPlot.Range.MinMax = [isLog && (low ?? 1) <= 0 ? bottom : (low ?? bottom), high ?? top];
+    return (ends[0] as number) < (ends[1] as number) ? ends : [bottom, top];
+  };
+}
+
+/** The range of a logarithmic x axis begins at the first value above 0. */
+const logXRange: uPlot.Range.Function = (u, low, high) => [low > 0 ? low : (u.data[0].find((x) => x > 0) ?? 0.1), Math.max(high, 1)];
+
+function valueRangeOf({ floor, isLog, least = LEAST_COUNT, threshold }: Plotted): uPlot.Range.Function {
   // Keep the threshold visible even if no value reaches it; the extent must be a finite number.
   const withThreshold = (end: number, choose: typeof Math.min): number =>
     end === null ? end : Math.min(MOST, Math.max(-MOST, threshold === undefined ? end : choose(end, threshold)));
@@ -156,7 +182,7 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
       dataIdx: (u, at, index) => (lines.length > 1 && at >= first ? indexAt(u.data[at] as Column, index) : index) as number,
     },
     scales: {
-      x: { time: isTime, range: isTime ? atLeastSeconds : undefined },
+      x: props.isLogX ? { time: false, distr: 3, log: 10, range: logXRange } : { time: isTime, range: isTime ? atLeastSeconds : undefined },
       y: { range: rangeOf(props), ...(props.isLog ? { distr: 3, log: 10 } : {}) },
     },
     axes: axes(props),

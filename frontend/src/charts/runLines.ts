@@ -20,11 +20,18 @@ export function runLines(runs: string[], columns: Column[], { smooth, places }: 
     // A single run needs no distinguishing style.
     return { label: name, values, ...(isAlone ? { role: 1 as const } : lineStyleAt(places?.get(name) ?? i)) };
   };
-  const lines = columns.map((values, i) => own(i, values));
-  if (smooth === 0) return lines;
+  return softened(
+    columns.map((values, i) => own(i, values)),
+    smooth,
+  );
+}
+
+/** Lines smoothed by a weight, above their samples as thin lines; unchanged for a weight of 0. */
+export function softened(lines: Line[], weight: number): Line[] {
+  if (weight === 0) return lines;
   const samples = lines.map(({ label, values, role }): Line => ({ label, entry: label, values, role, thin: true }));
   const soft = lines.map(
-    (line): Line => ({ ...line, label: `${line.label}, smoothed`, entry: line.label, values: smoothed(line.values, smooth) }),
+    (line): Line => ({ ...line, label: `${line.label}, smoothed`, entry: line.label, values: smoothed(line.values, weight) }),
   );
   return [...samples, ...soft];
 }

@@ -47,4 +47,5 @@ it("finds isolated values between gaps", () => {
   expect(aloneIn([null, 1, null, 2, 3, null, 4])).toEqual([1, 6]);
   expect(aloneIn([1, undefined, 2])).toEqual([]);
   expect(aloneIn([undefined, 1])).toEqual([1]);
+  expect(aloneIn([1, 2, 3, 4, 5, 6], [0, 1, 2, 300, 600, 601])).toEqual([3]);
 });

@@ -1,6 +1,7 @@
 /** Tabulate a chart's data for files, tables and screen readers. Pure. */
 
 import type { Column } from "@/charts/columns";
+import { pauses } from "@/charts/look";
 import type { Cell, Line, Range, Sheet } from "@/charts/model";
 import { number } from "@/format";
 
@@ -80,13 +81,18 @@ export function aboveZero(columns: Column[]): { columns: Column[]; left: number 
   return { columns: above, left };
 }
 
-/** Indices of values between gaps, which no line segment shows. */
-export function aloneIn(values: Column): number[] {
+/** Indices of values between gaps, which no line segment shows; with `x`, pauses are gaps too. */
+export function aloneIn(values: Column, x?: ArrayLike<number>): number[] {
+  const afterPause = new Set(x ? pauses(x, values).map(([, next]) => next) : []);
   const found: number[] = [];
   let before: number | null = null;
   let candidate = -1;
   values.forEach((value, i) => {
     if (value === undefined) return;
+    if (afterPause.has(i)) {
+      if (candidate >= 0) found.push(candidate);
+      before = null;
+    }
     if (value === null) {
       if (candidate >= 0) found.push(candidate);
       candidate = -1;

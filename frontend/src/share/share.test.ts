@@ -9,7 +9,7 @@ import { chartOf, chartTarget, fixed, known, shareSearch } from "./share";
 const overTheWire = (search: Record<string, unknown>): Record<string, unknown> => defaultParseSearch(defaultStringifySearch(search));
 
 it("keeps the place and the state of a chart in the address", () => {
-  const place = { focus: chartTarget("loss"), hide: ["a b", "17", "c&d=e"], scale: "log" as const };
+  const place = { focus: chartTarget("loss"), hide: ["a b", "17", "c&d=e"], scale: "log,large,from:0" };
   expect(shareSearch(overTheWire(place))).toEqual(place);
   expect(chartOf(place.focus)).toBe("loss");
   expect(chartOf("worker:3")).toBeNull();

@@ -1,5 +1,7 @@
 /** Links that open the same view elsewhere. Pure. */
 
+import { lookOf, lookText } from "@/charts/look";
+
 type Search = Record<string, unknown>;
 
 /** The part of a link that leads to one chart: its place on the page and its own state. */
@@ -8,8 +10,8 @@ export type ShareSearch = {
   focus?: string;
   /** Labels of the lines that are hidden in the focused chart. */
   hide?: string[];
-  /** Whether the focused chart has a log axis that is no part of the page's state. */
-  scale?: "log";
+  /** The look of the focused chart that is no part of the page's state: `log,from:0`. */
+  scale?: string;
 };
 
 const LETTERS_AT_MOST = 200;
@@ -24,7 +26,7 @@ export function shareSearch(search: Search): ShareSearch {
   return {
     focus,
     hide: focus !== undefined && hide.length > 0 ? hide : undefined,
-    scale: focus !== undefined && search.scale === "log" ? "log" : undefined,
+    scale: focus === undefined ? undefined : lookText(lookOf(search.scale)),
   };
 }
 

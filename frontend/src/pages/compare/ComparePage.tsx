@@ -1,4 +1,4 @@
-import { Button, SegmentedControl, Select } from "@mantine/core";
+import { Button, SegmentedControl } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -8,6 +8,7 @@ import type { Span } from "@/api/metrics";
 import type { MetricAxis } from "@/api/types";
 import type { Controlled } from "@/charts/controllableState";
 import { namesOf, switched, wordOf } from "@/charts/names";
+import { Smoothing } from "@/charts/Smoothing";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Guarded } from "@/components/Panels";
@@ -17,7 +18,7 @@ import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
 import { ConfigDiff } from "./ConfigDiff";
 import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
-import { defaultMetrics, unionOf, withReturn } from "./comparing";
+import { defaultMetrics, unionOf } from "./comparing";
 import { type ComparisonView, viewOf } from "./comparisonView";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
@@ -32,12 +33,6 @@ import { type ComparedRun, useComparedRuns } from "./useComparedRuns";
 const route = getRouteApi("/shell/compare");
 const METRICS_AT_FIRST = 6;
 const TYPING_MS = 250;
-const SMOOTHING = [
-  { value: "0", label: "no smoothing" },
-  { value: "0.6", label: "smoothing 0.6" },
-  { value: "0.9", label: "smoothing 0.9" },
-  { value: "0.98", label: "smoothing 0.98" },
-];
 const AXES = [
   { value: "step", label: "Train steps" },
   { value: "elapsed", label: "Since start" },
@@ -62,7 +57,7 @@ function useMetrics({ runs, kinds }: ComparisonView, search: CompareSearch) {
   // Existing charts stay while the names of an added run load.
   const usual = useRef<{ names: string[]; returnName?: string }>({ names: [] });
   if (!isPending) {
-    const every = withReturn(unionOf(all.flatMap(({ data }) => data ?? [])), areMore);
+    const every = unionOf(all.flatMap(({ data }) => data ?? []));
     usual.current = { names: defaultMetrics(kinds, every, METRICS_AT_FIRST), returnName: returnMetricOf(kinds, every) };
   }
   const shown = search.m === undefined ? usual.current.names : namesOf(search.m);
@@ -124,14 +119,7 @@ function Comparison({ chosen, view, search, hidden, change }: Props) {
           onType={metrics.setTyped}
           onChange={(names) => choose({ m: wordOf(names) })}
         />
-        <Select
-          size="xs"
-          label="Smoothing"
-          data={SMOOTHING}
-          allowDeselect={false}
-          value={String(search.smooth ?? 0)}
-          onChange={(value) => choose({ smooth: Number(value) || undefined })}
-        />
+        <Smoothing value={search.smooth ?? 0} onChange={(smooth) => choose({ smooth: smooth || undefined })} />
         <SegmentedControl
           size="xs"
           data={AXES}

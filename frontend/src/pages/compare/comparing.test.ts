@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/types";
-import { absentFrom, configRows, defaultMetrics, figuresOf, stalenessOf, unionOf, withReturn } from "./comparing";
+import { absentFrom, configRows, defaultMetrics, figuresOf, stalenessOf, unionOf } from "./comparing";
 import { compareSearch, runsOf } from "./search";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({
@@ -88,7 +88,4 @@ it("shows returns first by default, then the metrics of most runs", () => {
   const union = ["entropy", "kl", "loss", "eval/episode_return", "rolldeck/reward/mean"].map((name) => ({ name, runs: ["a"] }));
   expect(defaultMetrics(["fleet"], union, 4)).toEqual(["rolldeck/reward/mean", "eval/episode_return", "entropy", "kl"]);
   expect(defaultMetrics(["outside"], union.slice(0, 2), 4)).toEqual(["entropy", "kl"]);
-  const assumed = withReturn(union.slice(0, 2), true);
-  expect(defaultMetrics(["outside"], assumed, 4)).toEqual(["rolldeck/reward/mean", "entropy", "kl"]);
-  expect([withReturn(union, true), withReturn(union.slice(0, 2), false)]).toEqual([union, union.slice(0, 2)]);
 });

@@ -2,7 +2,7 @@
 
 import type { NamesOfRun } from "@/api/compare";
 import type { MetricLine, RunDetail } from "@/api/types";
-import { BUILTIN_RETURN, leadsOf, type RunKind } from "@/pages/run/metricOrder";
+import { leadsOf, type RunKind } from "@/pages/run/metricOrder";
 
 export type Shared = { name: string; runs: string[] };
 
@@ -16,12 +16,6 @@ export function unionOf(found: NamesOfRun[]): Shared[] {
   return [...union]
     .map(([name, runs]) => ({ name, runs }))
     .sort((a, b) => isBuiltin(a.name) - isBuiltin(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
-}
-
-/** Metrics with the built-in return, which is assumed to exist if not all names were loaded. */
-export function withReturn(union: readonly Shared[], areMore: boolean): readonly Shared[] {
-  const isKnown = union.some(({ name }) => name === BUILTIN_RETURN);
-  return !areMore || isKnown ? union : [...union, { name: BUILTIN_RETURN, runs: [] }];
 }
 
 /** The metrics that a comparison shows by default: returns and evaluations, then those of most runs. */

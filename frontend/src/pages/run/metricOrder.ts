@@ -1,11 +1,10 @@
 /** The order of metrics by kind of run: the return first, then evaluations. Pure. */
 
+import { BUILTIN_RETURN } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
 
 export type RunKind = RunDetail["kind"];
 
-/** The built-in return of training episodes, or mean score of groups. */
-export const BUILTIN_RETURN = "rolldeck/reward/mean";
 const EVALUATION_RETURN = "eval/episode_return";
 
 const LOGGED_RETURN = /^(?!eval\/)(.+\/)?episode_return$/;

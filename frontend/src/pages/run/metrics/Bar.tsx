@@ -1,18 +1,13 @@
-import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { Button, SegmentedControl, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useState } from "react";
 import type { MetricAxis, RunDetail } from "@/api/types";
+import { Smoothing } from "@/charts/Smoothing";
 import { Layouts } from "./Layouts";
 import classes from "./metrics.module.css";
 import { type MetricsSearch, PANELS_AT_MOST, UNPICKED } from "./search";
 import { matched } from "./tree";
 
-const SMOOTHING = [
-  { value: "0", label: "no smoothing" },
-  { value: "0.6", label: "smoothing 0.6" },
-  { value: "0.9", label: "smoothing 0.9" },
-  { value: "0.98", label: "smoothing 0.98" },
-];
 const TYPING_MS = 250;
 
 type Props = {
@@ -102,15 +97,7 @@ export function Bar({ run, search, change, apply, onReset, amount, marks, onMark
         defaultValue={search.with}
         onChange={(event) => beside(event.currentTarget.value)}
       />
-      <Select
-        className={classes.narrow}
-        size="xs"
-        label="Smoothing"
-        data={SMOOTHING}
-        allowDeselect={false}
-        value={String(search.smooth ?? 0)}
-        onChange={(value) => change({ smooth: Number(value) || undefined })}
-      />
+      <Smoothing value={search.smooth ?? 0} onChange={(smooth) => change({ smooth: smooth || undefined })} />
       <SegmentedControl
         size="xs"
         data={axes}

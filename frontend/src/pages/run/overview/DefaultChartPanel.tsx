@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { Span } from "@/api/metrics";
 import { Chart } from "@/charts/Chart";
+import { softened } from "@/charts/runLines";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { count } from "@/format";
@@ -19,6 +20,8 @@ import classes from "./overview.module.css";
 type Props = {
   chart: DefaultChart;
   look: Look;
+  /** Weight of the moving average; defaults to none. */
+  smooth?: number;
   onZoom: (span: Span | null) => void;
   /** Absent for charts whose points cannot be chosen. */
   onPick?: (point: Picked) => void;
@@ -45,7 +48,16 @@ function useLines(look: Look, isSeen: boolean) {
 }
 
 /** One of the default charts; loaded and drawn only while on screen. */
-export function DefaultChartPanel({ chart, look, onZoom, onPick, className = chart.isWide ? "span-8" : "span-4", events, current }: Props) {
+export function DefaultChartPanel({
+  chart,
+  look,
+  smooth = 0,
+  onZoom,
+  onPick,
+  className = chart.isWide ? "span-8" : "span-4",
+  events,
+  current,
+}: Props) {
   const { ref, inViewport } = useInViewport<HTMLDivElement>();
   const { run } = useRun();
   const marks = useMarks(run, look.axis, "all", events);
@@ -94,7 +106,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
               x={x}
               isTime={look.axis === "time"}
               xLabel={look.xLabel}
-              lines={lines}
+              lines={softened(lines, smooth)}
               band={band}
               height={chart.isTall ? LARGE_HEIGHT : HEIGHT}
               floor={chart.floor}
@@ -104,8 +116,7 @@ export function DefaultChartPanel({ chart, look, onZoom, onPick, className = cha
               actions={actions}
               onZoom={onZoom}
               onPick={onPick && pick}
-              hasLegend
-              isLegendKept={!data}
+              isLegendKept={!data && chart.curves.length > 1}
               empty={data ? chart.empty : "Loading…"}
             />
           )

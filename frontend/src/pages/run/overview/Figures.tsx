@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { BUILTIN_RETURN } from "@/api/metrics";
 import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
 import { count, number, policyStep } from "@/format";
-import { BUILTIN_RETURN } from "@/pages/run/metricOrder";
 import { currentOf } from "@/pages/run/overview/current";
 import { curvesQuery, lookOf } from "@/pages/run/overview/curves";
 import { askAgainMs, newestOf } from "@/pages/run/overview/defaultCharts";

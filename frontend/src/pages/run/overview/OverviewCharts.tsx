@@ -3,6 +3,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import type { Span } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
+import { Smoothing } from "@/charts/Smoothing";
 import { onDemand } from "@/components/onDemand";
 import { Panels } from "@/components/Panels";
 import { live } from "@/live/live";
@@ -70,6 +71,7 @@ function Bar({ search, work, change, children }: BarProps) {
             onChange={(event) => look(rangeOf(event.currentTarget.value) ?? 0)}
           />
         )}
+        <Smoothing value={search.smooth ?? 0} onChange={(smooth) => change({ smooth: smooth || undefined })} />
         <SegmentedControl
           size="xs"
           data={axes}
@@ -110,7 +112,15 @@ export function OverviewCharts() {
       </Bar>
       <Panels>
         {defaultChartsOf(run.kind).map((chart) => (
-          <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={onZoom} onPick={onPick} current={current[chart.key]} />
+          <DefaultChartPanel
+            key={chart.key}
+            chart={chart}
+            look={look}
+            smooth={search.smooth}
+            onZoom={onZoom}
+            onPick={onPick}
+            current={current[chart.key]}
+          />
         ))}
       </Panels>
       {picked && <PointDrawer run={run} point={picked} axis={axis} unit={xLabel} onClose={() => change(UNPICKED)} />}

@@ -1,11 +1,12 @@
 /** The eight default charts of a run, by its kind. Pure. */
 
+import { BUILTIN_RETURN } from "@/api/metrics";
 import type { MetricLine, RunDetail } from "@/api/types";
 import type { Column } from "@/charts/columns";
 import { type Buckets, drawn } from "@/charts/lines";
 import type { ChartProps, Line } from "@/charts/model";
 import type { Watchable } from "@/pages/alerts/rules/useAlertWhen";
-import { BUILTIN_RETURN, returnsFirst, titleOf } from "@/pages/run/metricOrder";
+import { returnsFirst, titleOf } from "@/pages/run/metricOrder";
 import { wordsOf } from "@/pages/run/words";
 
 /** Prefix of the built-in metrics. */

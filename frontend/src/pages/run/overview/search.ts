@@ -4,7 +4,7 @@ import type { MetricAxis } from "@/api/types";
 import { type MetricsSearch, metricsSearch } from "@/pages/run/metrics/search";
 import { type Range, rangeOf } from "@/pages/run/overview/range";
 
-export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" | "since"> & {
+export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "smooth" | "pick" | "at" | "since"> & {
   /** Defaults to time. */
   x?: Exclude<MetricAxis, "time" | "elapsed">;
   /** Time range in seconds; defaults to the entire run. */
@@ -14,8 +14,8 @@ export type OverviewSearch = Pick<MetricsSearch, "from" | "to" | "pick" | "at" |
 /** Parse search parameters; invalid values are dropped. */
 export function overviewSearch(search: Record<string, unknown>): OverviewSearch {
   const x = search.x === "step" || search.x === "amount" ? search.x : undefined;
-  const { from, to, pick, at, since } = metricsSearch({ ...search, x });
+  const { from, to, smooth, pick, at, since } = metricsSearch({ ...search, x });
   // A zoomed chart does not follow new data.
   const last = x === undefined && from === undefined ? rangeOf(search.last) : undefined;
-  return { x, last, from, to, pick, at, since };
+  return { x, last, from, to, smooth, pick, at, since };
 }
