@@ -28,6 +28,8 @@ function newestOf(line: Line): string {
 export function Legend({ lines, hidden, names, band }: Props) {
   // The last line of an entry is the prominent one.
   const entries = new Map(lines.map((line) => [entryOf(line), line]));
+  // Its first line has the samples, the others are derived from them.
+  const sampled = new Map([...lines].reverse().map((line) => [entryOf(line), line]));
   const isolate = (entry: string) => hidden.change(isolated(names ?? [...entries.keys()], hidden.value, entry));
   const onKeyDown = (entry: string) => (event: KeyboardEvent) => {
     if (event.key !== "Enter" || !event.shiftKey) return;
@@ -52,7 +54,7 @@ export function Legend({ lines, hidden, names, band }: Props) {
         >
           <Swatch look={line} />
           <span>{entry}</span>
-          <b>{newestOf(line)}</b>
+          <b>{newestOf(sampled.get(entry) ?? line)}</b>
         </button>
       ))}
       {band && (

@@ -17,7 +17,7 @@ const MARKER_SIZE = 3.6;
 
 const clockTicks = (_u: uPlot, ticks: number[]): string[] => momentTicks(ticks, timeZone());
 const countTicks = (_u: uPlot, ticks: (number | null)[]): string[] => ticks.map((tick) => (tick === null ? "" : count(tick)));
-const durationTicks = (_u: uPlot, ticks: number[]): string[] => ticks.map(elapsed);
+const durationTicks = (_u: uPlot, ticks: (number | null)[]): string[] => ticks.map((tick) => (tick === null ? "" : elapsed(tick)));
 
 const MOMENT_STEPS = [...CLOCK_STEPS, ...DAY_STEPS];
 const DURATION_STEPS = [0.001, 0.01, 0.1, ...MOMENT_STEPS];
@@ -32,7 +32,14 @@ export function labelWidth(_u: unknown, labels: readonly string[] | null): numbe
   return Math.max(LEAST_WIDTH, Math.ceil(longest * DIGIT_WIDTH) + 2 * LABEL_GAP);
 }
 
-function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
+/** On a logarithmic x axis of more than two decades only powers of ten have labels. */
+const logXTicks: uPlot.Axis.Filter = (u, ticks) => {
+  const { min, max } = u.scales.x ?? {};
+  const isShort = (max ?? 1) / (min ?? 1) < 100;
+  return isShort ? ticks : ticks.map((tick) => (Number.isInteger(Math.round(Math.log10(tick) * 1e9) / 1e9) ? tick : null));
+};
+
+function axes({ isTime, isDuration, isLogX }: Plotted): uPlot.Axis[] {
   const common = {
     stroke: paint("--ink-faint"),
     grid: { stroke: paint("--chart-grid"), width: 1 },
@@ -42,7 +49,7 @@ function axes({ isTime, isDuration }: Plotted): uPlot.Axis[] {
   const values = isTime ? clockTicks : isDuration ? durationTicks : countTicks;
   const incrs = isTime ? MOMENT_STEPS : isDuration ? DURATION_STEPS : undefined;
   return [
-    { ...common, size: 26, gap: 4, space: isTime || isDuration ? 76 : 60, values, incrs },
+    { ...common, size: 26, gap: 4, space: isTime || isDuration ? 76 : 60, values, incrs, ...(isLogX ? { filter: logXTicks } : {}) },
     // A log axis leaves ticks unlabelled where there is no room.
     {
       ...common,
