@@ -121,12 +121,11 @@ def test_the_selection_is_part_of_the_address(signed_in: Page, measured: Server)
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Show beside-out").click()
     page.get_by_text("Since start").click()
-    page.get_by_role("combobox", name="Smoothing").click()
-    page.get_by_role("option", name="smoothing 0.9", exact=True).click()
+    page.get_by_role("slider", name="Smoothing").press("End")
 
     for chosen in ("runs=beside-a%2Cbeside-out", "m=entropy", "hide=beside-out", "x=elapsed"):
         expect(page).to_have_url(re.compile(chosen))
-    expect(page).to_have_url(re.compile(r"smooth=0\.9"))
+    expect(page).to_have_url(re.compile(r"smooth=0\.99"))
     page.reload()
     expect(overlay(page, "entropy").locator("canvas")).to_be_visible()
     expect(page.get_by_role("button", name="Show beside-out")).to_have_attribute(
