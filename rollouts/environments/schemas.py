@@ -137,7 +137,9 @@ class KnownEnvironmentDetail(Struct, frozen=True, kw_only=True):
 class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
 
-    The name is checked only if given. In a project, its defaults apply as for a launch.
+    The name is checked only if given. In a project, its defaults apply as for a launch. With
+    `fields_only` the check validates the fields and creates no environment, which takes
+    milliseconds: use it while a configuration is being edited.
     """
 
     name: Annotated[str, Meta(max_length=200)] = ""
@@ -145,6 +147,7 @@ class CheckRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     uses_project_defaults: bool = True
     preset: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET
     config: dict[str, Any] = {}
+    fields_only: bool = False
 
 
 class FindingRow(Struct, frozen=True, kw_only=True):
@@ -161,9 +164,11 @@ class RunCheck(Struct, frozen=True, kw_only=True):
     """Results of a check; nothing was stored.
 
     `config` is the resolved configuration with all defaults, null if it is invalid.
+    `suggested_name` is a free name: that of the request or else the preset, with the next number.
     """
 
     result: Literal["ready", "risky", "refused"]
     config: dict[str, Any] | None
+    suggested_name: str
     findings: list[FindingRow]
     seconds: float

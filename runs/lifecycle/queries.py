@@ -11,7 +11,13 @@ from django.db.models.functions import Length
 
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, PolicyVersion, Run, RunKind, RunNote, Trainer
-from runs.lifecycle.rules import RunStatus, allowed_verbs, was_seen_recently
+from runs.lifecycle.rules import (
+    RunStatus,
+    allowed_verbs,
+    next_name,
+    stem_of,
+    was_seen_recently,
+)
 from runs.lifecycle.schemas import (
     EnvironmentRow,
     Event,
@@ -369,3 +375,10 @@ def weights_file(version: PolicyVersion) -> IO[bytes]:
             f"the file {version.file.name} of version {version} was not evicted, but is not in "
             "ROLLDECK_VAR/media of this server"
         ) from error
+
+
+def suggested_name(name: str) -> str:
+    """Return a free name for a run: the given name with the next number, archived runs included."""
+    stem = stem_of(name)
+    names = Run.objects.filter(name__startswith=f"{stem}-").values_list("name", flat=True)
+    return next_name(stem, names.distinct())

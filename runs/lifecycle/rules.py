@@ -21,7 +21,7 @@ opens a new epoch, so going back to an older step is legal and unambiguous.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -309,3 +309,22 @@ def admission_capacity(
     """
     ceiling = int((batches_ahead + trained) * per_batch)
     return max(0, ceiling - accepted - running)
+
+
+# Suggest names of new runs.
+
+_NUMBERED: Final = re.compile(r"-\d{1,9}\Z")
+_LONGEST_STEM: Final = 70
+
+
+def stem_of(name: str) -> str:
+    """Return a name without its number and without characters that no run's name has."""
+    cleaned = re.sub(r"[^a-zA-Z0-9_-]", "", name)[:_LONGEST_STEM]
+    return _NUMBERED.sub("", cleaned) or "run"
+
+
+def next_name(stem: str, names: Iterable[str]) -> str:
+    """Return the stem with the number after the highest that one of `names` has."""
+    taken = (name.removeprefix(f"{stem}-") for name in names)
+    numbers = [int(each) for each in taken if re.fullmatch(r"[0-9]{1,9}", each)]
+    return f"{stem}-{max(numbers, default=0) + 1}"

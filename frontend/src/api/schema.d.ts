@@ -4617,7 +4617,9 @@ export interface components {
          * CheckRun
          * @description Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
          *
-         *         The name is checked only if given. In a project, its defaults apply as for a launch.
+         *         The name is checked only if given. In a project, its defaults apply as for a launch. With
+         *         `fields_only` the check validates the fields and creates no environment, which takes
+         *         milliseconds: use it while a configuration is being edited.
          */
         CheckRunRequest: {
             /** @default  */
@@ -4629,6 +4631,8 @@ export interface components {
             preset?: string;
             /** @default {} */
             config: Record<string, unknown>;
+            /** @default false */
+            fields_only: boolean;
         };
         /**
          * Cluster
@@ -7764,11 +7768,13 @@ export interface components {
          * @description Results of a check; nothing was stored.
          *
          *         `config` is the resolved configuration with all defaults, null if it is invalid.
+         *         `suggested_name` is a free name: that of the request or else the preset, with the next number.
          */
         RunCheck: {
             /** @enum {unknown} */
             result: "ready" | "refused" | "risky";
             config: Record<string, unknown> | null;
+            suggested_name: string;
             findings: components["schemas"]["FindingRow"][];
             seconds: number;
         };

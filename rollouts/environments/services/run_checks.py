@@ -24,6 +24,7 @@ from runs.config.rules.language_config import LessonConfig
 from runs.config.rules.run_config import InvalidRunConfig, RunConfig
 from runs.config.services import UnknownPreset, configured
 from runs.lifecycle.models import Run
+from runs.lifecycle.queries import suggested_name
 from runs.lifecycle.services.lifecycle import InvalidRunName, check_name, launch_values
 from runs.projects.rules import ProjectArchived, UnknownProject
 from web.disk_space import free_disk_bytes
@@ -56,6 +57,7 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
     began = time.monotonic()
     found = _name(body.name)
     config: RunConfig | None = None
+    preset = "" if body.preset is UNSET else body.preset
     try:
         values = launch_values(
             project=body.project,
@@ -63,6 +65,7 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
             preset=None if body.preset is UNSET else body.preset,
             config=body.config,
         )
+        preset = values.preset
         config = configured(preset=values.preset, config=values.config, asked_by=asked_by)
     except (InvalidRunConfig, UnknownPreset, UnknownProject, ProjectArchived) as error:
         found += [
@@ -75,12 +78,13 @@ def check_run(body: CheckRun, *, asked_by: User | None = None) -> RunCheck:
             )
             for each in (error, *error.others)
         ]
-    if config is not None:
+    if config is not None and not body.fields_only:
         found += _static_findings(config)
     levels = {finding.level for finding in found}
     return RunCheck(
         result="refused" if "error" in levels else "risky" if "warning" in levels else "ready",
         config=None if config is None else run_config.to_builtins(config),
+        suggested_name=suggested_name(body.name or preset or "run"),
         findings=[FindingRow(**asdict(finding)) for finding in found],
         seconds=round(time.monotonic() - began, 2),
     )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from rollouts.environments.services import probes
 from runs.lifecycle.models import Run
 from tests.factories import make_run
 
@@ -87,3 +88,29 @@ def test_refused_values_are_findings_at_their_field(
     assert answer["result"] == "refused"
     assert finding(answer, field)["level"] == "error"
     assert finding(answer, field)["remedy"]
+
+
+def test_a_check_of_fields_only_creates_no_environment(
+    operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "run_probe", lambda *_, **__: pytest.fail("probed"))
+    config = {"fleet": {"num_workers": 0}}
+
+    assert check(operator, preset="cartpole", fields_only=True)["result"] == "ready"
+    answer = check(operator, preset="cartpole", config=config, fields_only=True)
+
+    assert [row["field"] for row in answer["findings"]] == ["fleet.num_workers"]
+
+
+def test_a_check_suggests_a_free_name(operator: APIClient) -> None:
+    for name in ("cartpole-2", "cartpole-10", "cartpole-x", "cartpole"):
+        make_run(name=name)
+
+    def suggested(**body: Any) -> str:
+        return str(check(operator, fields_only=True, **body)["suggested_name"])
+
+    assert suggested(preset="cartpole") == "cartpole-11"
+    assert suggested(name="cartpole-2") == "cartpole-11"
+    assert suggested(preset="pendulum") == "pendulum-1"
+    assert suggested() == "run-1"
+    assert suggested(name="né w!/") == "nw-1"
