@@ -125,11 +125,10 @@ const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
   component: page(pageCode.launch, "LaunchPage"),
-  validateSearch: (search): { from?: string; preset?: string; project?: string; view?: "changes" | "config" | "copy" } => ({
+  validateSearch: (search): { from?: string; preset?: string; project?: string } => ({
     from: text(search.from),
     project: text(search.project),
     preset: text(search.preset),
-    view: oneOf(search.view, "changes", "config", "copy"),
   }),
 });
 const guide = createRoute({

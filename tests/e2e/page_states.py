@@ -108,12 +108,12 @@ def palette(gallery: Gallery) -> Iterator[Page]:
 
 @contextmanager
 def lessons(gallery: Gallery) -> Iterator[Locator]:
-    """The table of lessons in the launch form."""
+    """The lessons in the editor of the launch form."""
     page = opened(gallery, "/runs/new?preset=curriculum")
-    table = page.get_by_role("table", name="Lessons")
-    expect(table).to_be_visible()
-    table.scroll_into_view_if_needed()
-    yield page.locator("[data-field]").filter(has=table)
+    panel = page.get_by_role("region", name="Configuration")
+    expect(panel.get_by_role("textbox")).to_contain_text("lessons:")
+    panel.scroll_into_view_if_needed()
+    yield panel
 
 
 STATES: Final[dict[str, State]] = {

@@ -5,8 +5,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
+from tests.e2e.launch_form import check, error_at, write
 from tests.server import Server
 from tests.unit.rollouts.fleet.datasets.dataset_files import write_jsonl
 
@@ -16,10 +17,7 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 
-LESSON = "sums"
-LESSONS = {LESSON: {"spec": "task:sort", "sampling": {"max_tokens": 8}}}
-# Foreign code is probed in its own process, which takes long on a busy machine.
-CHECKED_WITHIN_MS = 90_000
+SPEC, ARGUMENTS = "language.lessons.sums.spec", "language.lessons.sums.kwargs"
 
 
 @pytest.fixture
@@ -33,74 +31,40 @@ def datasets(server: Server) -> Path:
     return folder
 
 
-@pytest.fixture
-def page(signed_in: Page, datasets: Path) -> Page:
-    """A form with one lesson, and a tokenizer that can encode any text."""
-    signed_in.goto("/runs/new?preset=curriculum")
-    view = signed_in.get_by_role("radiogroup", name="View of the lessons")
-    view.get_by_text("JSON", exact=True).click()
-    signed_in.get_by_label("Lessons as JSON").fill(json.dumps(LESSONS))
-    view.get_by_text("Table", exact=True).click()
-    return signed_in
+def fill(page: Page, path: str, *, tokenizer: str = "bytes", **kwargs: object) -> None:
+    """Write a configuration with one lesson; YAML includes JSON."""
+    lesson = {"spec": path, "kwargs": kwargs, "sampling": {"max_tokens": 8}}
+    language = {"lessons": {"sums": lesson}, "model": {"tokenizer": tokenizer}}
+    write(page, json.dumps({"language": language, "num_steps": 100}, indent=2))
 
 
-def spec(page: Page) -> Locator:
-    return page.get_by_label(f"Environment of {LESSON}", exact=True)
-
-
-def arguments(page: Page) -> Locator:
-    return page.get_by_label(f"Arguments of {LESSON}", exact=True)
-
-
-def fill(page: Page, path: str, **kwargs: object) -> None:
-    spec(page).fill(path)
-    arguments(page).fill(json.dumps(kwargs))
-
-
-def check(page: Page, result: str) -> Locator:
-    """Check the form and return the findings."""
-    page.get_by_role("button", name="Check", exact=True).click()
-    found = page.locator(f"[data-result={result}]")
-    expect(found).to_be_visible(timeout=CHECKED_WITHIN_MS)
-    expect(found).not_to_contain_text("outdated")
-    return found
-
-
-def expect_error(page: Page, field: Locator, words: str) -> None:
-    expect(field).to_have_attribute("aria-invalid", "true")
-    expect(page.get_by_text(words).first).to_be_visible()
-
-
-def choose_bytes(page: Page) -> None:
-    page.get_by_role("combobox", name="Tokenizer").click()
-    page.get_by_role("option", name="bytes").click()
-
-
-def test_a_data_set_is_chosen_corrected_checked_and_launched(page: Page, server: Server) -> None:
-    fill(page, "dataset:empty.jsonl")
+def test_a_data_set_is_chosen_corrected_checked_and_launched(
+    signed_in: Page, datasets: Path, server: Server
+) -> None:
+    page = signed_in
+    page.goto("/runs/new?preset=curriculum")
+    fill(page, "dataset:empty.jsonl", tokenizer="alphabet")
     check(page, "refused")
-    expect_error(page, spec(page), "empty.jsonl: contains no rows")
+    expect(error_at(page, SPEC)).to_contain_text("empty.jsonl: contains no rows")
     expect(page.get_by_text("lesson 'sums' has a data set").first).to_be_visible()
 
-    choose_bytes(page)
     fill(page, "dataset:sums", prompt="prompt", answer="result", eval_split="test")
     check(page, "refused")
-    expect_error(page, arguments(page), "sums has no column 'prompt'; columns: question, result")
-    expect(spec(page)).not_to_have_attribute("aria-invalid", "true")
+    wrong = page.locator(f"[data-error^='{ARGUMENTS}']")
+    expect(wrong).to_contain_text("sums has no column 'prompt'; columns: question, result")
+    expect(error_at(page, SPEC)).to_have_count(0)
 
-    arguments(page).fill(
-        json.dumps({"prompt": "question", "answer": "result", "eval_split": "validation"})
-    )
+    fill(page, "dataset:sums", prompt="question", answer="result", eval_split="validation")
     check(page, "refused")
-    expect_error(page, arguments(page), "sums: contains no validation.jsonl")
+    expect(wrong).to_contain_text("sums: contains no validation.jsonl")
 
     reward = {"kind": "exact", "options": {"extract": "="}}
     chosen = {"prompt": "question", "answer": "result", "eval_split": "test"}
-    arguments(page).fill(json.dumps(chosen | {"rewards": [reward | {"kind": "exactly"}]}))
+    fill(page, "dataset:sums", **chosen, rewards=[reward | {"kind": "exactly"}])
     check(page, "refused")
-    expect_error(page, arguments(page), "'exactly' is unknown")
+    expect(wrong).to_contain_text("'exactly' is unknown")
 
-    arguments(page).fill(json.dumps(chosen | {"rewards": [reward]}))
+    fill(page, "dataset:sums", **chosen, rewards=[reward])
     findings = check(page, "ready")
     expect(findings).to_contain_text("12 rows for training, 8 for evaluation")
 
@@ -109,6 +73,6 @@ def test_a_data_set_is_chosen_corrected_checked_and_launched(page: Page, server:
     page.get_by_role("button", name="Launch", exact=True).click()
     page.wait_for_url(f"**/runs/{name}")
     lessons = server.get(f"/api/v1/runs/{name}")["config"]["language"]["lessons"]
-    assert lessons[LESSON]["spec"] == "dataset:sums"
-    assert lessons[LESSON]["kwargs"] == chosen | {"rewards": [reward]}
+    assert lessons["sums"]["spec"] == "dataset:sums"
+    assert lessons["sums"]["kwargs"] == chosen | {"rewards": [reward]}
     server.post(f"/api/v1/runs/{name}/kill", {"reason": "the test is over"})

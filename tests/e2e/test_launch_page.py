@@ -1,8 +1,11 @@
 """A run is checked and launched from the form, also with the keyboard."""
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.e2e.launch_form import check, editor, write
 from tests.server import Server
 
 pytestmark = [
@@ -11,23 +14,15 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 
-# Foreign code is probed in its own process, which takes long on a busy machine.
-CHECKED_WITHIN_MS = 90_000
-
 
 def findings(page: Page, field: str) -> Locator:
     return page.locator(f"[data-finding='{field}']")
 
 
-def check(page: Page, result: str) -> None:
-    page.get_by_role("button", name="Check", exact=True).click()
-    expect(page.locator(f"[data-result={result}]")).to_be_visible(timeout=CHECKED_WITHIN_MS)
-
-
 def test_a_preset_with_a_secret_is_refused_with_its_field(signed_in: Page) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
-    page.get_by_label("Arguments", exact=True).fill('{"api_key": "abc"}')
+    write(page, "environment:\n  kwargs:\n    api_key: abc\n")
     page.get_by_role("button", name="Save as preset").click()
     dialog = page.get_by_role("dialog", name="Save as preset")
     dialog.get_by_label("Name").fill("launch-secret")
@@ -38,7 +33,7 @@ def test_a_preset_with_a_secret_is_refused_with_its_field(signed_in: Page) -> No
 def test_a_check_lists_the_problems_of_a_launch(signed_in: Page, server: Server) -> None:
     page = signed_in
     page.goto("/runs/new?preset=cartpole")
-    page.get_by_label("Arguments", exact=True).fill('{"nonsense": 1}')
+    write(page, "environment:\n  kwargs:\n    nonsense: 1\n")
     check(page, "refused")
     bad = findings(page, "environment.spec")
     expect(bad).to_contain_text("nonsense")
@@ -51,7 +46,7 @@ def test_a_check_lists_the_problems_of_a_launch(signed_in: Page, server: Server)
     expect(uneven).to_contain_text("not a multiple of the group size 8")
     expect(uneven).to_contain_text("Use 96 or 104")
     uneven.get_by_role("button", name="buffer.batch_size").click()
-    expect(page.get_by_label("Batch size · fragments")).to_be_focused()
+    expect(editor(page)).to_be_focused()
 
 
 def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, server: Server) -> None:
@@ -65,6 +60,8 @@ def test_a_run_is_launched_with_the_keyboard_alone(at_home: Page, server: Server
         if name.evaluate("field => field === document.activeElement"):
             break
         page.keyboard.press("Tab")
+    expect(name).to_have_value(re.compile(r"cartpole-\d+"))
+    page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type("typed-only")
     page.keyboard.press("Enter")
 

@@ -4,7 +4,7 @@ import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Preset, RunCheck, RunDetail, RunVerb } from "@/api/types";
-import type { JsonSchema } from "@/forms/fields";
+import type { JsonSchema } from "@/forms/schema";
 
 export type RunConfigSchema = { schema: JsonSchema; presets: Preset[] };
 
@@ -33,11 +33,22 @@ export function useCreateRun() {
   });
 }
 
-/** Validate a launch; nothing is stored. */
+/** Check a launch with its environments; nothing is stored. */
 export function useCheckRun() {
   return useMutation({
     mutationFn: (run: Omit<NewRun, "start">): Promise<RunCheck> =>
-      body(api.POST("/api/v1/run-checks", { body: { ...NO_PROJECT, ...run } })),
+      body(api.POST("/api/v1/run-checks", { body: { ...NO_PROJECT, fields_only: false, ...run } })),
+  });
+}
+
+/** Check the fields of a launch, given as JSON, without its environments. */
+export function checkQuery(launch: string) {
+  return queryOptions({
+    queryKey: ["run-check", launch],
+    queryFn: (): Promise<RunCheck> =>
+      body(api.POST("/api/v1/run-checks", { body: { ...NO_PROJECT, ...JSON.parse(launch), fields_only: true } })),
+    gcTime: 0,
+    retry: false,
   });
 }
 

@@ -33,6 +33,9 @@ vi.stubGlobal(
     }
   },
 );
+// CodeMirror measures its text.
+Range.prototype.getClientRects = () => [] as unknown as DOMRectList;
+Range.prototype.getBoundingClientRect = () => new DOMRect();
 Element.prototype.scrollIntoView = () => {};
 window.scrollTo = () => {};
 document.execCommand = () => true;

@@ -1,7 +1,7 @@
 import { visible } from "@/format";
 import { type Change, leavesOf, valueText } from "@/pages/launch/changes";
 
-const SIGNS = { added: "+", removed: "−", changed: "~", invalid: "!" } as const;
+const SIGNS = { added: "+", removed: "−", changed: "~" } as const;
 
 /** A value; fields of an object are listed by name on one line. */
 function Value({ value }: { value: unknown }) {
@@ -14,16 +14,7 @@ function Value({ value }: { value: unknown }) {
   ));
 }
 
-/** Further facts and actions of the changes on a form. */
-export type ChangeNotes = {
-  /** The reason why the field of a path does not apply; empty if it does. */
-  whyHidden: (path: string) => string;
-  onReset: (path: string) => void;
-  onGo: (path: string) => void;
-};
-
 function Outcome({ change: { kind, before, after } }: { change: Change }) {
-  if (kind === "invalid") return <span className="bad">No valid value: {visible(valueText(after))}</span>;
   return (
     <>
       {kind !== "added" && (
@@ -41,22 +32,8 @@ function Outcome({ change: { kind, before, after } }: { change: Change }) {
   );
 }
 
-/** A note below a changed field that does not apply; its value is part of the configuration. */
-function HiddenNote({ path, notes }: { path: string; notes: ChangeNotes }) {
-  const why = notes.whyHidden(path);
-  if (!why) return null;
-  return (
-    <div className="tiny held">
-      Hidden and without effect: applies if {visible(why)}.{" "}
-      <button type="button" className="link-button" onClick={() => notes.onReset(path)}>
-        Reset
-      </button>
-    </div>
-  );
-}
-
 /** The changed fields, with their values before and after. */
-export function ChangeList({ changes, from, notes }: { changes: Change[]; from: string; notes?: ChangeNotes }) {
+export function ChangeList({ changes, from }: { changes: Change[]; from: string }) {
   if (changes.length === 0) return <p className="faint small">No changes from {from}.</p>;
   return (
     <table className="table diff" aria-label={`Changes from ${from}`}>
@@ -69,19 +46,10 @@ export function ChangeList({ changes, from, notes }: { changes: Change[]; from: 
               </span>
             </td>
             <td>
-              <div className="mono tiny anywhere">
-                {notes && !notes.whyHidden(change.path) ? (
-                  <button type="button" className="link-button" onClick={() => notes.onGo(change.path)}>
-                    {change.path}
-                  </button>
-                ) : (
-                  change.path
-                )}
-              </div>
+              <div className="mono tiny anywhere">{change.path}</div>
               <div className="small anywhere">
                 <Outcome change={change} />
               </div>
-              {notes && <HiddenNote path={change.path} notes={notes} />}
             </td>
           </tr>
         ))}

@@ -1,53 +1,25 @@
+import { Button } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useState } from "react";
 import type { Project } from "@/api/projects";
-import { useCheckRun, useCreateRun } from "@/api/runs";
+import { useCreateRun } from "@/api/runs";
+import { useMayOperate } from "@/api/session";
+import { Panel } from "@/components/Panel";
 import { ProjectTag } from "@/components/ProjectTag";
 import { visible } from "@/format";
-import type { Origin } from "@/forms/answers";
-import type { JsonSchema } from "@/forms/fields";
-import { changesOf, overlayOf } from "@/pages/launch/changes";
-import type { Launch } from "@/pages/launch/commands";
-import { saveDraft } from "@/pages/launch/draft";
+import { essentialsOf } from "@/forms/fields";
+import { ChangeList } from "@/pages/launch/ChangeList";
+import { ConfigPanel } from "@/pages/launch/ConfigPanel";
 import { EnvironmentNames } from "@/pages/launch/EnvironmentNames";
-import { FieldSearch } from "@/pages/launch/FieldSearch";
-import { focusField, focusFirstError } from "@/pages/launch/focusing";
-import type { Config } from "@/pages/launch/kinds";
-import { LaunchActions } from "@/pages/launch/LaunchActions";
-import { LaunchAside } from "@/pages/launch/LaunchAside";
+import { Essentials } from "@/pages/launch/Essentials";
+import { Findings } from "@/pages/launch/Findings";
 import { PresetCards } from "@/pages/launch/PresetCards";
-import { defaultsText, launchIn } from "@/pages/launch/projectDefaults";
+import { defaultsText } from "@/pages/launch/projectDefaults";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { SavePreset } from "@/pages/launch/SavePreset";
 import type { StartPreset } from "@/pages/launch/startPresets";
-import { EssentialsPanel, SectionPanels } from "@/pages/launch/TierPanels";
-import { fieldOfChange } from "@/pages/launch/tiers";
-import { type LaunchState, type Start, useLaunch } from "@/pages/launch/useLaunch";
-
-const TIERS = "launch-tiers";
-
-/** The launch request: the preset with overrides, or the full configuration if the preset has extra fields. */
-function launchOf(name: string, config: Config, preset: StartPreset | undefined): Launch {
-  const overlay = preset && overlayOf(changesOf(preset.config, { ...preset.config, ...config }));
-  return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
-}
-
-/** Return a function that opens the section of a field and focuses the field. */
-function useGoing(state: LaunchState): (path: string) => void {
-  const [target, setTarget] = useState<string | null>(null);
-  useEffect(() => {
-    if (target === null) return;
-    focusField(target);
-    setTarget(null);
-  }, [target]);
-  return (path) => {
-    const field = fieldOfChange(state.sections, path.replace(/\[.*$/, ""));
-    const section = state.sections.find(({ fields }) => fields.some((each) => each === field));
-    state.setQuery("");
-    if (section && !field?.isEssential) state.expand([section.name]);
-    setTarget(path);
-  };
-}
+import { type Start, useLaunch } from "@/pages/launch/useLaunch";
+import css from "./launch.module.css";
 
 /** The run that a clone copies. */
 function ParentNote({ parent }: { parent: string }) {
@@ -76,88 +48,66 @@ function ProjectLine({ project, isClone }: { project: Project; isClone: boolean 
   );
 }
 
-type LaunchFormProps = {
-  schema: JsonSchema;
-  presets: StartPreset[];
-  start: Start;
-  preset: StartPreset | undefined;
-  parent: string | undefined;
-  /** The project of the run; its defaults are part of the presets. */
-  project: Project | undefined;
-};
-
-export function LaunchForm({ schema, presets, start, preset, parent, project }: LaunchFormProps) {
+export function LaunchForm({ start, presets }: { start: Start; presets: StartPreset[] }) {
+  const { schema, preset, parent, project } = start;
   const navigate = useNavigate({ from: "/runs/new" });
+  const mayOperate = useMayOperate();
   const create = useCreateRun();
-  const check = useCheckRun();
-  const state = useLaunch(schema, start);
-  const go = useGoing(state);
-  const launch = launchIn(project, launchOf(state.name, state.whole, preset));
-  const { errors } = state;
+  const state = useLaunch(start);
   const [dialog, setDialog] = useState<"list" | "save" | null>(null);
   const saved = presets.flatMap((each) => (each.saved ? [each.saved] : []));
-  useEffect(() => {
-    if (Object.keys(errors.fields).length > 0) focusFirstError();
-    // Only a new set of errors moves the focus, not a shorter one.
-  }, [errors.loose]);
+  const from = parent ?? [preset?.name ?? "the defaults", ...(project ? [`project ${project.name}`] : [])].join(" in ");
+  const errors = state.lines.length + state.loose.length + state.nameErrors.length;
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (!state.validate(true)) return;
+    if (!state.isReadable()) return;
     const onSuccess = (run: { name: string }) => {
-      saveDraft(start.key, null);
+      state.forget();
       void navigate({ to: "/runs/$name", params: { name: run.name } });
     };
-    create.mutate({ ...launch, start: true }, { onSuccess, onError: state.refuse });
-  };
-  const look = () => {
-    if (!state.validate(false)) return;
-    check.mutate(launch, {
-      onSuccess: ({ findings }) => state.place(findings.filter(({ level, field }) => level === "error" && field !== "")),
-      onError: state.refuse,
-    });
-  };
-  const chosen = [preset?.name ?? "the defaults", ...(project ? [`project ${project.name}`] : [])].join(" in ");
-  const origin: Origin = { name: parent ?? chosen, isPreset: parent === undefined };
-  const checking = {
-    data: check.data,
-    isPending: check.isPending,
-    isOld: JSON.stringify(check.variables) !== JSON.stringify(launch),
-    run: look,
+    create.mutate({ ...state.launch, start: true }, { onSuccess, onError: state.refuse });
   };
   return (
-    <form onSubmit={submit} noValidate className="launch" aria-label="Launch a run">
-      <div className="launch-sections">
+    <form onSubmit={submit} noValidate className={css.launch} aria-label="Launch a run">
+      <div className={css.main}>
         {parent ? (
           <ParentNote parent={parent} />
         ) : (
           <PresetCards presets={presets} chosen={preset?.name} onManage={() => setDialog("list")} />
         )}
         {project && <ProjectLine project={project} isClone={parent !== undefined} />}
-        <FieldSearch state={state} within={TIERS} />
-        <div id={TIERS} className="launch-sections">
-          <EssentialsPanel state={state} origin={origin} />
-          <SectionPanels state={state} origin={origin} />
-        </div>
-        <EnvironmentNames isLanguage={state.kind === "language"} />
+        <Essentials fields={essentialsOf(schema, state.config)} state={state} />
+        <ConfigPanel state={state} schema={schema} />
+        <EnvironmentNames />
       </div>
-      <LaunchAside state={state} from={origin.name} launch={launch} check={checking} onGo={go} />
-      <LaunchActions
-        state={state}
-        check={checking}
-        isLaunching={create.isPending}
-        onSave={() => state.validate(false) && setDialog("save")}
-      />
+      <aside className={css.side} aria-label="Result">
+        {state.full.data && <Findings check={state.full.data} isOld={state.isOld} onGo={state.go} />}
+        <Panel title={`Changes (${state.changes.length})`}>
+          <ChangeList changes={state.changes} from={visible(from)} />
+        </Panel>
+      </aside>
+      <div className={css.actions} role="group" aria-label="Actions">
+        <span className={`small ${errors > 0 ? "bad" : "faint"} ${css.state}`} role={errors > 0 ? "alert" : undefined}>
+          {errors > 0
+            ? `${errors} ${errors === 1 ? "error" : "errors"}.`
+            : mayOperate
+              ? "Check tries the environment and stores nothing. Launch starts the fleet, which waits for a trainer's weights."
+              : "Launching requires the operator role."}
+        </span>
+        <Button variant="subtle" disabled={!mayOperate} onClick={() => state.isReadable() && setDialog("save")}>
+          Save as preset…
+        </Button>
+        <Button variant="default" loading={state.full.isPending} disabled={!mayOperate} onClick={state.check}>
+          Check
+        </Button>
+        <Button type="submit" loading={create.isPending} disabled={!mayOperate}>
+          Launch
+        </Button>
+      </div>
       {dialog === "list" && <SavedPresets presets={saved} onClose={() => setDialog(null)} />}
       {dialog === "save" && (
-        <SavePreset
-          config={state.config}
-          runName={state.name}
-          start={start.key}
-          from={preset?.saved}
-          saved={saved}
-          onClose={() => setDialog(null)}
-        />
+        <SavePreset config={state.config} from={preset?.saved} saved={saved} onSaved={state.forget} onClose={() => setDialog(null)} />
       )}
     </form>
   );

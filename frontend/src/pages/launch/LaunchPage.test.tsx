@@ -1,24 +1,40 @@
-import { fireEvent, screen, waitFor, within } from "@testing-library/react";
-import { describe, expect, it } from "vitest";
-import type { Config } from "@/pages/launch/kinds";
-import { launchServer, presets, savedPreset } from "@/testing/launch";
-import { fill, heading, here, load, one, reload } from "@/testing/page";
+import { EditorView } from "@codemirror/view";
+import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
+import { describe, expect, it, vi } from "vitest";
+import type { Config } from "@/forms/schema";
+import { checkOf, launchServer, presets, savedPreset } from "@/testing/launch";
+import { dialog, fill, heading, here, load, one, reload } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
-import { Refusal } from "@/testing/server";
+import { Refusal, type Server } from "@/testing/server";
 
 const label = (text: string | RegExp) => screen.findByLabelText(text);
 const press = (name: string | RegExp) => fireEvent.click(screen.getByRole("button", { name }));
-const section = (title: string) => screen.findByRole("button", { name: new RegExp(`^${title} \\d+ field`) });
-const fields = () => document.querySelectorAll("#launch-tiers [data-field]");
+const EDITOR = "Configuration as YAML";
 
-async function choose(name: string, option: string) {
-  fireEvent.click(screen.getByRole("combobox", { name, hidden: true }));
-  fireEvent.click(await screen.findByRole("option", { name: option, hidden: true }));
+/** The editor, which the page loads with a copy of its module. */
+async function editor() {
+  const content = (await label(EDITOR)) as HTMLElement & { cmTile?: { view: EditorView } };
+  return (content.cmTile?.view ?? EditorView.findFromDOM(content)) as EditorView;
+}
+const yaml = async () => (await editor()).state.doc.toString();
+
+/** Replace a part of the YAML, or all of it. */
+async function edit(before: string | null, after: string): Promise<void> {
+  const view = await editor();
+  const text = view.state.doc.toString();
+  const from = before === null ? 0 : text.indexOf(before);
+  expect(from).toBeGreaterThanOrEqual(0);
+  act(() => view.dispatch({ changes: { from, to: before === null ? text.length : from + before.length, insert: after } }));
 }
 
-async function shownConfig(): Promise<Config> {
-  return JSON.parse(((await label("Resolved configuration")) as HTMLTextAreaElement).value);
+/** The 1-based line of a text in the YAML. */
+async function lineOf(part: string): Promise<number> {
+  const text = await yaml();
+  return text.slice(0, text.indexOf(part)).split("\n").length;
 }
+
+const quickChecks = (server: Server) => server.bodies("POST", "/api/v1/run-checks").filter(({ fields_only }) => fields_only);
+const errors = () => screen.findByRole("list", { name: "Errors" });
 
 describe("presets", () => {
   it("have cards that state their kind and needs, and start the form", async () => {
@@ -36,12 +52,6 @@ describe("presets", () => {
     fireEvent.click(own);
     await waitFor(() => expect(own.closest("a")).toHaveAttribute("aria-current", "page"));
     expect(await label("Workers")).toHaveValue("4");
-  });
-
-  it("are the defaults of the form", async () => {
-    launchServer();
-    await load("/runs/new?preset=cartpole");
-    expect(await screen.findByText("Default 2, set by cartpole; 1 without it.")).toBeVisible();
   });
 
   it("are what the configuration of a run is compared with", async () => {
@@ -71,12 +81,12 @@ describe("presets", () => {
     await load("/runs/new?preset=cartpole");
     fill(await label("Workers"), "6");
     press("Save as preset…");
-    let dialog = within(await screen.findByRole("dialog", { name: "Save as preset" }));
-    fill(dialog.getByLabelText(/^Name/), name);
-    fill(dialog.getByLabelText("Description"), "six workers");
-    fireEvent.click(dialog.getByLabelText("Shared"));
-    fill(dialog.getByLabelText("Reason"), "for the sweep");
-    fireEvent.click(dialog.getByRole("button", { name: "Save" }));
+    let asked = await dialog("Save as preset");
+    fill(asked.getByLabelText(/^Name/), name);
+    fill(asked.getByLabelText("Description"), "six workers");
+    fireEvent.click(asked.getByLabelText("Shared"));
+    fill(asked.getByLabelText("Reason"), "for the sweep");
+    fireEvent.click(asked.getByRole("button", { name: "Save" }));
 
     await waitFor(() => expect(here()).toContain(`preset=${name}`));
     expect(await screen.findByText(`No changes from ${name}.`)).toBeVisible();
@@ -89,210 +99,272 @@ describe("presets", () => {
     const changes = await screen.findByRole("table", { name: `Changes from ${name}` });
     expect(changes.querySelector("[data-path='fleet.num_workers']")).toHaveTextContent("6 → 7");
     press("Save as preset…");
-    dialog = within(await screen.findByRole("dialog", { name: "Save as preset" }));
-    fireEvent.click(dialog.getByRole("button", { name: "Replace" }));
-    expect(await screen.findByText(`No changes from ${name}.`)).toBeVisible();
+    asked = await dialog("Save as preset");
+    fireEvent.click(asked.getByRole("button", { name: "Replace" }));
+    await waitFor(() => expect(server.bodies("PATCH", `/api/v1/presets/${name}`)).toHaveLength(1));
+    // The form starts again from the new revision.
+    await waitFor(() => {
+      expect(screen.getByText(`No changes from ${name}.`)).toBeVisible();
+      expect(screen.getByLabelText("Workers")).toHaveValue("7");
+    });
     expect(server.bodies("PATCH", `/api/v1/presets/${name}`)).toMatchObject([{ revision: 1, config: { fleet: { num_workers: 7 } } }]);
 
     press("Saved presets");
     fireEvent.click(await screen.findByRole("button", { name: `Delete ${name}` }));
-    dialog = within(await screen.findByRole("dialog", { name: `Delete the preset ${name}?` }));
-    fill(dialog.getByLabelText("Reason"), "too many");
-    fireEvent.click(dialog.getByRole("button", { name: "Delete" }));
+    asked = await dialog(`Delete the preset ${name}?`);
+    fill(asked.getByLabelText("Reason"), "too many");
+    fireEvent.click(asked.getByRole("button", { name: "Delete" }));
     expect(await screen.findByText(`No preset named ${name}`)).toBeVisible();
     expect(server.asked.find(({ verb }) => verb === "DELETE")?.query.get("reason")).toBe("too many");
   });
 });
 
-describe("fields", () => {
-  it("that are essential come first, and open sections survive a reload", async () => {
+describe("the YAML", () => {
+  it("and the inputs of the essential fields are one configuration", async () => {
     launchServer();
-    await load("/runs/new?preset=pendulum");
-    const essentials = within(await screen.findByRole("group", { name: "Essentials" }));
-    for (const text of ["Name", "Environment", "Workers", "Hidden layers", "Train steps"])
-      expect(essentials.getByLabelText(text)).toBeVisible();
-    expect(fields()).toHaveLength(12);
-    const fleet = await section("Fleet");
-    expect(fleet).toHaveAttribute("aria-expanded", "false");
+    await load("/runs/new?preset=cartpole");
+    expect(await yaml()).toMatch(/^fleet:\n {2}num_workers: 2$/m);
+    expect(await yaml()).not.toMatch(/channels|language/);
 
-    fireEvent.click(fleet);
-    fill(await label("Send queue"), "5");
-    expect(fleet).toHaveTextContent("1 changed");
+    fill(await label("Workers"), "3");
+    expect(await yaml()).toMatch(/^ {2}num_workers: 3$/m);
+    await edit("num_workers: 3", "num_workers: 5 # more");
+    await waitFor(async () => expect(await label("Workers")).toHaveValue("5"));
+    fill(await label("Hidden layers"), "32, 16");
+    expect(await yaml()).toContain("hidden_sizes: [32, 16]");
+    expect(await yaml()).toContain("num_workers: 5 # more");
+    const changes = await screen.findByRole("table", { name: "Changes from cartpole" });
+    expect(within(changes).getAllByRole("row")).toHaveLength(2);
+
     await reload();
-
-    expect(await section("Fleet")).toHaveAttribute("aria-expanded", "true");
-    expect(await label("Send queue")).toHaveValue("5");
-    expect(await section("Replay")).toHaveAttribute("aria-expanded", "false");
-  });
-
-  it("of every tier are searched, also with the keyboard", async () => {
-    launchServer();
-    const user = await load("/runs/new?preset=cartpole");
-    await heading("More settings");
-    await user.keyboard("/hung");
-    await waitFor(() => expect(fields()).toHaveLength(2));
-    expect(document.querySelector("#field-matches")).toHaveTextContent(/^2 fields of \d+ match\.$/);
-
-    await user.keyboard("{Enter}");
-    expect(await label("Hung after · s")).toHaveFocus();
-    const search = screen.getByRole("searchbox", { name: "Search fields" });
-    fill(search, "channels");
-    expect(await screen.findByText(/1 more does not apply: Channels/)).toBeVisible();
-    await user.keyboard("{Escape}");
-    expect(search).toHaveValue("");
-    expect(fields()).toHaveLength(12);
-  });
-
-  it("that are hidden keep their value and are reported", async () => {
-    launchServer();
-    await load("/runs/new?preset=cartpole");
-    fireEvent.click(await section("Policy"));
-    expect(await screen.findByRole("combobox", { name: "Precision" })).toBeVisible();
-    expect(screen.queryByLabelText("Channels")).toBeNull();
-    await choose("Policy", "cnn");
-    fill(await label("Channels"), "8, 8");
-    await choose("Policy", "mlp");
-    expect(screen.queryByLabelText("Channels")).toBeNull();
-
-    const change = await one("[data-path='policy.channels']");
-    expect(change).toHaveTextContent("[16,32,32] → [8,8]");
-    expect(change).toHaveTextContent("Hidden and without effect: applies if Policy is cnn or gru.");
-    fireEvent.click(within(change).getByRole("button", { name: "Reset" }));
+    expect(await yaml()).toContain("num_workers: 5 # more");
+    press("Discard changes");
     expect(await screen.findByText("No changes from cartpole.")).toBeVisible();
-
-    expect(screen.queryByLabelText(/^Deterministic/)).toBeNull();
-    fireEvent.click(await section("Evaluation"));
-    fill(await label("Evaluate every · steps"), "5");
-    expect(await label(/^Deterministic/)).toBeVisible();
+    expect(await label("Workers")).toHaveValue("2");
   });
 
-  it("show the error of the server, and the first one gets the focus", async () => {
-    const message = "gymnasium has no environment NoSuchGame-v0";
-    const errors = [{ field: "config.environment.spec", message }];
-    launchServer().on("POST", "/api/v1/runs", new Refusal({ status: 400, code: "invalid", detail: "Invalid.", errors }));
-    await load("/runs/new");
-    fill(await label("Name"), "refused");
-    fill(await label("Environment"), "gymnasium:NoSuchGame-v0");
-    press("Launch");
-    await waitFor(async () => expect(await label("Environment")).toHaveAttribute("aria-invalid", "true"));
-    expect(await label("Environment")).toHaveFocus();
-    expect(screen.getAllByText(message)[0]).toBeVisible();
-  });
-
-  it("with an unfinished row are invalid and not removed", async () => {
-    launchServer();
+  it("is launched as the preset with its changes", async () => {
+    const server = launchServer();
+    server.on("POST", "/api/v1/runs", addRun(server, runOf("cartpole-1")));
     await load("/runs/new?preset=cartpole");
-    fireEvent.click(await section("Environment"));
-    press("Add to wrappers");
-    const change = await one("[data-path='environment.wrappers']");
-    expect(change).toHaveAttribute("data-change", "invalid");
-    expect(change).toHaveTextContent("Row 1: choose a name.");
-    expect(document.querySelector("[data-change=removed]")).toBeNull();
+    await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
+    await edit("batch_size: 16", "batch_size: 64");
+    press("Launch");
+    expect(await heading("cartpole-1", 1)).toBeVisible();
+    expect(server.bodies("POST", "/api/v1/runs")).toMatchObject([
+      { name: "cartpole-1", preset: "cartpole", config: { buffer: { batch_size: 64 } }, start: true },
+    ]);
+  });
+
+  it("is launched as a whole if a field of the preset is removed", async () => {
+    const server = launchServer();
+    server.on("POST", "/api/v1/runs", addRun(server, runOf("cartpole-1")));
+    await load("/runs/new?preset=cartpole");
+    await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
+    await edit(null, "seed: 4\n");
+    press("Launch");
+    expect(await heading("cartpole-1", 1)).toBeVisible();
+    expect(server.bodies("POST", "/api/v1/runs")).toMatchObject([{ preset: "", config: { seed: 4 } }]);
+  });
+
+  it("has each error of the server at its line and at its input", async () => {
+    const server = launchServer();
+    await load("/runs/new?preset=cartpole");
+    await yaml();
+    server.on("POST", "/api/v1/run-checks", checkOf({ "fleet.num_workers": "at most 4096", "fleet.surprise": "is unknown" }));
+    await edit("  num_workers: 2", "  num_workers: 9000\n  surprise: 1");
+    const list = await errors();
+    await waitFor(async () => expect(list).toHaveTextContent(`Line ${await lineOf("num_workers")} fleet.num_workers at most 4096`));
+    expect(list).toHaveTextContent(`Line ${await lineOf("surprise")} fleet.surprise is unknown`);
+    expect(await label("Workers")).toHaveAttribute("aria-invalid", "true");
+    expect(screen.getByText("2 errors.")).toBeVisible();
+    expect(document.querySelectorAll(".cm-lintRange-error").length).toBeGreaterThanOrEqual(1);
+    const [sent] = quickChecks(server).slice(-1);
+    expect(sent).toMatchObject({ preset: "cartpole", config: { fleet: { num_workers: 9000, surprise: 1 } } });
+
+    server.on("POST", "/api/v1/run-checks", checkOf());
+    fill(await label("Workers"), "4");
+    await waitFor(() => expect(list).toBeEmptyDOMElement());
+    expect(await label("Workers")).not.toHaveAttribute("aria-invalid", "true");
+  });
+
+  it("with a value of the wrong type reaches the server as it is", async () => {
+    const server = launchServer();
+    await load("/runs/new?preset=cartpole");
+    fill(await label("Workers"), "many");
+    await waitFor(() => expect(quickChecks(server).at(-1)).toMatchObject({ config: { fleet: { num_workers: "many" } } }));
+  });
+
+  it.each([
+    ["a tab", "fleet:\n\tnum_workers: 2\n", 2],
+    ["a duplicate key", "seed: 1\nseed: 2\n", 2],
+    ["an alias", "fleet: &a\n  num_workers: 2\npolicy: *a\n", 1],
+    ["an open bracket", "seed: [1\n", 2],
+  ])("with %s is neither checked nor launched", async (_name, text, line) => {
+    const server = launchServer();
+    await load("/runs/new?preset=cartpole");
+    await waitFor(() => expect(quickChecks(server)).toHaveLength(1));
+    await edit(null, text);
+    expect(await errors()).toHaveTextContent(`Line ${line} `);
+    expect(await label("Workers")).toBeDisabled();
+    press("Launch");
+    press("Check");
+    press("Save as preset…");
+    expect(await label(EDITOR)).toHaveFocus();
+    expect(screen.queryByRole("dialog")).toBeNull();
+    expect(server.asked.filter(({ verb }) => verb === "POST")).toHaveLength(1);
+  });
+
+  it("of 5,000 lines is edited", async () => {
+    const server = launchServer();
+    await load("/runs/new?preset=curriculum");
+    const lessons = Array.from({ length: 2_000 }, (_, at) => `    lesson-${at}:\n      spec: task:sort\n`).join("");
+    await edit(null, `language:\n  lessons:\n${lessons}seed: 3\n`);
+    await waitFor(async () => expect(await label("Seed")).toHaveValue("3"));
+    await waitFor(() => expect(quickChecks(server).at(-1)).toMatchObject({ config: { seed: 3 } }));
+  });
+
+  it("says that fields are not checked while the server refuses checks", async () => {
+    launchServer().on("POST", "/api/v1/run-checks", new Refusal({ status: 503, code: "unavailable", detail: "The server is starting." }));
+    await load("/runs/new?preset=cartpole");
+    expect(await screen.findByText(/Fields not checked: The server is starting/)).toBeVisible();
+    expect(screen.getByRole("button", { name: "Launch" })).toBeEnabled();
   });
 });
 
-it("selects extensions, whose arguments become configuration", async () => {
-  launchServer();
-  await load("/runs/new?preset=cartpole&view=config");
-  fireEvent.click(await section("Environment"));
-  press("Add to wrappers");
-  await choose("Wrappers 1", "module:gymnasium.wrappers:TimeLimit");
-  fill(await label("Arguments of wrappers 1"), '{"max_episode_steps": ');
-  press("Launch");
-  expect(await screen.findByText(/Row 1: enter arguments as a JSON object/)).toBeVisible();
+describe("lessons", () => {
+  it("are YAML whose order is the order of the lessons", async () => {
+    const server = launchServer();
+    server.on("POST", "/api/v1/runs", addRun(server, runOf("words-1")));
+    await load("/runs/new?preset=curriculum");
+    expect(await yaml()).toMatch(/^ {2}lessons:\n {4}one-good:\n {6}spec: task:shopping$/m);
+    expect(await yaml()).not.toContain("lesson_order");
+    fill(await label("Name"), "words-1");
+    await edit("    two-goods:", "    first:\n      spec: task:sort\n    two-goods:");
+    press("Launch");
+    expect(await heading("words-1", 1)).toBeVisible();
+    const [launched] = server.bodies("POST", "/api/v1/runs") as { config: { language: Config } }[];
+    expect(launched?.config.language).toMatchObject({
+      lessons: { first: { spec: "task:sort" } },
+      lesson_order: ["one-good", "first", "two-goods", "three-goods", "larger-prices"],
+    });
+  });
 
-  fill(await label("Arguments of wrappers 1"), '{"max_episode_steps": 9}');
-  expect(screen.getByRole("group", { name: "Callbacks" })).toHaveTextContent("None are registered on this server.");
-  const wrappers = [{ kind: "module:gymnasium.wrappers:TimeLimit", kwargs: { max_episode_steps: 9 } }];
-  expect((await shownConfig()).environment).toMatchObject({ wrappers });
-  press("Remove wrappers 1");
-  expect((await shownConfig()).environment).toMatchObject({ wrappers: [] });
+  it("have the errors of the server at their lines", async () => {
+    const server = launchServer();
+    await load("/runs/new?preset=curriculum");
+    const path = "language.lessons.two-goods.sampling.top_p";
+    server.on("POST", "/api/v1/run-checks", checkOf({ [path]: "at most 1" }));
+    await edit("seed: 0", "seed: 1");
+    await waitFor(async () => expect(await errors()).toHaveTextContent(path));
+    const text = await yaml();
+    const at = text.indexOf("top_p", text.indexOf("two-goods:"));
+    expect(await errors()).toHaveTextContent(`Line ${text.slice(0, at).split("\n").length} `);
+    fireEvent.click(within(await errors()).getByRole("button"));
+    await waitFor(async () => expect((await editor()).state.selection.main.from).toBe(at));
+  });
 });
 
-it("keeps the form and the configuration in sync", async () => {
-  launchServer();
-  await load("/runs/new?preset=cartpole&view=config");
-  const shown = await label("Resolved configuration");
+describe("the name", () => {
+  it("is suggested by the server for each preset, and a typed one stays", async () => {
+    const server = launchServer();
+    await load("/runs/new?preset=cartpole");
+    await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
+    expect(server.bodies("POST", "/api/v1/run-checks")[0]).toMatchObject({ name: "cartpole", fields_only: true });
+    server.on("POST", "/api/v1/run-checks", checkOf({ name: "a run named 'mine' exists already" }, "mine-2"));
+    fill(await label("Name"), "mine");
+    expect(await screen.findByText("a run named 'mine' exists already")).toBeVisible();
+    expect(await label("Name")).toHaveValue("mine");
+  });
+
+  it("that another run took meanwhile is refused at its input", async () => {
+    const refusal = new Refusal({ status: 409, code: "run_exists", detail: "A run named 'cartpole-1' exists." });
+    launchServer().on("POST", "/api/v1/runs", refusal);
+    await load("/runs/new?preset=cartpole");
+    await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
+    press("Launch");
+    expect(await screen.findByText("A run named 'cartpole-1' exists.")).toBeVisible();
+    expect(await label("Name")).toHaveFocus();
+  });
+});
+
+it("shows the findings of a check, which lead to their lines", async () => {
+  const server = launchServer();
+  await load("/runs/new?preset=cartpole");
+  await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
+  server.on("POST", "/api/v1/run-checks", checkOf({ "environment.wrappers[0]": "missing 1 required positional argument" }));
+  await edit("wrappers: []", "wrappers:\n    - kind: module:gymnasium.wrappers:TimeLimit");
+  press("Check");
+  const found = await one("[data-finding='environment.wrappers[0]']");
+  expect(found).toHaveTextContent("missing 1 required positional argument");
+  fireEvent.click(within(found).getByRole("button"));
+  await waitFor(async () => expect(await label(EDITOR)).toHaveFocus());
+  expect(await errors()).toHaveTextContent(`Line ${await lineOf("- kind: module")}`);
   fill(await label("Workers"), "3");
-  const config = await shownConfig();
-  expect(config.fleet).toMatchObject({ num_workers: 3 });
-
-  const buffer = { ...(config.buffer as Config), batch_size: 64 };
-  fill(shown, JSON.stringify({ ...config, buffer }));
-  await waitFor(async () => expect(await label("Batch size · fragments")).toHaveValue("64"));
-  fill(shown, JSON.stringify({ ...config, buffer, surprise: 1 }));
-  expect(await screen.findByText(/^There is no such field: surprise/)).toBeVisible();
-
-  fireEvent.click(screen.getByText("Copy as"));
-  const command = await label("Command");
-  expect(command).toHaveTextContent("rolldeck launch --name NAME --preset cartpole --config");
-  expect(command).toHaveTextContent('{"fleet":{"num_workers":3},"buffer":{"batch_size":64}}');
+  expect(await screen.findByText("outdated: the form has changed")).toBeVisible();
 });
 
-it("edits the configuration as YAML, and detects the format of pasted text", async () => {
+it("shows the errors of a refused launch at their lines, and focuses the first", async () => {
+  const message = "gymnasium has no environment NoSuchGame-v0";
+  const errors_ = [{ field: "config.environment.spec", message }];
+  launchServer().on("POST", "/api/v1/runs", new Refusal({ status: 400, code: "invalid", detail: "Invalid.", errors: errors_ }));
+  await load("/runs/new?preset=cartpole");
+  fill(await label("Environment"), "gymnasium:NoSuchGame-v0");
+  press("Launch");
+  await waitFor(async () => expect(await label("Environment")).toHaveAttribute("aria-invalid", "true"));
+  expect(await errors()).toHaveTextContent(`Line ${await lineOf("spec:")} environment.spec ${message}`);
+  expect(await label(EDITOR)).toHaveFocus();
+});
+
+it("copies the launch as YAML and as commands", async () => {
+  const copied: string[] = [];
+  vi.spyOn(document, "execCommand").mockImplementation(() => {
+    const clipboardData = { setData: (_type: string, text: string) => copied.push(text) };
+    document.dispatchEvent(Object.assign(new Event("copy"), { clipboardData }));
+    return true;
+  });
   launchServer();
-  await load("/runs/new?preset=cartpole&view=config");
-  const shown = () => screen.getByLabelText<HTMLTextAreaElement>("Resolved configuration");
-  fireEvent.click(within(await screen.findByRole("radiogroup", { name: "Format" })).getByText("YAML"));
-  await waitFor(() => expect(shown().value).toMatch(/^fleet:\n {2}num_workers: 2$/m));
-
-  const written = shown().value;
-  fill(shown(), written.replace("num_workers: 2", "num_workers: 3 # more"));
-  await waitFor(async () => expect(await label("Workers")).toHaveValue("3"));
-  fill(shown(), written.replace("  num_workers: 2", "  num_workers: [2"));
-  expect(await screen.findByText(/Invalid YAML at line \d+, column \d+/)).toBeVisible();
-  fill(shown(), `${written}surprise: 1\n`);
-  expect(await screen.findByText(new RegExp(`There is no such field: surprise, at line ${written.split("\n").length}`))).toBeVisible();
-
-  // The format survives a reload.
-  await reload();
-  await label("Resolved configuration");
-  await waitFor(() => expect(shown().value).toMatch(/^ {2}num_workers: 3$/m));
-  fireEvent.paste(shown());
-  fill(shown(), JSON.stringify({ fleet: { num_workers: 5 }, seed: 11 }));
-  await waitFor(async () => expect(await label("Seed")).toHaveValue("11"));
-  expect(shown()).toHaveAttribute("data-format", "json");
+  await load("/runs/new?preset=cartpole");
+  await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
+  fill(await label("Workers"), "3");
+  for (const name of ["YAML", "rolldeck command", "curl command"]) {
+    fireEvent.click(screen.getByRole("button", { name: /Copy as|Copied/ }));
+    fireEvent.click(await screen.findByText(name));
+  }
+  await waitFor(() => expect(copied).toHaveLength(3));
+  expect(copied[0]).toContain("num_workers: 3");
+  expect(copied[1]).toBe(`rolldeck launch --name cartpole-1 --preset cartpole --config '{"fleet":{"num_workers":3}}'`);
+  expect(copied[2]).toContain("curl -X POST");
 });
 
-it("shows only the differences of a clone, also after a reload", async () => {
+it("clones a run with its configuration and a name of its own", async () => {
   const cartpole = presets.cartpole as Config & { environment: Config };
   const config: Config = { ...cartpole, environment: { ...cartpole.environment, kwargs: { sutton_barto_reward: true } }, seed: 7 };
   const server = launchServer();
+  server.on("POST", "/api/v1/run-checks", checkOf({ name: "a run named 'the-parent' exists already" }, "the-parent-1"));
   addRun(server, runOf("the-parent", { kind: "fleet", config }));
-  const child = addRun(server, runOf("the-child"));
-  server.on("POST", "/api/v1/runs", child);
+  server.on("POST", "/api/v1/runs", addRun(server, runOf("the-parent-1")));
   await load("/runs/the-parent");
   fireEvent.click(await screen.findByLabelText("More actions"));
   fireEvent.click(await screen.findByText("Clone"));
 
   expect(await label("Seed")).toHaveValue("7");
-  // A clone has no preset: "Default" is the schema's, with the parent's value next to it.
-  expect(screen.getByText(/Default (empty|\d+); the-parent: 7\./)).toBeVisible();
+  await waitFor(async () => expect(await label("Name")).toHaveValue("the-parent-1"));
+  expect(screen.queryByText(/exists already/)).toBeNull();
   expect(screen.getByText("No changes from the-parent.")).toBeVisible();
-  fill(await label("Name"), "the-child");
   fill(await label("Seed"), "8");
-  fill(await label("Arguments"), '{"render_fps": 1}');
-  await reload();
-
-  const changes = await screen.findByRole("table", { name: "Changes from the-parent" });
-  expect(within(changes).getAllByRole("row")).toHaveLength(3);
-  expect(changes.querySelector("[data-change=changed][data-path=seed]")).toHaveTextContent("7 → 8");
-  expect(changes.querySelector("[data-change=added]")).toHaveTextContent("render_fps");
-  expect(changes.querySelector("[data-change=removed]")).toHaveTextContent("sutton_barto_reward");
-  fill(await label("Arguments"), '{"sutton_barto_reward": true}');
   press("Launch");
-  expect(await heading("the-child", 1)).toBeVisible();
+  expect(await heading("the-parent-1", 1)).toBeVisible();
   const [launched] = server.bodies("POST", "/api/v1/runs");
-  expect(launched).toMatchObject({ name: "the-child", start: true });
-  // The server adds that it is no language run.
-  const { language: _none, ...steps } = config;
-  expect(launched?.config).toEqual({ ...steps, seed: 8 });
+  expect(launched).toMatchObject({ name: "the-parent-1", preset: "", start: true });
+  expect(launched?.config).toMatchObject({ seed: 8, environment: { kwargs: { sutton_barto_reward: true } } });
 });
 
 it("cannot be launched by a viewer", async () => {
   const session = { authenticated: true, username: "vic", role: "viewer" as const };
-  launchServer().on("GET", "/api/v1/session", session).tell("me", { session });
+  const server = launchServer().on("GET", "/api/v1/session", session).tell("me", { session });
   await load("/runs/new");
   await label("Name");
   expect(screen.getByRole("button", { name: "Launch" })).toBeDisabled();
+  expect(quickChecks(server)).toEqual([]);
 });

@@ -6,8 +6,8 @@ import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import type { Config } from "@/forms/schema";
 import { presetsQuery } from "@/pages/launch/api";
-import type { Config } from "@/pages/launch/kinds";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
 import { presetsIn } from "@/pages/launch/projectDefaults";
 import { startsOf } from "@/pages/launch/startPresets";
@@ -42,28 +42,18 @@ function Ready({ schema, presets: builtIn }: RunConfigSchema) {
   if (from === undefined && wanted !== undefined && !found && saved.isPending) return <Skeletons heights={[140, 220, 320]} />;
   const isGone = from === undefined && wanted !== undefined && !found;
   const place = project.data ? `project:${project.data.name}:` : "";
-  const key = from === undefined ? `${place}preset:${preset?.name}` : `${place}clone:${from}`;
+  const key = from === undefined ? `${place}preset:${preset?.name}:${preset?.saved?.revision ?? 0}` : `${place}clone:${from}`;
   const config = (parent.data?.config ?? preset?.config ?? {}) as Config;
   // A new form for each start, so that no values carry over.
   return (
     <>
       {isGone && (
-        <div className="launch-gone">
-          <ErrorState
-            title={`No preset named ${visible(wanted)}`}
-            error={saved.error ?? "It was deleted, or it is another user's private preset. The form starts from the first preset instead."}
-          />
-        </div>
+        <ErrorState
+          title={`No preset named ${visible(wanted)}`}
+          error={saved.error ?? "It was deleted, or it is another user's private preset. The form starts from the first preset instead."}
+        />
       )}
-      <LaunchForm
-        key={key}
-        schema={schema}
-        presets={presets}
-        start={{ key, config }}
-        preset={preset}
-        parent={from}
-        project={project.data}
-      />
+      <LaunchForm key={key} start={{ key, schema, config, preset, parent: from, project: project.data }} presets={presets} />
     </>
   );
 }

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { visible } from "@/format";
 import { cardsOf, type PresetCard, type StartPreset } from "@/pages/launch/startPresets";
-import css from "./tiers.module.css";
+import css from "./launch.module.css";
 
 const CARDS_AT_FIRST = 8;
 
@@ -14,7 +14,7 @@ function Card({ card, isChosen }: { card: PresetCard; isChosen: boolean }) {
       <Link
         from="/runs/new"
         to="/runs/new"
-        search={(old) => ({ view: old.view, preset: name })}
+        search={({ project }) => ({ project, preset: name })}
         className={css.card}
         aria-current={isChosen ? "page" : undefined}
         data-preset={name}
@@ -37,7 +37,7 @@ export function PresetCards({ presets, chosen, onManage }: { presets: StartPrese
   const [showsAll, setShowsAll] = useState(false);
   const shown = showsAll ? cards : cards.filter(({ name }, at) => at < CARDS_AT_FIRST || name === chosen);
   return (
-    <section aria-label="Presets" className={css.presets}>
+    <section aria-label="Presets">
       <div className={css.presetsHead}>
         <h2>Start from a preset</h2>
         <span className="spacer" />

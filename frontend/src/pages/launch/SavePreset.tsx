@@ -4,26 +4,22 @@ import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import type { Config } from "@/forms/schema";
 import { type Access, type SavedPreset, useSavePreset } from "@/pages/launch/api";
-import { saveDraft } from "@/pages/launch/draft";
-import type { Config } from "@/pages/launch/kinds";
 import { ACCESS } from "@/pages/launch/startPresets";
-import { NAME, NAME_HELP } from "@/pages/launch/tiers";
 
 type Props = {
   /** The form's full configuration. */
   config: Config;
-  runName: string;
-  /** Key of the form's draft. */
-  start: string;
   /** The saved preset that the form started from. */
   from: SavedPreset | undefined;
   saved: SavedPreset[];
+  onSaved: () => void;
   onClose: () => void;
 };
 
 /** Save the form as a preset, or replace an existing preset. */
-export function SavePreset({ config, runName, start, from, saved, onClose }: Props) {
+export function SavePreset({ config, from, saved, onSaved, onClose }: Props) {
   const navigate = useNavigate({ from: "/runs/new" });
   const save = useSavePreset();
   const mine = from?.may_change ? from : undefined;
@@ -34,11 +30,9 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
   const isTaken = there !== undefined && !there.may_change;
   const wrong = save.error instanceof ApiProblem ? save.error.fields.find(({ field }) => field === "name")?.message : undefined;
   const done = () => {
-    // The preset now holds everything: the draft is obsolete.
-    saveDraft(start, null);
-    if (runName) saveDraft(`preset:${name}`, { name: runName, answers: {} });
+    onSaved();
     onClose();
-    void navigate({ search: (old) => ({ view: old.view, preset: name }) });
+    void navigate({ search: ({ project }) => ({ project, preset: name }) });
   };
   return (
     <ReasonDialog
@@ -46,7 +40,7 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
       asking={save}
       refused="Preset not saved"
       submit={there ? "Replace" : "Save"}
-      isReady={NAME.test(name) && !isTaken}
+      isReady={name !== "" && !isTaken}
       onSubmit={(reason) =>
         save.mutate({ name, description, access, config, reason, revision: there?.revision ?? null }, { onSuccess: done })
       }
@@ -55,7 +49,7 @@ export function SavePreset({ config, runName, start, from, saved, onClose }: Pro
       <Stack gap="md">
         <TextInput
           label="Name"
-          description={there?.may_change ? "A preset with this name exists and will be replaced." : NAME_HELP}
+          description={there?.may_change ? "A preset with this name exists and will be replaced." : "Letters, digits, - and _."}
           error={
             isTaken
               ? `${visible(there.owner ?? "A token")} owns a preset with this name, and you may not change it.`

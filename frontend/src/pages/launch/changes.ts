@@ -1,11 +1,8 @@
-/** Diff of two configurations: added, removed, changed and invalid values. Pure. */
+/** Diff of two configurations: added, removed and changed values. Pure. */
 
-import { put } from "@/forms/answers";
-import { isConfig } from "@/forms/fields";
+import { type Config, isConfig, withAt } from "@/forms/schema";
 
-/** `invalid`: the form's text for a field has no value yet; `after` is the problem. */
-export type Change = { path: string; kind: "added" | "removed" | "changed" | "invalid"; before: unknown; after: unknown };
-type Config = Record<string, unknown>;
+export type Change = { path: string; kind: "added" | "removed" | "changed"; before: unknown; after: unknown };
 
 function same(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
@@ -27,12 +24,8 @@ export function changesOf(before: unknown, after: unknown, path = ""): Change[] 
 
 /** Return the object that, merged into the old configuration, gives the new one; null if a removal is needed. */
 export function overlayOf(changes: Change[]): Config | null {
-  const overlay: Config = {};
-  for (const { path, kind, after } of changes) {
-    if (kind === "removed") return null;
-    put(overlay, path, after);
-  }
-  return overlay;
+  if (changes.some(({ kind }) => kind === "removed")) return null;
+  return changes.reduce<Config>((overlay, { path, after }) => withAt(overlay, path, after), {});
 }
 
 /** The leaves of an object by path; null for a value that is not an object, or an empty one. */

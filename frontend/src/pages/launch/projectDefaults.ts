@@ -1,13 +1,10 @@
 /** The defaults of a project in the launch form. Pure. */
 
 import type { Project } from "@/api/projects";
+import { type Config, isConfig } from "@/forms/schema";
 import { leavesOf } from "@/pages/launch/changes";
 import type { Launch } from "@/pages/launch/commands";
 import type { StartPreset } from "@/pages/launch/startPresets";
-
-type Config = Record<string, unknown>;
-
-const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The fields of `top` merged over those of `base`, at every depth, as the server does. */
 export function merged(base: Config, top: Config): Config {

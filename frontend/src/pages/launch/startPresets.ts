@@ -3,8 +3,8 @@
 import type { Preset } from "@/api/types";
 import { number } from "@/format";
 import { valueAt } from "@/forms/conditions";
+import type { Config } from "@/forms/schema";
 import type { SavedPreset } from "@/pages/launch/api";
-import { type Config, type Kind, kindOf } from "@/pages/launch/kinds";
 
 /** A preset of either kind; `saved` is set for saved presets. */
 export type StartPreset = Preset & { saved?: SavedPreset };
@@ -28,25 +28,15 @@ export function startsOf(builtIn: Preset[], saved: SavedPreset[]): StartPreset[]
   return [...builtIn, ...kept];
 }
 
-/** The options of a preset input; saved presets follow the built-in ones. */
-export function choicesOf(starts: StartPreset[]): { group: string; items: { value: string; label: string }[] }[] {
-  const items = (isSaved: boolean) =>
-    starts.filter(({ saved }) => (saved !== undefined) === isSaved).map(({ name, title }) => ({ value: name, label: title }));
-  return [
-    { group: "Built in", items: items(false) },
-    { group: "Saved", items: items(true) },
-  ].filter((group) => group.items.length > 0);
-}
-
 /** What a preset card shows. */
-export type PresetCard = { name: string; sentence: string; kind: Kind; needs: string; isSaved: boolean };
+export type PresetCard = { name: string; sentence: string; kind: "fleet" | "language"; needs: string; isSaved: boolean };
 
 /** The cards of the presets; saved presets follow the built-in ones. */
 export function cardsOf(starts: StartPreset[]): PresetCard[] {
   return starts.map(({ name, title, config, saved }) => ({
     name,
     sentence: saved ? saved.description || "No description." : `${title}.`,
-    kind: kindOf(config),
+    kind: config.language ? "language" : "fleet",
     needs: needsOf(config),
     isSaved: saved !== undefined,
   }));

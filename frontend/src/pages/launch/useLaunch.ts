@@ -1,111 +1,125 @@
-/** State of the launch form: start, answers, tiers and errors. */
+/** State of the launch form: the YAML, the name, and the server's checks of both. */
 
-import { useEffect, useMemo, useState } from "react";
+import { useDebouncedValue, useSessionStorage } from "@mantine/hooks";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useMemo, useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
+import type { Project } from "@/api/projects";
+import { checkQuery, useCheckRun } from "@/api/runs";
+import { useMayOperate } from "@/api/session";
 import { visible } from "@/format";
-import { answersOf, collect } from "@/forms/answers";
-import { placeErrors, withoutErrorAt } from "@/forms/errors";
-import { type JsonSchema, sectionsOf } from "@/forms/fields";
-import type { Answer, Answers } from "@/forms/rows";
-import { loadDraft, saveDraft } from "@/pages/launch/draft";
-import { type Config, kindOf, sectionsFor } from "@/pages/launch/kinds";
-import { changedPaths, filled, formChanges, NAME, NAME_HELP, sectionsWithErrors, tiersOf } from "@/pages/launch/tiers";
+import { type Config, completed, edited, type JsonSchema, withOrders } from "@/forms/schema";
+import type { LineError } from "@/pages/launch/ConfigEditor";
+import { changesOf, overlayOf } from "@/pages/launch/changes";
+import type { Launch } from "@/pages/launch/commands";
+import { launchIn } from "@/pages/launch/projectDefaults";
+import type { StartPreset } from "@/pages/launch/startPresets";
+import { type Place, placesIn, readYaml, yamlOf } from "@/pages/launch/yaml";
 
-/** The start of the form: `key` identifies it, `config` is complete. */
-export type Start = { key: string; config: Config };
-export type Errors = { fields: Record<string, string>; loose: string[] };
+/** Wait for a pause of typing before each check. */
+const PAUSE_MS = 300;
 
-const NO_ERRORS: Errors = { fields: {}, loose: [] };
+type FieldError = { field: string; message: string };
+export type Start = {
+  /** Key of the stored text. */
+  key: string;
+  schema: JsonSchema;
+  config: Config;
+  preset: StartPreset | undefined;
+  /** The run that a clone copies. */
+  parent: string | undefined;
+  project: Project | undefined;
+};
 
-/** The answers of the form, and the configuration that they describe. */
-function useAnswers(schema: JsonSchema, start: Start) {
-  const kind = kindOf(start.config);
-  const sections = useMemo(() => sectionsFor(sectionsOf(schema), kind), [schema, kind]);
-  const defaults = useMemo(() => answersOf(sections, {}), [sections]);
-  const standard = useMemo(() => answersOf(sections, start.config), [sections, start]);
-  const base = useMemo(() => collect(sections, standard).config, [sections, standard]);
-  const draft = useMemo(() => loadDraft(start.key), [start.key]);
-  const [name, setName] = useState(draft?.name ?? "");
-  const [answers, setAnswers] = useState<Answers>({ ...standard, ...draft?.answers });
-  const [open, setOpen] = useState<string[]>(draft?.open ?? []);
-  const { config, problems } = useMemo(() => collect(sections, answers), [sections, answers]);
-  const whole = useMemo(() => filled(sections, config, problems, base), [sections, config, problems, base]);
-  const changes = useMemo(() => formChanges(sections, base, whole, problems), [sections, base, whole, problems]);
-  const edited = Object.keys(standard).filter((path) => answers[path] !== standard[path]);
-  const isTouched = name !== "" || edited.length > 0;
-
-  useEffect(() => {
-    const kept = Object.fromEntries(
-      Object.keys(standard)
-        .filter((path) => answers[path] !== standard[path])
-        .map((path) => [path, answers[path] ?? ""]),
-    );
-    saveDraft(start.key, isTouched || open.length > 0 ? { name, answers: kept, open } : null);
-  }, [start.key, name, answers, open, standard, isTouched]);
-  return {
-    kind,
-    sections,
-    defaults,
-    standard,
-    base,
-    name,
-    setName,
-    answers,
-    setAnswers,
-    open,
-    setOpen,
-    config,
-    problems,
-    whole,
-    changes,
-    isTouched,
-  };
+/** The launch request: the preset with overrides, or the full configuration if a field of the preset is removed. */
+function launchOf(name: string, config: Config, base: Config, preset: StartPreset | undefined): Launch {
+  const overlay = preset && overlayOf(changesOf(base, config));
+  return overlay ? { name, preset: preset.name, config: overlay } : { name, preset: "", config };
 }
 
-export function useLaunch(schema: JsonSchema, start: Start) {
-  const form = useAnswers(schema, start);
-  const { sections, standard, name, answers, problems, whole, changes, setAnswers, setOpen, setName } = form;
-  const [errors, setErrors] = useState(NO_ERRORS);
-  const [query, setQuery] = useState("");
-  const tiers = useMemo(
-    () => tiersOf(sections, { whole, changed: changedPaths(sections, changes), errors: errors.fields, query }),
-    [sections, whole, changes, errors, query],
-  );
-  const expand = (names: string[]) => setOpen((old) => [...new Set([...old, ...names])]);
-  /** Show errors: their sections open, and the search ends. */
-  const fail = (fields: Record<string, string>, loose: string[] = []) => {
-    setErrors({ fields, loose });
-    expand(sectionsWithErrors(sections, fields));
-    if (Object.keys(fields).length > 0) setQuery("");
+/** Return the errors without repetitions. */
+function distinct(errors: FieldError[]): FieldError[] {
+  return [...new Map(errors.map((each) => [`${each.field}\n${each.message}`, each])).values()];
+}
+
+export function useLaunch({ key, schema, config: start, preset, parent, project }: Start) {
+  const mayOperate = useMayOperate();
+  const first = useMemo(() => yamlOf(edited(completed(start, schema), schema)), [start, schema]);
+  const [text, setText, forget] = useSessionStorage({
+    key: `rolldeck-launch:${key}`,
+    defaultValue: first,
+    getInitialValueInEffect: false,
+  });
+  const [typed, setTyped] = useState<string | null>(null);
+  const [target, setTarget] = useState<Place | null>(null);
+  const [refused, setRefused] = useState<{ of: string; errors: FieldError[] } | null>(null);
+  const base = useMemo(() => withOrders(readYaml(first).config ?? {}, schema), [first, schema]);
+  const read = useMemo(() => readYaml(text), [text]);
+  // Inputs, changes and commands keep the last valid configuration while the text is being corrected.
+  const valid = useRef(base);
+  const config = useMemo(() => (read.config ? withOrders(read.config, schema) : valid.current), [read, schema]);
+  valid.current = config;
+  const changes = useMemo(() => changesOf(base, config), [base, config]);
+  const request = (name: string) => launchIn(project, launchOf(name, config, base, preset));
+
+  // The server suggests a free name from that of the cloned run or of the preset.
+  const checked = request(typed ?? parent ?? preset?.name ?? "");
+  const [paused] = useDebouncedValue(JSON.stringify(checked), PAUSE_MS);
+  const quick = useQuery({ ...checkQuery(paused), enabled: mayOperate, placeholderData: keepPreviousData });
+  const name = typed ?? quick.data?.suggested_name ?? "";
+  const launch = request(name);
+  const now = JSON.stringify(launch);
+  const full = useCheckRun();
+  const isOld = JSON.stringify({ ...full.variables, name: "" }) !== JSON.stringify({ ...launch, name: "" });
+
+  const found = [
+    ...(quick.isPlaceholderData || paused !== JSON.stringify(checked) ? [] : (quick.data?.findings ?? [])),
+    ...(isOld ? [] : (full.data?.findings ?? [])),
+  ].filter(({ level }) => level === "error");
+  const errors = distinct([...found, ...(refused?.of === now ? refused.errors : [])]).map(({ field, message }) => ({
+    field: field.replace(/^config(\.|$)/, ""),
+    message: visible(message),
+  }));
+  const nameErrors = errors.filter(({ field }) => field === "name" && (typed !== null || refused?.of === now));
+  const [lines, loose] = useMemo(() => {
+    if (read.problem) return [[{ field: "", ...read.problem }], []];
+    const placed: (LineError & { field: string })[] = [];
+    const rest: FieldError[] = [];
+    const placeOf = placesIn(text);
+    for (const error of errors.filter(({ field }) => field !== "name")) {
+      const place = placeOf(error.field);
+      if (place) placed.push({ ...place, ...error });
+      else rest.push(error);
+    }
+    return [placed.sort((one, other) => one.from - other.from), rest];
+    // The errors are new objects in each render; their text decides.
+  }, [read, text, JSON.stringify(errors)]);
+
+  const go = (path: string) => {
+    if (path === "name") document.querySelector<HTMLElement>("[data-field=name]")?.focus();
+    else setTarget({ ...(placesIn(text)(path) ?? { from: 0, to: 0 }) });
   };
-  /** Change a field; the errors at `key`, by default those of the whole field, are no longer current. */
-  const change = (path: string, answer: Answer, key = path) => {
-    setAnswers((old) => ({ ...old, [path]: answer }));
-    setErrors((old) => ({ ...old, fields: withoutErrorAt(old.fields, key) }));
-  };
-  const reset = () => {
-    setName("");
-    setAnswers(standard);
-    setErrors(NO_ERRORS);
-  };
-  const take = (taken: Config) => setAnswers(answersOf(sections, taken));
-  /** Return whether the form is valid as far as the client can check. */
-  const validate = (needsName: boolean): boolean => {
-    const wrong = { ...problems };
-    if (needsName && !NAME.test(name)) wrong.name = name ? NAME_HELP : "Enter a name.";
-    fail(wrong);
-    return Object.keys(wrong).length === 0;
-  };
-  const place = (wrong: { field: string; message: string }[], rest: string[] = []) => {
-    const { placed, loose } = placeErrors(sections, answers, wrong);
-    fail(placed, [...loose, ...rest]);
+  /** Focus the first error; return whether there is none that the parser found. */
+  const isReadable = () => {
+    if (read.problem) setTarget({ ...read.problem });
+    return !read.problem;
   };
   const refuse = (problem: Error) => {
-    if (!(problem instanceof ApiProblem)) return fail({}, [problem.message]);
-    if (problem.code === "run_exists") return fail({ name: visible(problem.message) });
-    place(problem.fields, problem.fields.length === 0 ? [problem.message] : []);
+    const fields = problem instanceof ApiProblem ? problem.fields : [];
+    const field = problem instanceof ApiProblem && problem.code === "run_exists" ? "name" : "";
+    const given = fields.length > 0 ? fields : [{ field, message: problem.message }];
+    setRefused({ of: now, errors: given });
+    const path = given[0]?.field.replace(/^config(\.|$)/, "");
+    if (path) go(path);
   };
-  return { ...form, tiers, query, setQuery, expand, errors, change, reset, take, validate, refuse, place };
+  const check = () => isReadable() && full.mutate(launch, { onError: refuse });
+  return {
+    ...{ text, setText, forget, name, setName: setTyped, config, base, changes, launch, check, isReadable, refuse, go, target },
+    ...{ errors, nameErrors, lines, loose, full, isOld, unavailable: quick.error },
+    isReadOnly: read.problem !== undefined,
+    isTouched: text !== first,
+    reset: () => setText(first),
+  };
 }
 
 export type LaunchState = ReturnType<typeof useLaunch>;

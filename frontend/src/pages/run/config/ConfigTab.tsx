@@ -10,12 +10,10 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { Panels } from "@/components/Panels";
 import { visible } from "@/format";
-import { answersOf, collect } from "@/forms/answers";
-import { sectionsOf } from "@/forms/fields";
+import { type Config, completed, edited } from "@/forms/schema";
 import { presetsQuery } from "@/pages/launch/api";
 import { ChangeList } from "@/pages/launch/ChangeList";
 import { changesOf } from "@/pages/launch/changes";
-import { kindOf, sectionsFor } from "@/pages/launch/kinds";
 import { baseOf, startsOf } from "@/pages/launch/startPresets";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
 import { useRun } from "@/pages/run/RunContext";
@@ -27,10 +25,8 @@ function Differing({ run }: { run: RunDetail }) {
   const saved = useQuery({ ...presetsQuery, enabled: run.preset !== "" && !isBuiltIn });
   if (!data || saved.isLoading) return null;
   const { config, from } = baseOf(run, startsOf(data.presets, saved.data ?? []));
-  const sections = sectionsFor(sectionsOf(data.schema), kindOf(run.config));
-  const standard = collect(sections, answersOf(sections, config)).config;
-  const known = collect(sections, answersOf(sections, run.config)).config;
-  return <ChangeList changes={changesOf(standard, known)} from={visible(from)} />;
+  const known = (each: Config) => edited(completed(each, data.schema), data.schema);
+  return <ChangeList changes={changesOf(known(config), known(run.config as Config))} from={visible(from)} />;
 }
 
 function Configuration({ run }: { run: RunDetail }) {

@@ -1,0 +1,78 @@
+import { Select, Switch, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { valueAt } from "@/forms/conditions";
+import { type Field, textOf, valueOfText } from "@/forms/fields";
+import { STEP_ENVIRONMENTS } from "@/pages/launch/EnvironmentNames";
+import type { LaunchState } from "@/pages/launch/useLaunch";
+import { withValue } from "@/pages/launch/yaml";
+
+/** Suggestions of fields that name registered objects. */
+const SUGGESTIONS: Record<string, string> = { "environment.spec": STEP_ENVIRONMENTS };
+
+/** The input of an essential field; it changes the YAML. */
+function EssentialInput({ field, state }: { field: Field; state: LaunchState }) {
+  const { path, kind, title, unit, help, range, choices } = field;
+  const value = valueAt(state.config, path);
+  // While focused, the typed text stays as it is: "1." is the number 1. A change of the YAML replaces it.
+  const [typed, setTyped] = useState<string | null>(null);
+  const isTyped = typed !== null && JSON.stringify(valueOfText(field, typed)) === JSON.stringify(value);
+  const change = (next: unknown) => state.setText((text) => withValue(text, path, next));
+  const wrong = state.errors.filter((each) => each.field === path || each.field.startsWith(`${path}[`));
+  const common = {
+    label: unit ? `${title} · ${unit}` : title,
+    description: [help, range && `${range}.`].filter(Boolean).join(" "),
+    error: wrong.map(({ message }) => message).join(" ") || undefined,
+    disabled: state.isReadOnly,
+    "data-field": path,
+  };
+  if (kind === "switch") return <Switch {...common} checked={value === true} onChange={(event) => change(event.currentTarget.checked)} />;
+  if (kind === "choice") {
+    return (
+      <Select
+        {...common}
+        data={[...new Set([...choices, textOf(field, value)])].filter(Boolean)}
+        value={textOf(field, value)}
+        allowDeselect={false}
+        onChange={change}
+      />
+    );
+  }
+  return (
+    <TextInput
+      {...common}
+      inputMode={kind === "number" ? "decimal" : undefined}
+      list={SUGGESTIONS[path]}
+      autoComplete="off"
+      value={isTyped ? typed : textOf(field, value)}
+      placeholder={field.isNullable ? "empty" : undefined}
+      onChange={(event) => {
+        setTyped(event.currentTarget.value);
+        change(valueOfText(field, event.currentTarget.value));
+      }}
+      onBlur={() => setTyped(null)}
+    />
+  );
+}
+
+/** The fields that most launches change, and the run's name with a free one suggested. */
+export function Essentials({ fields, state }: { fields: Field[]; state: LaunchState }) {
+  return (
+    <fieldset className="panel section">
+      <legend>Essentials</legend>
+      <div className="fields">
+        <TextInput
+          label="Name"
+          description="Letters, digits, - and _; part of the run's URL."
+          data-field="name"
+          autoComplete="off"
+          value={state.name}
+          error={state.nameErrors.map(({ message }) => message).join(" ") || undefined}
+          onChange={(event) => state.setName(event.currentTarget.value)}
+        />
+        {fields.map((field) => (
+          <EssentialInput key={field.path} field={field} state={state} />
+        ))}
+      </div>
+    </fieldset>
+  );
+}
