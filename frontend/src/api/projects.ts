@@ -7,13 +7,10 @@ import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Project = Schemas["ProjectRow"];
-export type ProjectActivity = Schemas["ProjectActivity"];
-export type ProjectRun = Schemas["ProjectRun"];
 export type NewProject = Schemas["CreateProjectRequest"];
 export type ProjectChange = Schemas["PatchedChangeProjectRequest"];
 
-/** As many as the activity of projects is read for. */
-export const PROJECTS_PER_PAGE = 50;
+const PROJECTS_PER_PAGE = 50;
 const KEY = ["projects"] as const;
 const REREAD_MS = 10_000;
 
@@ -45,17 +42,6 @@ export function projectQuery(name: string) {
     queryKey: [...KEY, "one", name],
     queryFn: () => body(api.GET("/api/v1/projects/{project}", { params: { path: { project: name } } })),
     retry: false,
-  });
-}
-
-/** Active runs, returns and the last activity, by name; projects without runs are missing. */
-export function projectActivityQuery(names: string[]) {
-  return queryOptions({
-    queryKey: [...KEY, "activity", names],
-    queryFn: async () => (await body(api.GET("/api/v1/project-activity", { params: { query: { names: names.join(",") } } }))).results,
-    enabled: names.length > 0,
-    refetchInterval: REREAD_MS,
-    placeholderData: (before) => before,
   });
 }
 

@@ -1,16 +1,33 @@
-import { Box, Select, TagsInput, Textarea, TextInput } from "@mantine/core";
+import { TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { ApiProblem } from "@/api/problems";
-import { type Project, useChangeProject, useCreateProject } from "@/api/projects";
+import { type NewProject, type Project, useChangeProject, useCreateProject } from "@/api/projects";
 import { schemaQuery } from "@/api/runs";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import { type Config, isConfig, type JsonSchema } from "@/forms/schema";
 import { presetsQuery } from "@/pages/launch/api";
-import { choicesOf, startsOf } from "@/pages/launch/startPresets";
-import { changeOf, creationOf, draftErrors, draftOf, type Field, type ProjectDraft, placedErrors } from "@/pages/projects/draft";
+import { ConfigEditor } from "@/pages/launch/ConfigPanel";
+import { type Place, placesIn, readYaml, yamlOf } from "@/pages/launch/yaml";
 
-const TAGS_AT_MOST = 20;
+/** The schema of a project's YAML; that of its configuration is the run's. */
+function schemaOf(run: JsonSchema, presets: string[]): JsonSchema {
+  const defaults: Record<string, JsonSchema> = {
+    preset: { type: "string", description: "Preset of new runs; built in or shared.", enum: presets },
+    tags: { type: "array", description: "Tags of new runs.", items: { type: "string" } },
+    config: { ...run, description: "Configuration, merged over the preset and under the values of a launch." },
+  };
+  const properties = { title: { type: "string" }, description: { type: "string" }, defaults: { properties: defaults } };
+  return { $defs: run.$defs, properties };
+}
+
+/** The texts and defaults of a project; missing ones are empty. */
+function bodyOf(given: Partial<Project> | Config): Config {
+  const { title = "", description = "", defaults, ...rest } = given;
+  const whole = { preset: "", tags: [], config: {}, ...(isConfig(defaults) ? defaults : {}) };
+  return { title, description, defaults: defaults === undefined || isConfig(defaults) ? whole : defaults, ...rest };
+}
 
 type Props = {
   /** The project to edit; undefined for a new one. */
@@ -19,32 +36,43 @@ type Props = {
   onClose: () => void;
 };
 
-/** Create a project, or edit one. */
+/** Create a project, or edit one: its name, and its texts and defaults as YAML. */
 export function ProjectDialog({ project, onSaved, onClose }: Props) {
-  const [draft, setDraft] = useState(draftOf(project));
+  const { title, description, defaults } = project ?? {};
+  const [name, setName] = useState(project?.name ?? "");
+  const [text, setText] = useState(() => yamlOf(bodyOf({ title, description, defaults })));
+  const [target, setTarget] = useState<Place | null>(null);
   const schema = useQuery(schemaQuery);
   const saved = useQuery(presetsQuery);
   const create = useCreateProject();
   const change = useChangeProject(project?.name ?? "");
   const asking = project ? change : create;
-  const problem = asking.error instanceof ApiProblem ? asking.error : null;
-  const refused = placedErrors(problem?.fields ?? []);
-  const own = draftErrors(draft);
-  const errorOf = (field: Field) => own[field] ?? (refused[field] && visible(refused[field]));
+  const read = useMemo(() => readYaml(text), [text]);
+  const refused = asking.error instanceof ApiProblem ? asking.error.fields : [];
+  const errors = useMemo(() => {
+    if (read.problem) return [read.problem];
+    const place = placesIn(text);
+    return refused
+      .filter(({ field }) => field !== "name")
+      .map((each) => ({ ...(place(each.field) ?? { from: 0, to: 0 }), message: visible(each.message) }));
+  }, [read, text, refused]);
+  const wrongName = refused.find(({ field }) => field === "name")?.message;
   // A private preset is no default for others.
   const shared = (saved.data ?? []).filter(({ access }) => access !== "private");
-  const set = (changes: Partial<ProjectDraft>) => setDraft((before) => ({ ...before, ...changes }));
-  const submit = (reason: string) =>
-    project
-      ? change.mutate(changeOf(draft, project, reason), { onSuccess: onSaved })
-      : create.mutate(creationOf(draft, reason), { onSuccess: onSaved });
+  const presets = [...(schema.data?.presets ?? []), ...shared].map((each) => each.name);
+  const submit = (reason: string) => {
+    if (read.problem) return setTarget({ ...read.problem });
+    const body = { ...bodyOf(read.config), reason } as Omit<NewProject, "name">;
+    if (!project) return create.mutate({ ...body, name }, { onSuccess: onSaved });
+    change.mutate({ ...body, ...(name === project.name ? {} : { name }) }, { onSuccess: onSaved });
+  };
   return (
     <ReasonDialog
       title={project ? `Edit project ${visible(project.name)}` : "New project"}
       asking={asking}
       refused="Project not saved"
       submit="Save"
-      isReady={Object.keys(own).length === 0}
+      isReady={name !== ""}
       onSubmit={submit}
       onClose={onClose}
     >
@@ -52,66 +80,23 @@ export function ProjectDialog({ project, onSaved, onClose }: Props) {
         label="Name"
         description="Letters, digits, - and _; part of the URL of its page."
         data-autofocus
-        maxLength={80}
-        value={draft.name}
-        error={draft.name === "" ? undefined : errorOf("name")}
-        onChange={(event) => set({ name: event.currentTarget.value })}
+        mb="sm"
+        value={name}
+        error={wrongName && visible(wrongName)}
+        onChange={(event) => setName(event.currentTarget.value)}
       />
-      <TextInput
-        mt="sm"
-        label="Title"
-        maxLength={120}
-        value={draft.title}
-        error={errorOf("title")}
-        onChange={(event) => set({ title: event.currentTarget.value })}
-      />
-      <Textarea
-        mt="sm"
-        label="Description"
-        autosize
-        minRows={2}
-        maxRows={6}
-        maxLength={2000}
-        value={draft.description}
-        error={errorOf("description")}
-        onChange={(event) => set({ description: event.currentTarget.value })}
-      />
-      <Box component="fieldset" mt="md" bd={0} p={0}>
-        <legend className="strong">Defaults of new runs</legend>
-        <Select
-          mt="xs"
-          label="Preset"
-          clearable
-          placeholder="None"
-          data={choicesOf(startsOf(schema.data?.presets ?? [], shared))}
-          value={draft.preset || null}
-          error={errorOf("preset")}
-          onChange={(preset) => set({ preset: preset ?? "" })}
+      {schema.data && (
+        <ConfigEditor
+          text={text}
+          label="Project as YAML"
+          schema={schemaOf(schema.data.schema, presets)}
+          names={{}}
+          errors={errors}
+          target={target}
+          onChange={setText}
         />
-        <TagsInput
-          mt="sm"
-          label="Tags"
-          description="Letters, digits and _.:/+-; Enter adds one."
-          maxTags={TAGS_AT_MOST}
-          value={draft.tags}
-          error={errorOf("tags")}
-          onChange={(tags) => set({ tags })}
-        />
-        <Textarea
-          mt="sm"
-          label="Configuration"
-          description="A JSON object, merged over the preset and under the values of a launch."
-          placeholder='{"fleet": {"num_workers": 4}}'
-          autosize
-          minRows={3}
-          maxRows={12}
-          spellCheck={false}
-          styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
-          value={draft.config}
-          error={errorOf("config")}
-          onChange={(event) => set({ config: event.currentTarget.value })}
-        />
-      </Box>
+      )}
+      {read.problem && <p className="small bad">{read.problem.message}</p>}
     </ReasonDialog>
   );
 }

@@ -1,4 +1,5 @@
-import { fireEvent, screen } from "@testing-library/react";
+import type { EditorView } from "@codemirror/view";
+import { act, fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { Project } from "@/api/projects";
 import { launchServer } from "@/testing/launch";
@@ -23,28 +24,62 @@ function serverWith(project: Project) {
     .tell("runs", { active: [], resting: [] });
 }
 
-it("creates a project with defaults, whose errors are at their input", async () => {
+const label = (text: string) => screen.findByLabelText<HTMLElement & { cmTile?: { view: EditorView } }>(text);
+
+/** Replace the YAML of the dialog. */
+async function write(text: string): Promise<void> {
+  const view = (await label("Project as YAML")).cmTile?.view as EditorView;
+  act(() => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }));
+}
+
+it("creates a project with defaults, whose errors are at their line and input", async () => {
   const config = { fleet: { num_workers: 4 } };
-  const server = serverWith(projectOf("poles", { defaults: { preset: "", config, tags: [] } }));
-  const errors = [{ field: "defaults.config.fleet.num_workers", message: "at least 1" }];
+  const server = serverWith(projectOf("poles", { defaults: { preset: "", config, tags: ["swept"] } }));
+  const errors = [
+    { field: "defaults.config.fleet.num_workers", message: "at least 1" },
+    { field: "name", message: "Letters only." },
+  ];
   server.on("POST", "/api/v1/projects", new Refusal({ status: 400, code: "invalid", detail: "Invalid.", errors }));
   await load("/projects");
   fireEvent.click((await screen.findAllByRole("button", { name: "New project" }))[0] as HTMLElement);
   const asked = await dialog("New project");
   const save = asked.getByRole("button", { name: "Save" });
-  fill(asked.getByLabelText("Name"), "two words");
   expect(save).toBeDisabled();
-  fill(asked.getByLabelText("Name"), "poles");
-  fill(asked.getByLabelText("Configuration"), '{"fleet": {"num_workers": 0}}');
+  fill(asked.getByLabelText("Name"), "two words");
+  await write("defaults:\n  config:\n    fleet:\n      num_workers: 0\n");
   fireEvent.click(save);
-  expect((await asked.findAllByText(/^fleet.num_workers: /))[0]).toBeVisible();
+  expect(await asked.findByText("Letters only.")).toBeVisible();
+  await waitFor(() => expect(document.querySelector(".cm-lintRange-error")).toHaveTextContent("num_workers"));
+
+  await write("title: Poles\ntitle: again\n");
+  fireEvent.click(save);
+  expect(asked.getByText(/Duplicate key/)).toBeVisible();
+  await waitFor(async () => expect(await label("Project as YAML")).toHaveFocus());
 
   server.on("POST", "/api/v1/projects", projectOf("poles"));
-  fill(asked.getByLabelText("Configuration"), JSON.stringify(config));
+  fill(asked.getByLabelText("Name"), "poles");
+  await write("defaults:\n  config:\n    fleet:\n      num_workers: 4\n");
   fill(asked.getByLabelText("Reason"), "for the sweep");
   fireEvent.click(save);
   expect(await heading("poles", 1)).toBeVisible();
-  expect(await one("[data-default='fleet.num_workers']")).toHaveTextContent("fleet.num_workers = 4");
+  expect(await one("[data-defaults]")).toHaveTextContent("sets fleet.num_workers and adds the tags swept.");
   expect(await heading("No runs in this project")).toBeVisible();
-  expect(server.bodies("POST", "/api/v1/projects")[1]).toMatchObject({ name: "poles", defaults: { config }, reason: "for the sweep" });
+  const body = { name: "poles", title: "", defaults: { preset: "", config, tags: [] }, reason: "for the sweep" };
+  expect(server.bodies("POST", "/api/v1/projects").at(-1)).toMatchObject(body);
+});
+
+it("edits the texts and defaults of a project as YAML", async () => {
+  const project = projectOf("poles", { title: "Poles", defaults: { preset: "cartpole", config: { seed: 1 }, tags: [] } });
+  const server = serverWith(project).on("PATCH", "/api/v1/projects/{project}", project);
+  await load("/projects/poles");
+  fireEvent.click(await screen.findByRole("button", { name: "Edit" }));
+  const asked = await dialog("Edit project poles");
+  expect((await label("Project as YAML")).cmTile?.view.state.doc.toString()).toBe(
+    'title: Poles\ndescription: ""\ndefaults:\n  preset: cartpole\n  tags: []\n  config:\n    seed: 1\n',
+  );
+  await write("defaults: 7\nsurprise: 1\n");
+  fireEvent.click(asked.getByRole("button", { name: "Save" }));
+  // The server refuses wrong types and unknown fields.
+  const body = { title: "", description: "", defaults: 7, surprise: 1, reason: "" };
+  await waitFor(() => expect(server.bodies("PATCH", "/api/v1/projects/poles")).toEqual([body]));
 });

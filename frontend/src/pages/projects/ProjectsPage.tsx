@@ -1,8 +1,8 @@
 import { Button, SegmentedControl } from "@mantine/core";
-import { useInfiniteQuery, useQueries } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Project, type ProjectActivity, projectActivityQuery, projectsQuery } from "@/api/projects";
+import { type Project, projectsQuery } from "@/api/projects";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
@@ -12,39 +12,22 @@ import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { ProjectDialog } from "@/pages/projects/ProjectDialog";
-import css from "./projects.module.css";
 
-const COLUMNS = [
-  "Project",
-  { label: "Active runs", className: "num" },
-  { label: "Runs", className: "num wide-only" },
-  { label: "Newest return", className: "num", title: "Mean return of the last 20 training episodes of the newest run that has one" },
-  { label: "Last activity", className: "wide-only", title: "Last status change, heartbeat or measurement of a run" },
-];
+const COLUMNS = ["Project", { label: "Runs", className: "num" }, { label: "Changed", className: "wide-only" }];
 
-function Line({ project, activity }: { project: Project; activity: ProjectActivity | undefined }) {
-  const newest = activity?.newest_return;
+function Line({ project }: { project: Project }) {
   return (
     <tr className="opens" data-row data-project={project.name}>
-      <td className={css.name}>
+      <td className="anywhere">
         <Link to="/projects/$project" params={{ project: project.name }} className="strong" data-open>
           {visible(project.name)}
         </Link>
-        {project.title && <div className="soft small anywhere">{visible(project.title)}</div>}
+        {project.title && <div className="soft small">{visible(project.title)}</div>}
       </td>
-      <td className="num">{number(activity?.active_runs ?? 0)}</td>
-      <td className="num wide-only">{number(project.runs)}</td>
-      <td className="num">
-        {newest ? (
-          <>
-            {number(newest.return_mean)}
-            <div className="faint small anywhere">{visible(newest.name)}</div>
-          </>
-        ) : (
-          "–"
-        )}
+      <td className="num">{number(project.runs)}</td>
+      <td className="nowrap soft wide-only">
+        <Age at={project.changed_at} suffix=" ago" />
       </td>
-      <td className="nowrap soft wide-only">{activity ? <Age at={activity.last_activity_at} suffix=" ago" /> : "–"}</td>
     </tr>
   );
 }
@@ -55,10 +38,7 @@ export function ProjectsPage() {
   const mayOperate = useMayOperate();
   const [isCreating, setCreating] = useState(false);
   const list = useInfiniteQuery(projectsQuery(archived));
-  const pages = list.data?.pages ?? [];
-  const activities = useQueries({ queries: pages.map(({ results }) => projectActivityQuery(results.map(({ name }) => name))) });
-  const rows = pages.flatMap(({ results }) => results);
-  const activity: Record<string, ProjectActivity> = Object.assign({}, ...activities.map(({ data }) => data));
+  const rows = (list.data?.pages ?? []).flatMap(({ results }) => results);
   const create = mayOperate && <Button onClick={() => setCreating(true)}>New project</Button>;
   return (
     <>
@@ -66,21 +46,19 @@ export function ProjectsPage() {
         <h1>Projects</h1>
         <span className="soft small">Runs that belong together, with defaults for new ones.</span>
         <span className="spacer" />
+        <SegmentedControl
+          size="xs"
+          aria-label="Shown projects"
+          value={archived ? "archived" : "current"}
+          data={[
+            { value: "current", label: "Current" },
+            { value: "archived", label: "Archived" },
+          ]}
+          onChange={(value) => void navigate({ search: { archived: value === "archived" || undefined }, replace: true })}
+        />
         {create}
       </div>
       <section className="panel" aria-label="Projects by name">
-        <div className={css.bar}>
-          <SegmentedControl
-            size="xs"
-            aria-label="Shown projects"
-            value={archived ? "archived" : "current"}
-            data={[
-              { value: "current", label: "Current" },
-              { value: "archived", label: "Archived" },
-            ]}
-            onChange={(value) => void navigate({ search: { archived: value === "archived" || undefined }, replace: true })}
-          />
-        </div>
         {list.isPending && <Skeletons heights={[320]} />}
         {list.isError && <ErrorState title="Projects unavailable" error={list.error} onRetry={() => void list.refetch()} />}
         {list.isSuccess && rows.length === 0 && (
@@ -93,7 +71,7 @@ export function ProjectsPage() {
         {rows.length > 0 && (
           <Table columns={COLUMNS}>
             {rows.map((project) => (
-              <Line key={project.name} project={project} activity={activity[project.name]} />
+              <Line key={project.name} project={project} />
             ))}
           </Table>
         )}
