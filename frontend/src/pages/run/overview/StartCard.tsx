@@ -1,3 +1,5 @@
+import { Button } from "@mantine/core";
+import { useLayoutEffect, useRef, useState } from "react";
 import { Panel } from "@/components/Panel";
 import { TokenCommand } from "@/components/TokenCommand";
 import { visible } from "@/format";
@@ -19,23 +21,49 @@ function Step({ step, isNext }: { step: StartStep; isNext: boolean }) {
   );
 }
 
-/** Next steps after a launch, until the first batch is trained. */
+/**
+ * Next steps after a launch, until the first batch is trained.
+ *
+ * Once shown, the card keeps its height and stays until it is hidden: content below does not move by itself.
+ */
 export function StartCard() {
   const { run, fleet, ledger } = useRun();
   const steps = startSteps({ run, fleet, ledger }, location.origin);
-  if (steps.length === 0) return null;
+  const [isKept, setKept] = useState(false);
+  const [height, setHeight] = useState(0);
+  const content = useRef<HTMLDivElement>(null);
+  if (steps.length > 0 && !isKept) setKept(true);
+  // Each state of the steps may have another height.
+  useLayoutEffect(() => {
+    setHeight((old) => Math.max(old, content.current?.offsetHeight ?? 0));
+  }, [steps.length, steps.filter((step) => step.isDone).length]);
+  if (!isKept) return null;
   const next = nextSteps(steps);
+  const isOver = steps.length === 0;
+  const note = isOver ? undefined : `${steps.filter((step) => step.isDone).length} of ${steps.length} steps done`;
   return (
     <Panel
-      title="Start training"
-      note={`${steps.filter((step) => step.isDone).length} of ${steps.length} steps done`}
+      title={isOver ? "Training" : "Start training"}
+      note={note}
       className={styles.card}
+      aside={
+        isOver && (
+          <Button size="compact-xs" variant="default" onClick={() => setKept(false)}>
+            Hide
+          </Button>
+        )
+      }
     >
-      <ol className={styles.steps}>
-        {steps.map((step) => (
-          <Step key={step.title} step={step} isNext={next.includes(step)} />
-        ))}
-      </ol>
+      <div ref={content} style={{ minHeight: height || undefined }}>
+        {isOver && (
+          <p className="soft">{run.served_steps > 0 ? "The first batch was served to the trainer." : `The run is ${run.status}.`}</p>
+        )}
+        <ol className={styles.steps}>
+          {steps.map((step) => (
+            <Step key={step.title} step={step} isNext={next.includes(step)} />
+          ))}
+        </ol>
+      </div>
     </Panel>
   );
 }
