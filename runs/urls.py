@@ -40,7 +40,6 @@ from runs.projects.api import ProjectsView, ProjectView
 from runs.search.api import (
     FilterValuesView,
     FilterView,
-    ProjectActivityView,
     RunActionsView,
     RunActivityView,
     RunColumnsView,
@@ -104,7 +103,6 @@ urlpatterns = [
     path("presets/<slug:preset>", PresetView.as_view()),
     path("projects", ProjectsView.as_view()),
     path("projects/<slug:project>", ProjectView.as_view()),
-    path("project-activity", ProjectActivityView.as_view()),
     path("tokens", TokensView.as_view()),
     path("tokens/<small:token>", TokenView.as_view()),
     path("runs", RunsView.as_view()),

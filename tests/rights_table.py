@@ -92,7 +92,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/projects/<slug:project>"): READ,
     ("PATCH", "/api/v1/projects/<slug:project>"): OPERATE,
     ("DELETE", "/api/v1/projects/<slug:project>"): OPERATE,
-    ("GET", "/api/v1/project-activity"): READ,
     ("GET", "/api/v1/tokens"): ADMINISTER,
     ("POST", "/api/v1/tokens"): ADMINISTER,
     ("DELETE", "/api/v1/tokens/<small:token>"): ADMINISTER,

@@ -15,13 +15,12 @@ from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.schemas import RunDetail
 from runs.lifecycle.services.lifecycle import set_tags
 from runs.search.queries import columns, lists
-from runs.search.queries.lists import project_activity, run_activity
+from runs.search.queries.lists import run_activity
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
     ActOnRuns,
     ColumnList,
-    ProjectActivityList,
     QualifierList,
     RunActivityList,
     RunList,
@@ -35,7 +34,6 @@ from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 
 SUMMARIES_AT_MOST = 200
-PROJECTS_AT_MOST = 50
 
 
 class FilterView(ApiView):
@@ -155,35 +153,6 @@ class RunActivityView(ApiView):
         ):
             raise InvalidBody("ids", f"must be 1 to {SUMMARIES_AT_MOST} comma-separated ids")
         return answer(RunActivityList(results=run_activity([int(word) for word in words])))
-
-
-class ProjectActivityView(ApiView):
-    """Activity of projects."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="project_activity",
-        parameters=[
-            OpenApiParameter(
-                "names",
-                listed(PROJECTS_AT_MOST),
-                required=True,
-                description="Names of projects, comma-separated.",
-            )
-        ],
-        responses={200: ProjectActivityList},
-        tags=["runs"],
-    )
-    def get(self, request: Request) -> HttpResponse:
-        """Get the activity of projects.
-
-        Active runs, returns and the last activity; projects without runs are omitted.
-        """
-        names = request.query_params.get("names", "").split(",")
-        if len(names) > PROJECTS_AT_MOST or not all(names) or "\x00" in "".join(names):
-            raise InvalidBody("names", f"must be 1 to {PROJECTS_AT_MOST} comma-separated names")
-        return answer(ProjectActivityList(results=project_activity(names)))
 
 
 class TagsView(ApiView):

@@ -87,35 +87,6 @@ class RunActivityList(Struct, frozen=True, kw_only=True):
     results: dict[int, RunActivity]
 
 
-class ProjectRun(Struct, frozen=True, kw_only=True):
-    """A run of a project, with its return."""
-
-    name: str
-    status: str
-    return_mean: float
-    """Mean over the last 20 training episodes; for an outside run, mean score of its newest groups.
-    """
-
-
-class ProjectActivity(Struct, frozen=True, kw_only=True):
-    """Activity of a project; returns and times are of its newest 50 runs."""
-
-    active_runs: int
-    """Runs that have not ended."""
-    last_activity_at: datetime
-    """Last status change, heartbeat or measurement of a run."""
-    newest_return: ProjectRun | None
-    """Newest run that has a return; null if none has one."""
-    best_runs: list[ProjectRun]
-    """Runs with the highest returns, at most 5, the highest first."""
-
-
-class ProjectActivityList(Struct, frozen=True, kw_only=True):
-    """Activity by the name of the project; projects without runs are omitted."""
-
-    results: dict[str, ProjectActivity]
-
-
 class SetTags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """New tags of a run; they replace the existing ones."""
 

@@ -38,7 +38,7 @@ READS: Final[dict[str, dict[str, Any]]] = {
     if path.startswith("/api/") and "get" in methods
 }
 # "results" by id, not in an order.
-MAPS: Final = {"/api/v1/project-activity", "/api/v1/run-activity", "/api/v1/run-diagnoses"}
+MAPS: Final = {"/api/v1/run-activity", "/api/v1/run-diagnoses"}
 # Columns of equal length, and objects of several lists.
 NOT_LISTS: Final = {
     "/api/v1/limits",

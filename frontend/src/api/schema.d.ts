@@ -499,26 +499,6 @@ export interface paths {
         patch: operations["presets_update"];
         trace?: never;
     };
-    "/api/v1/project-activity": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get the activity of projects
-         * @description Active runs, returns and the last activity; projects without runs are omitted.
-         */
-        get: operations["project_activity"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/projects": {
         parameters: {
             query?: never;
@@ -7192,25 +7172,6 @@ export interface components {
             memory_bytes: number | null;
         };
         /**
-         * ProjectActivity
-         * @description Activity of a project; returns and times are of its newest 50 runs.
-         */
-        ProjectActivity: {
-            active_runs: number;
-            last_activity_at: string;
-            newest_return: components["schemas"]["ProjectRun"] | null;
-            best_runs: components["schemas"]["ProjectRun"][];
-        };
-        /**
-         * ProjectActivityList
-         * @description Activity by the name of the project; projects without runs are omitted.
-         */
-        ProjectActivityList: {
-            results: {
-                [key: string]: components["schemas"]["ProjectActivity"];
-            };
-        };
-        /**
          * ProjectDefaults
          * @description Defaults of the runs that are launched in a project.
          */
@@ -7241,15 +7202,6 @@ export interface components {
             created_by: string;
             changed_at: string;
             archived_at: string | null;
-        };
-        /**
-         * ProjectRun
-         * @description A run of a project, with its return.
-         */
-        ProjectRun: {
-            name: string;
-            status: string;
-            return_mean: number;
         };
         /**
          * PromptInRun
@@ -11452,65 +11404,6 @@ export interface operations {
             };
             /** @description The media type or Content-Encoding is not supported. */
             415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    project_activity: {
-        parameters: {
-            query: {
-                /** @description Names of projects, comma-separated. */
-                names: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ProjectActivityList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
                 headers: {
                     [name: string]: unknown;
                 };

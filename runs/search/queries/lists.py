@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -11,7 +10,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from django.db import connection
 from django.db.models import (
-    Count,
     F,
     FloatField,
     Func,
@@ -20,10 +18,9 @@ from django.db.models import (
     QuerySet,
     TextField,
     Value,
-    Window,
 )
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast, NullIf, RowNumber
+from django.db.models.functions import Cast, NullIf
 
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
@@ -32,8 +29,6 @@ from runs.search.queries import columns
 from runs.search.rules import QUALIFIERS, parse
 from runs.search.schemas import (
     LiveRunRow,
-    ProjectActivity,
-    ProjectRun,
     QualifierRow,
     RunActivity,
     RunList,
@@ -435,54 +430,3 @@ def _live_run_row(row: RunRow, beside: dict[str, Any]) -> LiveRunRow:
 def run_activity(run_ids: Sequence[int]) -> dict[int, RunActivity]:
     """Return run summaries as API objects."""
     return {run_id: RunActivity(**more) for run_id, more in activity_of(run_ids).items()}
-
-
-RUNS_EACH: Final = 50
-"""Newest runs of each project whose returns and heartbeats are read."""
-BEST_AT_MOST: Final = 5
-
-
-def project_activity(names: Sequence[str]) -> dict[str, ProjectActivity]:
-    """Return the activity of the projects with these names; unknown ones are omitted.
-
-    Runs that are archived are not counted. Returns and times are those of the newest
-    :data:`RUNS_EACH` runs of each project.
-    """
-    runs = Run.objects.current().filter(project__name__in=names)
-    active = dict(runs.active().values_list("project__name").annotate(Count("pk")))
-    newest = runs.select_related("project").annotate(
-        place=Window(RowNumber(), partition_by="project", order_by=[F("created_at").desc(), "-pk"])
-    )
-    found = list(newest.filter(place__lte=RUNS_EACH).order_by("-created_at", "-pk"))
-    beside = activity_of([run.pk for run in found])
-    by_project: dict[str, list[Run]] = defaultdict(list)
-    for run in found:
-        if run.project is not None:
-            by_project[run.project.name].append(run)
-    return {
-        name: _activity(rows, beside, active=active.get(name, 0))
-        for name, rows in by_project.items()
-    }
-
-
-def _activity(
-    rows: Sequence[Run], beside: dict[int, dict[str, Any]], *, active: int
-) -> ProjectActivity:
-    """Return the activity of one project; `rows` are its newest runs, newest first."""
-    with_return = [
-        ProjectRun(name=run.name, status=run.status, return_mean=mean)
-        for run in rows
-        if (mean := beside[run.pk].get("return_mean")) is not None
-    ]
-    best = sorted(with_return, key=lambda run: run.return_mean, reverse=True)
-    # Of the last status change, heartbeat or measurement.
-    times = [run.status_changed_at for run in rows]
-    for run in rows:
-        signs = (beside[run.pk].get(name) for name in ("observed_at", "measured_at"))
-        times += [at for at in signs if at is not None]
-    return ProjectActivity(
-        active_runs=active,
-        last_activity_at=max(times),
-        newest_return=with_return[0] if with_return else None,
-        best_runs=best[:BEST_AT_MOST],
-    )

@@ -1,6 +1,5 @@
 """Projects over HTTP: definitions, defaults of launches, runs in them, activity."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -253,27 +252,6 @@ def test_runs_are_found_and_suggested_by_project(operator: APIClient) -> None:
     assert values["results"] == [{"value": "poles-2", "runs": 1}]
     header, first, *_ = operator.get("/api/v1/runs.csv?sort=name").content.decode().splitlines()
     assert first.split(",")[header.split(",").index("project")] == "poles"
-
-
-def test_the_activity_of_a_project_counts_active_runs(operator: APIClient) -> None:
-    project = make_project(name="poles")
-    make_project(name="empty")
-    make_run(name="alpha", project=project)
-    later = NOON + timedelta(hours=2)
-    make_run(name="beta", project=project, status=RunStatus.STOPPED, status_changed_at=later)
-    make_run(name="gamma", project=project, status=RunStatus.STOPPED, archived_at=later)
-
-    answer = operator.get("/api/v1/project-activity", {"names": "poles,empty,none"}).json()
-
-    assert answer["results"] == {
-        "poles": {
-            "active_runs": 1,
-            "last_activity_at": "2026-03-01T14:00:00Z",
-            "newest_return": None,
-            "best_runs": [],
-        }
-    }
-    assert error_of(operator.get("/api/v1/project-activity"))[2] == ["names"]
 
 
 def test_a_viewer_reads_projects_but_changes_none() -> None:

@@ -7,9 +7,9 @@ from buffer.ingest.services.pushes import accept_groups
 from rollouts.control.models import Fleet
 from runs.lifecycle.models import Run
 from runs.search.queries import lists
-from runs.search.queries.lists import active_run_rows, project_activity, run_activity
+from runs.search.queries.lists import active_run_rows, run_activity
 from tests.buffer_factories import body, group
-from tests.factories import NOON, make_outside_run, make_project, make_run
+from tests.factories import NOON, make_outside_run, make_run
 from tests.integration.rollouts.metrics.measured_series import at, measure, series
 from tests.list_pages import page_after
 
@@ -60,15 +60,3 @@ def test_runs_are_sorted_by_score_or_return_and_unknown_ones_are_last() -> None:
 
     assert names("-return") == ["c", "e", "b", "a", "d", "g", "f"]
     assert names("return") == ["d", "a", "b", "e", "c", "f", "g"]
-
-
-def test_the_best_runs_of_a_project_include_outside_runs() -> None:
-    project = make_project(name="maths")
-    for name, mean in [("low", 0.25), ("high", 0.75)]:
-        run = make_outside_run(name=name, project=project)
-        push(run, mean)
-        measure(run, 1)
-
-    best = project_activity(["maths"])["maths"].best_runs
-
-    assert [(run.name, run.return_mean) for run in best] == [("high", 0.75), ("low", 0.25)]
