@@ -26,6 +26,7 @@ from buffer.items.models import (
 )
 from buffer.payloads.models import Segment
 from buffer.tensors.models import StoredTensor, TensorObject
+from buffer.tokenizers.models import RunTokenizer, TokenizerFile
 from runs.lifecycle.admin import EnvironmentAdmin, RunAdmin, TrainerAdmin
 from runs.lifecycle.models import Run
 from web.admin.decisions import Decision, reason_or_page
@@ -161,6 +162,22 @@ register_read_only(
 )
 
 
+register_read_only(
+    TokenizerFile,
+    columns="sha256 tokens size_bytes created_at",
+    search_fields=("sha256",),
+    search_help="SHA-256 of a file",
+    ordering=("-created_at",),
+    hidden=("content", "texts"),
+)
+register_read_only(
+    RunTokenizer,
+    columns="run_link file set_by set_at",
+    filters=(RUN_FILTER,),
+    search_fields=("run__name",),
+    search_help="Name of a run",
+    ordering=("-set_at",),
+)
 register_read_only(
     TensorObject,
     columns="name run_link size_bytes created_at",

@@ -17,6 +17,7 @@ from buffer.items import services as items
 from buffer.payloads.services.partitions import rotate_segment
 from buffer.payloads.services.retention import apply_retention
 from buffer.tensors.services import remove_unused_objects
+from buffer.tokenizers.services import remove_unused_tokenizers
 
 __all__ = [
     "audit_ledgers",
@@ -40,7 +41,8 @@ def reclaim_expired_leases() -> dict[str, int]:
         "forgotten": delete_old_keys(now=now)
         + delete_old_pushes(now=now)
         + delete_old_captures(now=now)
-        + remove_unused_objects(now=now),
+        + remove_unused_objects(now=now)
+        + remove_unused_tokenizers(),
     }
 
 

@@ -17,6 +17,7 @@ from buffer.items.models import (
 )
 from buffer.payloads.models import Payload, Segment
 from buffer.tensors.models import StoredTensor, TensorObject
+from buffer.tokenizers.models import RunTokenizer, TokenizerFile
 
 __all__ = [
     "ArchiveJob",
@@ -35,10 +36,12 @@ __all__ = [
     "LedgerAudit",
     "MixingShare",
     "Payload",
+    "RunTokenizer",
     "Segment",
     "StoredTensor",
     "Tally",
     "TensorObject",
+    "TokenizerFile",
     "TrajectoryGroup",
     "UnansweredPush",
 ]

@@ -11,6 +11,7 @@ from buffer.items import api as items_api
 from buffer.payloads import api as segments
 from buffer.replay import api as replay
 from buffer.tensors import api as tensors
+from buffer.tokenizers import api as tokenizers
 
 urlpatterns = [
     path("limits", items_api.LimitsView.as_view()),
@@ -67,6 +68,8 @@ urlpatterns = [
     path("runs/<slug:run>/tensors/read", tensors.ReadTensorsView.as_view()),
     path("runs/<slug:run>/tensors/delete", tensors.DeleteTensorsView.as_view()),
     path("runs/<slug:run>/tensors/move", tensors.MoveTensorsView.as_view()),
+    path("runs/<slug:run>/tokenizer", tokenizers.TokenizerView.as_view()),
+    path("runs/<slug:run>/tokenizer/file", tokenizers.TokenizerFileView.as_view()),
     path("runs/<slug:run>/ledger", queues.LedgerView.as_view()),
     path("runs/<slug:run>/bias", queues.BiasView.as_view()),
 ]

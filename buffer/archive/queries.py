@@ -18,7 +18,7 @@ from buffer.inspect.queries.group_contents import (
     as_json,
     marks_of,
     opened,
-    pieces_of,
+    token_table,
 )
 from buffer.inspect.queries.group_lists import group_page
 from buffer.inspect.rules import inspect_log as inspect_log_rules
@@ -413,7 +413,8 @@ def inspect_log(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[
     }
     head = {"version": inspect_log_rules.VERSION, "status": "success", "eval": spec}
     yield msgspec.json.encode(head)[:-1] + b',"samples":['
-    pieces, count, scores = pieces_of(run), 0, []
+    table, count, scores = token_table(run), 0, []
+    pieces = None if table is None else table.pieces
     for row, _ in rows(run.pk, group_filter, limit=limit):
         known = ((name, getattr(row, name)) for name in inspect_log_rules.METADATA)
         metadata = {name: value for name, value in known if value not in (None, "")}

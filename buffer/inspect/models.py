@@ -84,6 +84,10 @@ class DigestCursor(models.Model):
     # Number of accepted groups when it last caught up; it is idle until the number grows.
     accepted = models.BigIntegerField(default=0)
     digested_at = models.DateTimeField(null=True, blank=True)
+    # Digests of an earlier tokenizer are renewed from the newest group to the oldest.
+    renew_before = models.BigIntegerField(
+        null=True, blank=True, help_text="Groups below this id have old digests; null: none."
+    )
 
     def __str__(self) -> str:
         return f"digests of run {self.run_id}"

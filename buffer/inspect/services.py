@@ -60,6 +60,13 @@ def digest_groups(*, now: datetime, seconds: float = PASS_SECONDS) -> int:
             digested += count
             if count < GROUPS_AT_ONCE:
                 break
+    outdated = DigestCursor.objects.filter(renew_before__isnull=False)
+    for run_id in outdated.order_by("digested_at").values_list("run_id", flat=True):
+        # At least one part a pass: new groups may take all of the time.
+        while count := renew_run(run_id):
+            digested += count
+            if time.monotonic() >= ends_at:
+                return digested
     return digested
 
 
@@ -90,6 +97,36 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
         cursor.accepted = accepted
     cursor.digested_at = now
     cursor.save()
+    return len(rows)
+
+
+@transaction.atomic
+def renew_digests(run_id: int) -> None:
+    """Mark the digests of a run's groups as outdated; the background renews them."""
+    # Locked first: groups that are being digested now are renewed too.
+    DigestCursor.objects.get_or_create(run_id=run_id, defaults={"written_in": "0", "item_id": 0})
+    cursor = DigestCursor.objects.select_for_update().get(run_id=run_id)
+    newest = TrajectoryGroup.objects.filter(run_id=run_id).order_by("-id")
+    if group_id := newest.values_list("id", flat=True).first():
+        cursor.renew_before = group_id + 1
+        cursor.save(update_fields=["renew_before"])
+
+
+@transaction.atomic
+def renew_run(run_id: int) -> int:
+    """Renew the next outdated digests of a run, newest first; return the number of groups."""
+    # Skipped if another process digests this run.
+    cursor = DigestCursor.objects.select_for_update(skip_locked=True).filter(run_id=run_id).first()
+    if cursor is None or cursor.renew_before is None:
+        return 0
+    with connection.cursor() as sql:
+        limits = {"run": run_id, "before": cursor.renew_before, "limit": GROUPS_AT_ONCE}
+        sql.execute(SQL["groups_to_renew"], limits)
+        rows = [_Row(*row) for row in sql.fetchall()]
+    if rows:
+        _store_digests(Run.objects.get(pk=run_id), rows)
+    cursor.renew_before = rows[-1].group_id if len(rows) == GROUPS_AT_ONCE else None
+    cursor.save(update_fields=["renew_before"])
     return len(rows)
 
 

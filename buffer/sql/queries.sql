@@ -822,6 +822,14 @@ AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
 AND i.written_in < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY i.written_in, i.id LIMIT %(limit)s
 
+-- groups_to_renew --
+-- Read the digested groups below an id, newest first.
+SELECT i.written_in::text, i.id, i.env_id, i.score_mean, i.longest_tokens
+FROM buffer_trajectorygroup i
+WHERE i.run_id = %(run)s AND i.segment IS NOT NULL AND i.id < %(before)s
+AND EXISTS (SELECT FROM buffer_groupdigest d WHERE d.group_id = i.id)
+ORDER BY i.id DESC LIMIT %(limit)s
+
 -- has_groups_to_digest --
 -- Whether a run has groups after a cursor.
 SELECT EXISTS (SELECT FROM buffer_trajectorygroup i
@@ -836,7 +844,7 @@ SELECT count(*) FROM (
 ) found
 
 -- insert_digests --
--- Insert digests.
+-- Insert digests, or replace those of the same groups.
 INSERT INTO buffer_groupdigest
     (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
      excerpt, answer, prompt, words, is_cut, score_mean, longest_tokens, has_gradient)
@@ -848,7 +856,13 @@ FROM json_to_recordset(%(rows)s) AS r(
     id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
     truncated int, duplicates int, excerpt text, answer text, prompt uuid, text text,
     is_cut boolean, score_mean float8, longest_tokens int, has_gradient boolean)
-ON CONFLICT (group_id) DO NOTHING
+ON CONFLICT (group_id) DO UPDATE SET
+    lesson = excluded.lesson, worker = excluded.worker, example = excluded.example,
+    scores = excluded.scores, lengths = excluded.lengths, truncated = excluded.truncated,
+    duplicates = excluded.duplicates, excerpt = excluded.excerpt, answer = excluded.answer,
+    prompt = excluded.prompt, words = excluded.words, is_cut = excluded.is_cut,
+    score_mean = excluded.score_mean, longest_tokens = excluded.longest_tokens,
+    has_gradient = excluded.has_gradient
 
 -- fragment_row --
 -- Columns of a fragment `f` and its batch `b` in a list.

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from rolldeck import api_command, track_command
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Call, Connection
+from rolldeck.tokenizer_files import store_tokenizer, tokenizer_json
 
 EVENTS_PER_PAGE: Final = 200
 """Maximum `limit` of the server."""
@@ -121,6 +122,14 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     events.add_argument(
         "--details", action="store_true", help="print details such as tracebacks below each event"
     )
+    tokenizer = command(
+        "tokenizer",
+        "store the tokenizer of a run, which shows its tokens as words",
+        command=_set_tokenizer,
+        shown=lambda stored: f"{stored['run']} has the tokenizer {stored['sha256']}",
+    )
+    tokenizer.add_argument("run", metavar="RUN")
+    tokenizer.add_argument("path", metavar="PATH", help="a tokenizer.json, or its folder")
     track = command(
         "track",
         "send metrics, events and sampled rollouts of a run to a tracker",
@@ -229,6 +238,11 @@ def _diagnosis(found: Row) -> str:
 def _steer(connection: Connection, args: argparse.Namespace) -> object:
     call = Call(method="POST", path=_path(args, f"/{args.verb}"), json={"reason": args.reason})
     return connection.json(call)
+
+
+def _set_tokenizer(connection: Connection, args: argparse.Namespace) -> object:
+    content = tokenizer_json(args.path)
+    return {"run": args.run, "sha256": store_tokenizer(connection, _path(args), content)}
 
 
 def _list_events(connection: Connection, args: argparse.Namespace) -> object:

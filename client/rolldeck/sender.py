@@ -16,14 +16,15 @@ from typing import Any, Final
 
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group
-from rolldeck.http import Call, Connection, PlatformClient
+from rolldeck.http import Call, Connection
+from rolldeck.tokenizer_files import TokenizerClient
 from rolldeck.wire import GROUPS_TYPE, GroupPush, GroupsReceipt
 
 MAX_GROUPS: Final = 1024
 """Maximum number of groups in a push."""
 
 
-class GroupSender(PlatformClient):
+class GroupSender(TokenizerClient):
     """Producer client of an outside run."""
 
     def __init__(

@@ -37,8 +37,9 @@ from rolldeck.errors import (
     LeaseLost,
     TrainerNotRegistered,
 )
-from rolldeck.http import Call, Connection, PlatformClient, download
+from rolldeck.http import Call, Connection, download
 from rolldeck.safetensors import Content, array_of
+from rolldeck.tokenizer_files import TokenizerClient
 from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
 
 # Lease batches in a thread while the trainer trains.
@@ -153,7 +154,7 @@ class TrainerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     weights_directory: str = ""
 
 
-class Trainer(PlatformClient):
+class Trainer(TokenizerClient):
     """The consumer of a run's batches and the publisher of its weights; not thread-safe."""
 
     def __init__(

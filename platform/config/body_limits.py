@@ -22,6 +22,7 @@ from asgiref.typing import (
 )
 from django.conf import settings
 
+from buffer.tokenizers.rules import MOST_FILE_BYTES
 from config.decompression import BodyTooLarge, check_compressed, encoding_of
 from web.http.problems import headers_of, problem_of
 from web.rules.errors import ApiError, Invalid
@@ -30,6 +31,7 @@ from web.rules.errors import ApiError, Invalid
 # clients read a response only after they have sent everything.
 DRAIN_SECONDS: Final = 5.0
 WEIGHTS_PATH: Final = re.compile(r"/api/v1/runs/[^/]+/weights/?")
+TOKENIZER_PATH: Final = re.compile(r"/api/v1/runs/[^/]+/tokenizer/?")
 
 
 class BodyTooSlow(ApiError):
@@ -119,6 +121,8 @@ class BodyLimits:
         plain = encoding == ""
         body.limit_name = "weights_bytes" if is_weights and plain else "body_bytes"
         body.limit_bytes = getattr(settings, f"ROLLDECK_MAX_{body.limit_name.upper()}")
+        if TOKENIZER_PATH.fullmatch(scope["path"]):
+            body.limit_name, body.limit_bytes = "tokenizer_bytes", MOST_FILE_BYTES
         if length is not None and length > body.limit_bytes:
             raise body.too_large()
         if not plain:

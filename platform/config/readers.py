@@ -13,6 +13,7 @@ from buffer.batches.queries import queues
 from buffer.inspect.api.fragment_lists import newest_part
 from buffer.inspect.queries import group_contents
 from buffer.items.queries import ledger_part
+from buffer.tokenizers.queries import uploaded_table
 from config.cluster.status import cluster_admin_part, cluster_part
 from rollouts import jobs
 from rollouts.control.queries.fleets import (
@@ -22,7 +23,7 @@ from rollouts.control.queries.fleets import (
     weights_part,
 )
 from rollouts.control.schemas import FleetState
-from rollouts.curriculum.queries.curricula import check_language, token_pieces
+from rollouts.curriculum.queries.curricula import built_in_table, check_language
 from rollouts.curriculum.queries.lessons import curriculum_part
 from rollouts.diagnosis.queries import run_activity
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
@@ -121,7 +122,7 @@ def fill() -> None:
         }
     )
     columns.SOURCES["metric"] = columns.Source(last_value, float, names_of_runs)
-    group_contents.READERS[:] = [token_pieces]
+    group_contents.READERS[:] = [uploaded_table, built_in_table]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
     services.CONFIG_CHECKS[:] = [check_language, refuse_denied]
     lifecycle.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]

@@ -14,6 +14,7 @@ SERVED_BY_DJANGO = {
     *("WeightsView", "WeightsCommandsView", "CurrentWeightsView", "WeightsFileView"),
     *("CapturedCallsView", "ScoresView"),
     *("TensorsView", "ReadTensorsView", "DeleteTensorsView", "MoveTensorsView"),
+    *("TokenizerView", "TokenizerFileView"),
     *("LessonTasksView", "LessonOutcomesView", "EvaluationLeaseView"),
     *("MetricsView", "AnnotationsView", "AnnotationView"),
 }

@@ -22,6 +22,7 @@ from buffer.inspect.rules.sequence_views import (
     summaries,
     window,
 )
+from buffer.inspect.rules.token_text import TokenTable
 from buffer.inspect.schemas import GroupRow
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models import Run
@@ -44,22 +45,24 @@ def _row(run: str, group: int) -> tuple[Run, GroupRow]:
     return found, group_lists.group_row(found.pk, group)
 
 
-def _tag(row: GroupRow) -> str:
+def _tag(row: GroupRow, table: TokenTable | None) -> str:
     # The last part is the version of the answers' format; change it to invalidate cached answers.
-    return f'"group-{row.id}-{row.size_bytes}-3"'
+    return f'"group-{row.id}-{row.size_bytes}-{"" if table is None else table.tag}-4"'
 
 
-def _cached(request: Request, row: GroupRow) -> HttpResponseBase | None:
+def _cached(
+    request: Request, row: GroupRow, table: TokenTable | None = None
+) -> HttpResponseBase | None:
     """Return 304 if the client's ETag matches, else None."""
-    tag = _tag(row)
+    tag = _tag(row, table)
     if tag not in request.headers.get("If-None-Match", ""):
         return None
     return HttpResponseNotModified(headers={"ETag": tag, **_CACHE})
 
 
-def _answer(row: GroupRow, message: Struct) -> HttpResponse:
+def _answer(row: GroupRow, message: Struct, table: TokenTable | None = None) -> HttpResponse:
     response = answer(message)
-    for name, value in (_CACHE | {"ETag": _tag(row)}).items():
+    for name, value in (_CACHE | {"ETag": _tag(row, table)}).items():
         response[name] = value
     return response
 
@@ -80,10 +83,11 @@ class SequencesView(ApiView):
         By index: score, length, turns and anomalies, without tokens.
         """
         found, row = _row(run, group)
-        if kept := _cached(request, row):
+        table = group_contents.token_table(found)
+        if kept := _cached(request, row, table):
             return kept
-        pieces = group_contents.pieces_of(found)
-        return _answer(row, summaries(group_contents.opened(row), has_text=pieces is not None))
+        listed = summaries(group_contents.opened(row), has_text=table is not None)
+        return _answer(row, listed, table)
 
 
 class SequenceView(ApiView):
@@ -108,18 +112,17 @@ class SequenceView(ApiView):
         start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
         count = whole_number(request, "count", default=4096, at_least=1, at_most=MOST_TOKENS)
         found, row = _row(run, group)
-        if kept := _cached(request, row):
+        table = group_contents.token_table(found)
+        if kept := _cached(request, row, table):
             return kept
-        return _answer(
-            row,
-            window(
-                group_contents.opened(row),
-                sequence,
-                start=start or 0,
-                count=count or 4096,
-                pieces=group_contents.pieces_of(found),
-            ),
+        tokens = window(
+            group_contents.opened(row),
+            sequence,
+            start=start or 0,
+            count=count or 4096,
+            pieces=None if table is None else table.pieces,
         )
+        return _answer(row, tokens, table)
 
 
 class WindowsView(ApiView):
@@ -155,14 +158,15 @@ class WindowsView(ApiView):
         start = whole_number(request, "start", default=0, at_least=0, at_most=1 << 31)
         count = whole_number(request, "count", default=most, at_least=1, at_most=most)
         found, row = _row(run, group)
-        if kept := _cached(request, row):
+        table = group_contents.token_table(found)
+        if kept := _cached(request, row, table):
             return kept
-        opened, pieces = group_contents.opened(row), group_contents.pieces_of(found)
+        opened, pieces = group_contents.opened(row), None if table is None else table.pieces
         windows = [
             window(opened, int(word), start=start or 0, count=count or most, pieces=pieces)
             for word in words
         ]
-        return _answer(row, SequenceWindowList(results=windows, next=None))
+        return _answer(row, SequenceWindowList(results=windows, next=None), table)
 
 
 class MessagesView(ApiView):

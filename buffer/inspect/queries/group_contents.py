@@ -12,8 +12,9 @@ from django.db import connection
 from buffer.inspect.models import GroupDigest as StoredDigest
 from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import FLAGS
-from buffer.inspect.rules.group_digest import GroupDigest, TextOf, digest
+from buffer.inspect.rules.group_digest import GroupDigest, digest
 from buffer.inspect.rules.group_filter import LABELS, Flag
+from buffer.inspect.rules.token_text import TokenTable
 from buffer.inspect.schemas import GroupRow, LabelRow, MarkOfGroup, MarkVocabulary
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
@@ -71,15 +72,12 @@ def as_json(row: GroupRow) -> bytes:
     return stored_bytes(row) if row.codec == JSON else to_json(opened(row))
 
 
-Pieces = Callable[[Sequence[int]], list[str]]
-"""Returns the text of each token in a sequence; empty if a later token completes the character."""
-
-READERS: Final[list[Callable[[Run], Pieces | None]]] = []
-"""Return a decoder for a run's tokens, or None if unknown (:mod:`config.readers`)."""
+READERS: Final[list[Callable[[Run], TokenTable | None]]] = []
+"""Return the texts of a run's tokens, or None if unknown (:mod:`config.readers`)."""
 
 
-def pieces_of(run: Run) -> Pieces | None:
-    """Return the decoder for a run's tokens, or None if there is none."""
+def token_table(run: Run) -> TokenTable | None:
+    """Return the texts of a run's tokens, or None if there is no tokenizer."""
     return next((found for reader in READERS if (found := reader(run)) is not None), None)
 
 
@@ -90,8 +88,8 @@ def digests_of(run: Run, groups: Mapping[int, int | None]) -> dict[int, GroupDig
         run: Their run.
         groups: Ids of their environments by their own.
     """
-    pieces = pieces_of(run)
-    text_of: TextOf | None = None if pieces is None else lambda tokens: "".join(pieces(tokens))
+    table = token_table(run)
+    text_of = None if table is None else table.text
     limits = dict(Environment.objects.filter(run=run).values_list("env_id", "max_token_length"))
     found = {}
     for group_id, stored in readable_contents(ItemKind.GROUPS, list(groups)).items():

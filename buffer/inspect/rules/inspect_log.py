@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buffer.inspect.rules.message_parts import MessagePart, other_fields, parts_of
-from buffer.inspect.rules.sequence_views import Pieces, messages_of, own_tokens, split, summaries
+from buffer.inspect.rules.sequence_views import messages_of, own_tokens, split, summaries
+from buffer.inspect.rules.token_text import Pieces
 from rolldeck.groups import GroupArrays
 
 VERSION: Final = 2

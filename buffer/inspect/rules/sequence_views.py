@@ -1,7 +1,6 @@
 """Views of the sequences of a group and of their messages, in bounded windows."""
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ from buffer.inspect.rules.message_parts import (
     parts_of,
     pictures_in,
 )
+from buffer.inspect.rules.token_text import Pieces
 from buffer.items.rules.spans import Span, valid_spans
 from rolldeck.groups import IGNORED, GroupArrays
 from rolldeck.ragged import Rows
@@ -119,15 +119,13 @@ def _message_view(place: int, message: dict[str, Any], characters: int) -> Messa
     )
 
 
-Pieces = Callable[[Sequence[int]], list[str]]
-
 MOST_TURNS: Final = 2000
 MOST_SURPRISES: Final = 500
 SURPRISING_LOGPROB: Final = -2.0
 """Sampled tokens below this log probability, about 1 in 7, are listed as surprises."""
 MOST_FIELD_CHARACTERS: Final = 4000
 _CONTEXT_TOKENS: Final = 4
-"""Tokens decoded before a window, because a character may span several byte tokens."""
+"""Tokens decoded around a window, because a character may span several byte tokens."""
 
 
 class NoSuchSequence(NotFound):
@@ -277,7 +275,8 @@ def window(
     text = None
     if pieces is not None:
         begin = max(0, part.start - _CONTEXT_TOKENS)
-        text = pieces(row[begin : part.stop].tolist())[part.start - begin :]
+        around = pieces(row[begin : part.stop + _CONTEXT_TOKENS].tolist())
+        text = around[part.start - begin : part.stop - begin]
     return SequenceWindow(
         index=index,
         start=start,

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from django.conf import settings
 
-from rollouts.control.rules import Pieces, byte_pieces, character_pieces
+from buffer.inspect.rules.token_text import TokenTable
 from rollouts.curriculum.models import Lesson
 from rollouts.curriculum.rules import STRATEGIES, check_curriculum, lessons_of, make_strategy
 from rollouts.fleet.datasets.rows import column_problem
@@ -136,8 +136,12 @@ def check_partner(field: str, spec: str, kwargs: dict[str, Any]) -> None:
         )
 
 
-def token_pieces(run: Run) -> Pieces | None:
-    """Return a function that maps a run's tokens to text; None if only workers can decode them."""
+BYTES: Final = TokenTable([*(bytes([byte]) for byte in range(256)), ""], tag="bytes")
+"""Texts of the built-in byte tokenizer; its end token has none."""
+
+
+def built_in_table(run: Run) -> TokenTable | None:
+    """Return the texts of a run's built-in tokenizer; None if it has none."""
     if run.kind != RunKind.LANGUAGE:
         return None
     try:
@@ -145,14 +149,14 @@ def token_pieces(run: Run) -> Pieces | None:
     except (NoCurriculum, InvalidCurriculum):
         return None
     if language.model.tokenizer == "bytes":
-        return byte_pieces
+        return BYTES
     if language.model.tokenizer != "alphabet":
         return None
     try:
         tasks = [make_task(lesson.spec, lesson.kwargs) for lesson in language.lessons.values()]
     except InvalidTask:
         return None
-    return character_pieces(alphabet_of(tasks))
+    return TokenTable([*alphabet_of(tasks), ""], tag="alphabet")
 
 
 class NoCurriculum(Conflict):

@@ -22,8 +22,8 @@ from buffer.inspect.rules.sequence_views import (
     turns,
     window,
 )
+from buffer.inspect.rules.token_text import TokenTable
 from rolldeck.groups import GroupArrays, read
-from rollouts.control.rules import byte_pieces, character_pieces
 
 
 def opened(**fields: Any) -> GroupArrays:
@@ -62,7 +62,7 @@ def test_windows_are_parts_of_the_sequence(length: int, start: int, count: int) 
     tokens = list(range(length))
     group = opened(tokens=[tokens], masks=[tokens], scores=[1.0], advantages=[[0.5] * length])
 
-    content = window(group, 0, start=start, count=count, pieces=character_pieces("ab"))
+    content = window(group, 0, start=start, count=count, pieces=TokenTable("ab", tag="").pieces)
 
     assert content.tokens == tokens[start : start + count]
     assert content.total == length
@@ -74,9 +74,13 @@ def test_a_window_of_bytes_reads_characters_that_begin_before_it() -> None:
     tokens = list("aé✓".encode())
     group = opened(tokens=[tokens], masks=[tokens], scores=[1.0])
 
-    content = window(group, 0, start=2, count=9, pieces=byte_pieces)
+    of_bytes = TokenTable([bytes([byte]) for byte in range(256)], tag="")
+
+    content = window(group, 0, start=2, count=9, pieces=of_bytes.pieces)
+    before = window(group, 0, start=0, count=4, pieces=of_bytes.pieces)
 
     assert content.text == ["é", "", "", "✓"]
+    assert before.text == ["a", "", "é", ""]
 
 
 def test_tokens_of_the_environment_have_no_logprob() -> None:
@@ -238,13 +242,13 @@ def test_long_texts_share_the_limit_and_keep_both_ends(
 
 def test_a_digest_reads_tokens_where_there_are_no_messages() -> None:
     group = opened(tokens=[[0, 1], [1, 1]], masks=[[0, 1], [1, 1]])
-    pieces = character_pieces("ab")
+    text_of = TokenTable("ab", tag="").text
 
-    text = digest(group, text_of=lambda tokens: "".join(pieces(tokens)))
+    text = digest(group, text_of=text_of)
 
     assert (text.text, text.excerpt, text.answer) == ("ab\nbb", "ab", "ab")
     with_prompt = opened(tokens=[[0, 1, 1], [0, 1, 0]], masks=[[-100, 1, 1], [-100, 1, 0]])
-    text = digest(with_prompt, text_of=lambda tokens: "".join(pieces(tokens)))
+    text = digest(with_prompt, text_of=text_of)
     assert (text.text, text.excerpt, text.answer) == ("abb\naba", "a", "bb")
 
 
@@ -262,11 +266,6 @@ def test_truncation_is_read_from_the_group_or_else_from_its_length(
     fields: dict[str, Any], limits: tuple[int, ...], truncated: int
 ) -> None:
     assert digest(opened(**fields), limits=limits).truncated == truncated
-
-
-@given(st.binary(max_size=40))
-def test_the_tokens_of_bytes_are_their_text(content: bytes) -> None:
-    assert "".join(byte_pieces([*content, 256])) == content.decode(errors="replace")
 
 
 ZERO = {"set_advantage_to_zero": True}
