@@ -117,9 +117,9 @@ class _Described(Struct, frozen=True):
 
     def byte_of(self, token: str) -> bytes | None:
         """Return the byte that a token such as `<0xE4>` stands for, if it does."""
-        if not (self.model.byte_fallback or self.has("ByteFallback")):
-            return None
         found = _BYTE_TOKEN.fullmatch(token)
+        if found and not (self.model.byte_fallback or self.has("ByteFallback")):
+            return None
         return bytes([int(found[1], 16)]) if found else None
 
 

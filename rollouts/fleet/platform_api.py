@@ -17,6 +17,7 @@ from rolldeck.lessons import (
     TaskRequest,
 )
 from rolldeck.operator_requests import RECORDING_TYPE, LogLines, RecordingUpdate
+from rolldeck.tokenizer_files import store_tokenizer
 from rolldeck.wire import (
     FRAGMENTS_TYPE,
     GROUPS_TYPE,
@@ -93,6 +94,10 @@ class PlatformApi:
         return download(
             self._connection, path, size_bytes=manifest.size_bytes, sha256=manifest.sha256
         )
+
+    def offer_tokenizer(self, content: bytes) -> None:
+        """Store a `tokenizer.json` as the run's tokenizer, unless the run has one."""
+        store_tokenizer(self._connection, self._path, content, replace=False)
 
     def push(self, fragments: list[bytes]) -> FragmentReceipt:
         """Push encoded fragments; their keys make a repetition harmless."""

@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 Pieces = Callable[[Sequence[int]], list[str]]
 """Returns the text of each token in a sequence; empty if a later token completes the character."""
@@ -47,22 +47,24 @@ class TokenTable:
         A character of several tokens is the text of its last one. Invalid UTF-8 is written as
         `⟨E4⟩`, an id without a token as `⟨id⟩`.
         """
-        entries = self._entries
-        found = [entries.get(token) for token in tokens]
-        if set(map(type, found)) <= {str}:
-            return found  # type: ignore[return-value]  # narrowed by their types
+        pieces: list[Entry | None] = [*map(self._entries.get, tokens)]
+        others = [place for place, entry in enumerate(pieces) if type(entry) is not str]
         decoder = codecs.getincrementaldecoder("utf-8")(errors=_AS_HEX)
-        is_open = False  # whether bytes of a character are held back
-        pieces = []
-        for token, entry in zip(tokens, found, strict=True):
-            if entry is None:
-                entry = f"⟨{token}⟩"
-            if is_open or isinstance(entry, bytes):
-                entry = decoder.decode(entry if isinstance(entry, bytes) else entry.encode())
-                is_open = bool(decoder.getstate()[0])
-            pieces.append(entry)
-        pieces[-1] += decoder.decode(b"", final=True)
-        return pieces
+        place = 0
+        for start in others:
+            place = max(place, start)
+            # Further tokens may complete a character.
+            while place == start or (decoder.getstate()[0] and place < len(pieces)):
+                entry = pieces[place]
+                if entry is None:
+                    entry = f"⟨{tokens[place]}⟩"
+                content = entry if isinstance(entry, bytes) else entry.encode()
+                pieces[place] = decoder.decode(content)
+                place += 1
+        texts = cast("list[str]", pieces)
+        if texts:
+            texts[-1] += decoder.decode(b"", final=True)
+        return texts
 
     def text(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, with a line end in place of special ones."""

@@ -10,16 +10,19 @@ from msgspec.structs import replace
 
 from rolldeck.errors import RolldeckError
 from rolldeck.operator_requests import RecordingCommand, RecordingUpdate
+from rolldeck.tokenizer_files import FILE_NAME
 from rolldeck.wire import SlotReport
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable
-from rollouts.fleet.engine.tokenizers import TokenizerUnusable
+from rollouts.fleet.engine.tokenizers import HuggingFaceTokenizer, Tokenizer, TokenizerUnusable
 from rollouts.fleet.groups.curriculum import PlatformCurriculum
 from rollouts.fleet.groups.language_policy import LanguagePolicy, policy_of
 from rollouts.fleet.groups.outbox import GroupSender, Outbox
 from rollouts.fleet.groups.task_loop import Counted, Credits, TaskContext, TaskLoop, TaskSupply
 from rollouts.fleet.groups.worker import GroupRolloutWorker
 from rollouts.fleet.inference.contract import InferenceFailed
+from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.policies.policy_protocol import PolicyDoesNotFit
+from rollouts.fleet.process.loops import EventLog
 from rollouts.fleet.process.settings import WorkerSettings
 from rollouts.fleet.worker.episodes import EpisodeStatistics
 from rollouts.fleet.worker.messages import WorkerCommand, WorkerState
@@ -238,6 +241,7 @@ class GroupWorkerWrapper(WorkerWrapper):
             rows=BATCHES_IN_FLIGHT * language.most_sequences,
         )
         self.weights.serve(self._policy, draw_with=self._policy.draw_with)
+        store_on_platform(self._policy.tokenizer, self.api, self.events)
         return GroupRolloutWorker(
             language,
             server=self._policy.server,
@@ -250,3 +254,17 @@ class GroupWorkerWrapper(WorkerWrapper):
 
     def _is_busy(self) -> bool:
         return any(task.is_busy for task in self._tasks)
+
+
+def store_on_platform(tokenizer: Tokenizer, api: PlatformApi, events: EventLog) -> None:
+    """Store the tokenizer of a checkpoint, unless the run has one.
+
+    The platform knows the built-in tokenizers. A failure is an event: sampling continues.
+    """
+    if not isinstance(tokenizer, HuggingFaceTokenizer):
+        return
+    try:
+        api.offer_tokenizer((tokenizer.folder / FILE_NAME).read_bytes())
+    except (RolldeckError, OSError) as failure:
+        text = f"Tokens are shown as numbers, because the tokenizer was not stored: {failure}"
+        events.add("tokenizer_not_stored", text, level="warning")

@@ -16,6 +16,11 @@ from buffer.tokenizers.services import remove_unused_tokenizers
 from rolldeck.errors import InvalidRequest
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
+from rollouts.fleet.engine.tokenizers import ByteTokenizer, load_tokenizer
+from rollouts.fleet.groups.wrapper import store_on_platform
+from rollouts.fleet.platform_api import PlatformApi
+from rollouts.fleet.process.loops import EventLog
+from rollouts.fleet.process.settings import FleetSettings
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run, make_token
@@ -259,3 +264,36 @@ def test_clients_store_a_path_and_tokenizer_objects(run: Run, tmp_path: Any) -> 
                 trainer.set_tokenizer(3)
 
     assert get(run, "tokenizer").json()["sha256"] == other
+
+
+def test_a_fleet_stores_the_tokenizer_of_its_checkpoint_unless_the_run_has_one(
+    run: Run, tmp_path: Any
+) -> None:
+    tokenizer = byte_level()
+    (tmp_path / "tokenizer.json").write_bytes(content_of(tokenizer))
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"eos_token": "{END}"}}')
+    events = EventLog()
+    with serving() as url:
+        settings = FleetSettings(
+            platform_url=url,
+            token=make_token("worker", run=run)[1],
+            run="demo",
+            run_config={},
+            incarnation="1",
+        )
+        api = PlatformApi(settings)
+        store_on_platform(load_tokenizer(tmp_path), api, events)
+        stored = get(run, "tokenizer").json()["sha256"]
+        other = put(run, content_of(unigram())).json()["sha256"]
+        store_on_platform(load_tokenizer(tmp_path), api, events)
+        kept = get(run, "tokenizer").json()["sha256"]
+        store_on_platform(ByteTokenizer(), api, events)
+        assert events.pop() == []
+        run.delete()
+        store_on_platform(load_tokenizer(tmp_path), api, events)
+        api.close()
+
+    assert stored == hashlib.sha256(content_of(tokenizer)).hexdigest()
+    assert kept == other
+    (event,) = events.pop()
+    assert (event.kind, event.level) == ("tokenizer_not_stored", "warning")
