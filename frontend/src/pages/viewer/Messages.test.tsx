@@ -137,3 +137,40 @@ it("loads more of one message", async () => {
   fireEvent.click(more);
   expect(await screen.findByText("beginning of 0")).toBeVisible();
 });
+
+const TURNS: SequenceList["results"][number]["turns"] = [
+  [0, 2, false],
+  [2, 6, true],
+];
+const TOKENS = [9, 8, 7, 6, 5, 4];
+
+async function openTokens(text: string[] | null) {
+  const sequence = { ...{ index: 0, score: 1, tokens: TOKENS.length, own_tokens: 4, advantage: null }, turns: TURNS };
+  const list = { ...LIST, results: [sequence as SequenceList["results"][number]], has_text: text !== null, has_messages: false };
+  const columns = { is_own: TOKENS.map((_, at) => at > 1), logprobs: null, ref_logprobs: null, advantages: null };
+  serverFor().on("GET", "/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", {
+    ...{ index: 0, start: 0, total: TOKENS.length, tokens: TOKENS, text, ...columns },
+  });
+  vi.resetModules();
+  const { Messages } = await import("@/pages/viewer/Messages");
+  render(
+    <QueryClientProvider client={new QueryClient()}>
+      <MantineProvider env="test">
+        <Messages run="r" group={1} sequence={0} list={list} />
+      </MantineProvider>
+    </QueryClientProvider>,
+  );
+}
+
+it("shows tokens as words where a group has no messages and its run has a tokenizer", async () => {
+  await openTokens(["Say", " hello<|im_end|>", "", "你", " <b>😀", "\u202e⟨99⟩"]);
+  expect(await said("Prompt")).toHaveTextContent("Say hello<|im_end|>");
+  expect(await said("Policy")).toHaveTextContent("你 <b>😀⟨U+202E⟩⟨99⟩");
+  expect(document.querySelector("pre b")).toBeNull();
+});
+
+it("names the command that stores a tokenizer where a run has none", async () => {
+  await openTokens(null);
+  expect(await screen.findByText(/the run has no tokenizer/)).toBeVisible();
+  expect(await screen.findByText(/rolldeck tokenizer r tokenizer.json/)).toBeVisible();
+});

@@ -18,7 +18,7 @@ import { isOver } from "@/theme/chips";
 
 const KINDS = [
   ...["created", "status", "settings_changed", "environment_changed", "archived", "epoch_opened"],
-  ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched"],
+  ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched", "tokenizer_set"],
 ];
 
 /** Settings apply only until the run has ended; an ended run cannot restore them. */
