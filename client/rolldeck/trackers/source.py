@@ -318,7 +318,9 @@ class RunSource:
             if listed["has_messages"]:
                 query = {"characters": CHARACTERS_PER_MESSAGE, "limit": 100}
                 conversation = self._get(f"{place}/{sequence['index']}/messages", query)
-                messages = [_message(one["role"], one["text"]) for one in conversation["results"]]
+                for one in conversation["results"]:
+                    text = "\n".join(part["text"] for part in one["parts"])
+                    messages.append(_message(one["role"], text))
             elif listed["has_text"]:
                 window = self._get(f"{place}/{sequence['index']}", {"count": TOKENS_PER_SEQUENCE})
                 # Divided where the policy begins or ends to write.

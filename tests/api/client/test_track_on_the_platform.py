@@ -17,6 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 from rest_framework.test import APIClient
 
 from buffer.inspect.services import digest_groups
+from buffer.tokenizers.services import set_tokenizer
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Backoff, Connection
 from rolldeck.trackers.contract import (
@@ -38,8 +39,9 @@ from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figure
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.lifecycle.services.lifecycle import archive, change_status
-from tests.factories import NOON, make_outside_run, make_run, make_token
+from tests.factories import NOON, bearer, make_outside_run, make_run, make_token
 from tests.lesson_factories import Class, lesson, written_group
+from tests.tokenizer_files import byte_level, content_of
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -391,6 +393,32 @@ def test_rollouts_of_a_language_run_have_text_lesson_mode_and_step(follows: Foll
     }
     keys = [(one.mode, one.id, one.sequence) for one in tracker.rollouts]
     assert len(set(keys)) == len(keys)
+
+
+def test_rollouts_of_an_outside_run_have_messages_or_decoded_tokens(follows: Follows) -> None:
+    run, tokenizer = make_outside_run(), byte_level()
+    set_tokenizer(run=run, content=content_of(tokenizer), actor="tests", now=NOON)
+    question, answer = (tokenizer.encode(text).ids for text in ("2 + 2 = ", "你 4"))
+    tokens = {"tokens": [question + answer], "masks": [[-100] * len(question) + answer]}
+    said = [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "Four."}]
+    for more in ({}, {"messages": [said]}):
+        pushed = APIClient().post(
+            f"/api/v1/runs/{run.name}/groups",
+            [tokens | {"scores": [1.0]} | more],
+            format="json",
+            headers=bearer("env", run=run),
+        )
+        assert pushed.status_code == 200, pushed.content
+    digest_groups(now=NOON)
+    end(run)
+    tracker = KeptValues()
+
+    follows(run, tracker)
+
+    assert [one.text() for one in tracker.rollouts] == [
+        "prompt: 2 + 2 = \n\nresponse: 你 4",
+        "user: Add.\n\nassistant: Four.",
+    ]
 
 
 def test_changes_of_lessons_are_lifecycle_events(follows: Follows) -> None:
