@@ -108,6 +108,21 @@ async def test_a_length_beyond_the_limit_is_refused_before_anything_is_read() ->
     assert done.seen is None
 
 
+@pytest.mark.parametrize("length", [-1, None])
+async def test_tokenizers_have_their_own_limit(
+    length: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("config.body_limits.MOST_FILE_BYTES", 2000)
+    path = "/api/v1/runs/demo/tokenizer"
+
+    done = await post(b"a" * 2000, path=path, length=length)
+    larger = await post(b"a" * 2001, path=path, length=length)
+
+    assert (done.status, done.seen) == (200, b"a" * 2000)
+    assert (larger.status, larger.seen) == (413, None)
+    assert "larger than 2000 bytes" in larger.answer["detail"]
+
+
 async def test_a_body_without_a_length_is_counted_while_it_is_received() -> None:
     done = await post(b"a" * 600, b"b" * 600, b"c" * 600, length=None)
 
