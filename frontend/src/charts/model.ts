@@ -17,6 +17,8 @@ export type Line = {
   thin?: boolean;
   /** Lines with the same name share a legend entry; defaults to the label. */
   entry?: string;
+  /** Whether the area between this line and the one before it is filled. */
+  isFilled?: boolean;
 };
 
 /** A labelled x position: a user's note, an event, or a published version. */

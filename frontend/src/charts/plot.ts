@@ -12,6 +12,8 @@ import { CLOCK_STEPS, DAY_STEPS, momentTicks } from "@/charts/ticks";
 import { count, elapsed, number, timeZone } from "@/format";
 
 const FAINT = 0.25;
+/** Appended to a colour in hexadecimal digits. */
+const FILL_ALPHA = "24";
 const MARKER_EVERY = 96;
 const MARKER_SIZE = 3.6;
 
@@ -194,7 +196,13 @@ export function optionsOf(props: Plotted, width: number, watch: Watch): uPlot.Op
     },
     axes: axes(props),
     series: series(props),
-    bands: band ? [{ series: [2, 1], fill: paint("--chart-band") }] : [],
+    bands: [
+      ...(band ? [{ series: [2, 1] as uPlot.Band.Bounds, fill: paint("--chart-band") }] : []),
+      ...lines.flatMap(({ isFilled, role }, i) => {
+        const bounds: uPlot.Band.Bounds = [first + i, first + i - 1];
+        return isFilled ? [{ series: bounds, fill: paint(`--chart-${role}`) + FILL_ALPHA }] : [];
+      }),
+    ],
     hooks: {
       setCursor: [watch.onCursor],
       setSeries: areMany ? [(_u, at) => watch.onNearest(at === null ? null : at - first)] : [],

@@ -44,7 +44,16 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 /** The properties whose change requires a new plot. */
 function shapeOf({ plotted, hidden }: PlotOptions): string {
   const { isTime, isDuration, steps, band, isLog, isLogX, isClipped, low, high, lines, marks, threshold } = plotted;
-  const looks = lines.map((line) => [line.label, line.role, line.dash, line.dashed, line.marker, line.thin, isShown(line, hidden)]);
+  const looks = lines.map((line) => [
+    line.label,
+    line.role,
+    line.dash,
+    line.dashed,
+    line.marker,
+    line.thin,
+    line.isFilled,
+    isShown(line, hidden),
+  ]);
   return JSON.stringify([isTime, isDuration, steps, !!band, isLog, isLogX, isClipped, low, high, looks, marks, threshold]);
 }
 

@@ -1,4 +1,4 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button, SegmentedControl, Select } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -13,6 +13,7 @@ import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
 import { returnsFirst } from "@/pages/run/metricOrder";
 import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
 import { ConfigDiff } from "./ConfigDiff";
@@ -20,6 +21,7 @@ import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
 import { defaultMetrics, unionOf } from "./comparing";
 import { type ComparisonView, viewOf } from "./comparisonView";
+import { groupingsOf } from "./grouping";
 import { MetricPicker } from "./MetricPicker";
 import { Overlay } from "./Overlay";
 import { Prompts } from "./Prompts";
@@ -38,6 +40,10 @@ const AXES = [
   { value: "elapsed", label: "Since start" },
   { value: "time", label: "Time" },
   { value: "amount", label: "Data served" },
+];
+const SPREADS = [
+  { value: "deviation", label: "Mean ± SD" },
+  { value: "range", label: "Mean, min – max" },
 ];
 const WHOLE = { from: undefined, to: undefined };
 
@@ -94,6 +100,9 @@ function useChoice({ kinds }: ComparisonView, search: CompareSearch, metrics: Re
 function Comparison({ chosen, view, search, hidden, change }: Props) {
   const metrics = useMetrics(view, search);
   const { choose, reset, isPending } = useChoice(view, search, metrics, change);
+  const offered = groupingsOf(chosen.flatMap(({ run }) => run ?? []));
+  const isOffered = search.by === undefined || offered.some(({ value }) => value === search.by);
+  const groupings = isOffered ? offered : [...offered, { value: search.by ?? "", label: visible(search.by ?? "") }];
   const isWaiting = isPending || (metrics.shown.length === 0 && metrics.isPending);
   const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
   const overlay = (metric: string) => (
@@ -120,6 +129,25 @@ function Comparison({ chosen, view, search, hidden, change }: Props) {
           onChange={(names) => choose({ m: wordOf(names) })}
         />
         <Smoothing value={search.smooth ?? 0} onChange={(smooth) => choose({ smooth: smooth || undefined })} />
+        <Select
+          size="xs"
+          label="Group by"
+          placeholder="no groups"
+          clearable
+          searchable
+          data={groupings}
+          value={search.by ?? null}
+          onChange={(by) => change({ by: by ?? undefined })}
+        />
+        {search.by && (
+          <SegmentedControl
+            size="xs"
+            data={SPREADS}
+            value={view.spread}
+            aria-label="Spread of groups"
+            onChange={(spread) => change({ spread: spread === "range" ? "range" : undefined })}
+          />
+        )}
         <SegmentedControl
           size="xs"
           data={AXES}

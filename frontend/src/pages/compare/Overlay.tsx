@@ -6,12 +6,14 @@ import { Chart } from "@/charts/Chart";
 import type { Controlled } from "@/charts/controllableState";
 import { bucketSheet, drawn, gapsOf, widthOf } from "@/charts/lines";
 import { runLines } from "@/charts/runLines";
+import { sheetOf } from "@/charts/sheet";
 import { visible } from "@/format";
 import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
 import { titleOf } from "@/pages/run/metricOrder";
 import css from "./compare.module.css";
 import { absentFrom } from "./comparing";
 import type { ComparisonView } from "./comparisonView";
+import { groupLines } from "./grouping";
 
 type Props = {
   metric: string;
@@ -24,13 +26,18 @@ type Props = {
 const HEIGHT = 260;
 
 function Body({ metric, view, isLog, hidden, onZoom }: Props) {
-  const { axis, span, smooth, xLabel, unit, places } = view;
+  const { axis, span, smooth, xLabel, unit, places, groups, spread } = view;
   const { data, isPending } = useQuery({ ...metricLinesQuery({ ...view, name: metric }), enabled: view.runs.length > 0 });
   const lines = data ?? [];
   const shown = useMemo(() => drawn(data ?? []), [data]);
   // Before the lines are loaded, the legend already names the runs.
   const names = data ? lines.map(({ run }) => run) : view.runs;
   const columns = data ? shown.last : names.map(() => []);
+  const drawnLines = useMemo(() => {
+    if (!groups) return runLines(names, columns, { smooth, places });
+    const ofRuns = names.map((run, i) => ({ run, values: columns[i] ?? [] }));
+    return groupLines(groups, shown.x, ofRuns, { spread, smooth });
+  }, [data, view]);
   const gaps = gapsOf(lines);
   const absent = absentFrom(lines);
   // For all runs with this metric; the dialog restricts the scope.
@@ -44,23 +51,25 @@ function Body({ metric, view, isLog, hidden, onZoom }: Props) {
         isTime={axis === "time"}
         isDuration={axis === "elapsed"}
         xLabel={xLabel}
-        lines={runLines(names, columns, { smooth, places })}
-        band={shown.band ? { ...shown.band, label: "min – max" } : undefined}
+        lines={drawnLines}
+        band={shown.band && !groups ? { ...shown.band, label: "min – max" } : undefined}
         height={HEIGHT}
         sync="compare"
         onZoom={onZoom}
         empty={isPending ? "Loading…" : span ? "No samples in this range." : "None of these runs has this metric."}
         isLog={isLog}
-        hidden={hidden}
-        names={view.runs}
+        hidden={groups ? undefined : hidden}
+        names={groups ? undefined : view.runs}
         hasLegend
         isLegendKept
         actions={actions}
-        sheet={() =>
-          bucketSheet(
-            lines.filter(({ run }) => !hidden.value.includes(run)),
-            axis,
-          )
+        sheet={(range) =>
+          groups
+            ? sheetOf({ x: shown.x, xLabel, lines: drawnLines }, range)
+            : bucketSheet(
+                lines.filter(({ run }) => !hidden.value.includes(run)),
+                axis,
+              )
         }
       />
       {dialog}

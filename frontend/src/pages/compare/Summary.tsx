@@ -13,6 +13,7 @@ import { titleOf } from "@/pages/run/metricOrder";
 import css from "./compare.module.css";
 import { figuresOf, stalenessOf } from "./comparing";
 import type { ComparisonView } from "./comparisonView";
+import { GroupRows } from "./GroupRows";
 import { equalStep, type Returns, returnsOf } from "./returns";
 import type { ComparedRun } from "./useComparedRuns";
 
@@ -21,6 +22,17 @@ type Props = { chosen: ComparedRun[]; metrics: string[]; returnName: string | un
 /** A request returns at most 100 lines: five metrics for twenty runs. */
 const NAMES_FOR_AMOUNTS = 5;
 const COLUMNS_AT_MOST = 8;
+/** State, train step, policy, staleness and data served. */
+const OTHER_COLUMNS = 5;
+
+function lastByRun(lines: readonly MetricLine[]): Map<string, number> {
+  return new Map(
+    lines.flatMap((line): [string, number][] => {
+      const last = figuresOf(line)?.last;
+      return typeof last === "number" ? [[line.run, last]] : [];
+    }),
+  );
+}
 
 function Figures({ line }: { line: MetricLine | undefined }) {
   const figures = figuresOf(line);
@@ -110,6 +122,15 @@ export function Summary({ chosen, metrics, returnName, view }: Props) {
           ...columns.map((name) => ({ label: visible(name), className: "num" })),
         ]}
       >
+        {view.groups && (
+          <GroupRows
+            groups={view.groups}
+            spread={view.spread}
+            returnsOf={returns.of}
+            metrics={columns.map((name, at) => ({ name, last: lastByRun(lines[at]?.data ?? []) }))}
+            others={OTHER_COLUMNS}
+          />
+        )}
         {there.map(({ name, run, observedAt, fleetReason }, i) => {
           const staleness = stalenessOf(batches[i]?.data?.staleness ?? {});
           return (

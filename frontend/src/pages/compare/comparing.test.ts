@@ -77,6 +77,8 @@ it("parses its URL and drops invalid values", () => {
     log: "loss",
   });
   expect(compareSearch({ runs: "a", from: -5, to: 3 })).toEqual({ runs: "a" });
+  expect(compareSearch({ by: "config.seed", spread: "range" })).toEqual({ by: "config.seed", spread: "range" });
+  expect(compareSearch({ by: "colour", spread: "wide" })).toEqual({});
 });
 
 it("takes each run once, up to twenty", () => {

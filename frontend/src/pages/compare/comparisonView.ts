@@ -2,8 +2,11 @@
 
 import { mayMeasure, type Span } from "@/api/metrics";
 import type { MetricAxis } from "@/api/types";
+import { namesOf } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
+import type { Spread } from "@/charts/spread";
 import type { RunKind } from "@/pages/run/metricOrder";
+import { type Group, groupsOf } from "./grouping";
 import type { CompareSearch } from "./search";
 import type { ComparedRun } from "./useComparedRuns";
 
@@ -18,6 +21,9 @@ export type ComparisonView = {
   points: number;
   smooth: number;
   isLive: boolean;
+  /** Groups of the visible runs; null without grouping. */
+  groups: Group[] | null;
+  spread: Spread;
   /** Label of the x axis, and the unit of a width on it. */
   xLabel: string;
   unit: string;
@@ -36,6 +42,8 @@ function amountOf(kinds: RunKind[]): string {
 export function viewOf(chosen: ComparedRun[], search: CompareSearch): ComparisonView {
   const { x: axis = "step", smooth = 0 } = search;
   const there = chosen.flatMap(({ run }) => run ?? []);
+  const hidden = namesOf(search.hide);
+  const visible = there.filter(({ name }) => !hidden.includes(name));
   const amount = amountOf(there.map(({ kind }) => kind));
   const isSeconds = axis === "time" || axis === "elapsed";
   return {
@@ -46,6 +54,8 @@ export function viewOf(chosen: ComparedRun[], search: CompareSearch): Comparison
     span: spanOf(search),
     points: there.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
     smooth,
+    groups: search.by ? groupsOf(visible, search.by) : null,
+    spread: search.spread ?? "deviation",
     isLive: there.some(({ status }) => mayMeasure(status)),
     xLabel: { step: "train step", time: "time", elapsed: "since the start of the run", amount }[axis],
     unit: isSeconds ? "s" : axis === "step" ? "steps" : amount,

@@ -18,6 +18,10 @@ export type CompareSearch = {
   log?: string;
   /** Hidden runs. */
   hide?: string;
+  /** What runs are grouped by: `all`, `tag`, `project`, or `config.` and the path of a setting. */
+  by?: string;
+  /** Spread of a group; defaults to the standard deviation. */
+  spread?: "range";
   /** Whether to include settings that all runs share. */
   config?: "all";
   /** Digest of the prompt whose samples are compared. */
@@ -26,6 +30,7 @@ export type CompareSearch = {
 
 export const RUNS_AT_MOST = 20;
 export const METRICS_AT_MOST = 24;
+const GROUPING = /^(all|tag|project|config\..{1,200})$/;
 
 const words = (value: unknown): string | undefined =>
   typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) || undefined : undefined;
@@ -42,6 +47,8 @@ export function compareSearch(search: Record<string, unknown>): CompareSearch {
     smooth: typeof smooth === "number" && smooth > 0 && smooth < 1 ? smooth : undefined,
     log: words(search.log),
     hide: words(search.hide),
+    by: typeof search.by === "string" && GROUPING.test(search.by) ? search.by : undefined,
+    spread: search.spread === "range" ? "range" : undefined,
     config: search.config === "all" ? "all" : undefined,
     prompt: typeof search.prompt === "string" && /^[0-9a-f]{32}$/.test(search.prompt) ? search.prompt : undefined,
   };

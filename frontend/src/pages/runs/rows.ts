@@ -2,6 +2,7 @@
 
 import type { ListedRun, RunActivity } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
+import { meanAndSpread } from "@/charts/spread";
 import { number } from "@/format";
 import type { GroupBy } from "@/pages/runs/search";
 
@@ -64,9 +65,6 @@ export function groupsOf(runs: ShownRun[], by: GroupBy): RunGroup[] {
 /** `0.5 ± 0.1`: mean and sample standard deviation of the finite values; the mean alone of one value. */
 export function meanAndDeviation(values: unknown[]): string {
   const finite = values.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
-  // Divided first, so that sums of large values stay finite.
-  const mean = finite.reduce((sum, value) => sum + value / finite.length, 0);
-  if (finite.length < 2) return number(finite.length ? mean : null);
-  const variance = finite.reduce((sum, value) => sum + (value - mean) ** 2 / (finite.length - 1), 0);
-  return `${number(mean)} ± ${number(Math.sqrt(variance))}`;
+  const { mean = null, deviation = null } = meanAndSpread(finite) ?? {};
+  return deviation === null ? number(mean) : `${number(mean)} ± ${number(deviation)}`;
 }
