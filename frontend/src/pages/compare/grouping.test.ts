@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
+import { interpolated } from "@/charts/columns";
 import { meanAndSpread } from "@/charts/spread";
-import { groupingsOf, groupLines, groupsOf, interpolated } from "./grouping";
+import { groupingsOf, groupLines, groupsOf } from "./grouping";
 
 const run = (name: string, changes: object = {}) => ({ name, tags: [], project: null, config: {}, ...changes });
 

@@ -1,7 +1,7 @@
 /** Group runs, and summarize the lines of each group as mean and spread. Pure. */
 
 import type { RunDetail } from "@/api/types";
-import type { Column } from "@/charts/columns";
+import { type Column, interpolated } from "@/charts/columns";
 import { lineStyleAt } from "@/charts/lineStyles";
 import { smoothed } from "@/charts/lines";
 import type { Line } from "@/charts/model";
@@ -51,21 +51,6 @@ export function groupsOf(runs: readonly Run[], by: Grouping): Group[] {
   const groups = new Map<string, string[]>();
   for (const run of runs) for (const label of labelsOf(run, by)) groups.set(label, [...(groups.get(label) ?? []), run.name]);
   return [...groups].map(([label, names]) => ({ label, runs: names }));
-}
-
-/** A column with values between its samples, on straight lines; none across a gap or beyond its ends. */
-export function interpolated(x: readonly number[], values: Column): (number | null)[] {
-  const found: (number | null)[] = values.map((value) => value ?? null);
-  let before: number | null = null;
-  values.forEach((value, i) => {
-    if (value === undefined) return;
-    if (value !== null && before !== null) {
-      const [from, low] = [x[before] ?? 0, values[before] as number];
-      for (let at = before + 1; at < i; at += 1) found[at] = low + ((value - low) * ((x[at] ?? 0) - from)) / ((x[i] ?? 0) - from);
-    }
-    before = value === null ? null : i;
-  });
-  return found;
 }
 
 export type RunColumn = { run: string; values: Column };

@@ -2,6 +2,7 @@ import { Button, SegmentedControl, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useState } from "react";
 import type { MetricAxis, RunDetail } from "@/api/types";
+import { parsed } from "@/charts/expression";
 import { Smoothing } from "@/charts/Smoothing";
 import { Layouts } from "./Layouts";
 import classes from "./metrics.module.css";
@@ -23,10 +24,13 @@ type Props = {
   onMarks: () => void;
 };
 
-/** Add a chart of all metrics that match a regular expression. */
+/** What is wrong with a new panel; null if nothing is. */
+const problemOf = (text: string): string | null => (text.startsWith("=") ? parsed(text).problem : matched([], text).problem);
+
+/** Add a chart of all metrics that match a regular expression, or of an expression of metrics. */
 function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expression: string) => void }) {
   const [expression, setExpression] = useState("");
-  const { problem } = matched([], expression);
+  const problem = problemOf(expression);
   const isFull = panels.length >= PANELS_AT_MOST;
   const add = () => {
     if (!expression || problem || isFull) return;
@@ -43,7 +47,7 @@ function NewPanel({ panels, onAdd }: { panels: readonly string[]; onAdd: (expres
     >
       <TextInput
         size="xs"
-        label="Panel from /regex/"
+        label="Panel: /regex/ or = a / b"
         placeholder="^layer/.*norm$"
         maxLength={200}
         spellCheck={false}

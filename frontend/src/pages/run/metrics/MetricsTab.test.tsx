@@ -1,7 +1,8 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { fill, here, load, press, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
+import { Refusal } from "@/testing/server";
 
 /** A server with two outside runs that measure some metrics. */
 function serverWith(...names: string[]) {
@@ -9,7 +10,7 @@ function serverWith(...names: string[]) {
   const keys = names.map((name) => ({ name, step: 4, value: 4, at }));
   const server = serverFor();
   for (const run of ["rewarded-a", "rewarded-b"]) addRun(server, runOf(run));
-  server
+  return server
     .on("GET", "/api/v1/runs/{run}/metrics/names", { results: names, next: null })
     .on("GET", "/api/v1/runs/{run}/metrics/keys", ({ query }) => {
       const named = query.get("names")?.split(",");
@@ -70,4 +71,41 @@ it("shows a pinned metric before those of every search", async () => {
   await waitFor(() => expect(shown()).toEqual(["value_loss", "entropy"]));
   await press("Pin value_loss");
   await waitFor(() => expect(shown()).toEqual(["entropy"]));
+});
+
+it("adds a panel of an expression of metrics, once it is valid", async () => {
+  serverWith("kl", "loss");
+  await load("/runs/rewarded-a/metrics");
+  fill(await screen.findByLabelText("Panel: /regex/ or = a / b"), "= loss / (kl");
+  expect(await screen.findByText("Character 13: expected an operator or “)”, found the end.")).toBeVisible();
+  expect(screen.getByRole("button", { name: "Add" })).toBeDisabled();
+  fill(screen.getByLabelText("Panel: /regex/ or = a / b"), "= loss / kl");
+  await press("Add");
+  expect(await screen.findByRole("region", { name: "= loss / kl" })).toBeVisible();
+  await press("Remove panel = loss / kl");
+  await waitFor(() => expect(screen.queryByRole("region", { name: "= loss / kl" })).toBeNull());
+});
+
+it("states what is wrong with a panel of an address", async () => {
+  serverWith("kl", "loss");
+  await load(`/runs/rewarded-a/metrics?panels=${encodeURIComponent('["= loss /"]')}`);
+  expect(await screen.findByText("Character 9: expected a metric, a number or “(”, found the end.")).toBeVisible();
+});
+
+it("keeps all other charts when the lines of a panel cannot be read", async () => {
+  class Observer {
+    constructor(private readonly tell: (entries: { isIntersecting: boolean }[]) => void) {}
+    observe = () => this.tell([{ isIntersecting: true }]);
+    disconnect = () => {};
+    unobserve = () => {};
+  }
+  vi.stubGlobal("IntersectionObserver", Observer);
+  const server = serverWith("kl", "loss");
+  const lines = { x: "step" as const, lines: [] };
+  const broken = new Refusal({ status: 500, code: "internal", detail: "lines are broken" });
+  server.on("GET", "/api/v1/metrics/lines", ({ query }) => (query.get("names")?.includes("odd") ? broken : lines));
+  await load(`/runs/rewarded-a/metrics?panels=${encodeURIComponent('["= loss / odd"]')}`);
+  const panel = await screen.findByRole("region", { name: "= loss / odd" });
+  await waitFor(() => expect(panel).toHaveTextContent("lines are broken"), { timeout: 10_000 });
+  expect(shown()).toEqual(["kl", "loss"]);
 });

@@ -23,6 +23,7 @@ import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
 import { chartOf, shareSearch } from "@/share/share";
 import { Bar } from "./Bar";
 import { choiceOf, isChosen, isDefault, recalled } from "./choice";
+import { ExpressionPanel } from "./ExpressionPanel";
 import { searchOf } from "./layoutSearch";
 import { type Look, MetricCard } from "./MetricCard";
 import { MetricTree } from "./MetricTree";
@@ -178,21 +179,23 @@ export function MetricsTab() {
         />
         <div className={classes.cards}>
           <Guarded>
-            {(search.panels ?? []).map((expression) => (
-              <RegexPanel
-                key={expression}
-                run={run.name}
-                expression={expression}
-                look={look}
-                marks={marks}
-                isLog={{
-                  value: logged.includes(`/${expression}/`),
-                  change: (isOn) => onLog(`/${expression}/`, isOn),
-                }}
-                onZoom={onZoom}
-                onRemove={() => change({ panels: search.panels?.filter((other) => other !== expression) })}
-              />
-            ))}
+            {(search.panels ?? []).map((expression) => {
+              const isFormula = expression.startsWith("=");
+              const name = isFormula ? expression : `/${expression}/`;
+              const settings = {
+                expression,
+                look,
+                marks,
+                isLog: { value: logged.includes(name), change: (isOn: boolean) => onLog(name, isOn) },
+                onZoom,
+                onRemove: () => change({ panels: search.panels?.filter((other) => other !== expression) }),
+              };
+              return isFormula ? (
+                <ExpressionPanel key={expression} {...settings} />
+              ) : (
+                <RegexPanel key={expression} run={run.name} {...settings} />
+              );
+            })}
             {ordered.metrics.map((metric) => (
               <MetricCard
                 key={metric.name}

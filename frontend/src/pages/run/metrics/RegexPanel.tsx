@@ -22,7 +22,7 @@ const CHART_HEIGHT = 260;
 /** Maximum number of entries in the chart's alert menu. */
 const WATCHED_AT_MOST = 8;
 
-type Props = {
+export type PanelProps = {
   run: string;
   expression: string;
   look: Look;
@@ -36,8 +36,16 @@ function howMany(shown: number, total: number): string {
   return total > shown ? `first ${number(shown)} of ${number(total)} matching metrics` : counted(total, "metric matches", "metrics match");
 }
 
+export function RemovePanel({ name, onRemove }: { name: string; onRemove: () => void }) {
+  return (
+    <ActionIcon size={22} variant="subtle" color="gray" aria-label={`Remove panel ${name}`} onClick={onRemove}>
+      <X size={14} aria-hidden="true" />
+    </ActionIcon>
+  );
+}
+
 /** One chart of all metrics whose name matches an expression. */
-export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemove }: Props) {
+export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemove }: PanelProps) {
   const { ref, inViewport } = useInViewport<HTMLElement>();
   const { data: known = [], isPending } = useQuery(metricNamesOfQuery(run));
   const { names, total, problem } = useMemo(() => matched(known, expression), [known, expression]);
@@ -70,9 +78,7 @@ export function RegexPanel({ run, expression, look, marks, isLog, onZoom, onRemo
         <span className="small soft" data-matched={total}>
           {problem ?? howMany(names.length, total)}
         </span>
-        <ActionIcon size={22} variant="subtle" color="gray" aria-label={`Remove panel ${name}`} onClick={onRemove}>
-          <X size={14} aria-hidden="true" />
-        </ActionIcon>
+        <RemovePanel name={name} onRemove={onRemove} />
       </div>
       {inViewport && !problem && (
         <Chart
