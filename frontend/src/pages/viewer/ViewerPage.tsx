@@ -24,7 +24,6 @@ import { listSearch } from "@/pages/run/trajectories/search";
 import { nextChannel } from "@/pages/viewer/channels";
 import { firstShown } from "@/pages/viewer/firstShown";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
-import { Life } from "@/pages/viewer/Life";
 import { Messages } from "@/pages/viewer/Messages";
 import { Flags, GroupStateChip } from "@/pages/viewer/marks";
 import { OverVersions } from "@/pages/viewer/OverVersions";
@@ -33,7 +32,6 @@ import { Raw } from "@/pages/viewer/Raw";
 import { SequenceStrip } from "@/pages/viewer/SequenceStrip";
 import { VIEW_LABELS, VIEWS, type ViewerSearch } from "@/pages/viewer/search";
 import { extremesOf, type Side, sideOf, sideText } from "@/pages/viewer/sides";
-import { Timeline } from "@/pages/viewer/Timeline";
 import { Tokens } from "@/pages/viewer/Tokens";
 import { ViewerLayout, Views } from "@/pages/viewer/ViewerLayout";
 import styles from "@/pages/viewer/viewer.module.css";
@@ -170,7 +168,6 @@ function Viewer({ name, detail, sequences, error }: Props) {
       {isDiscarding && <DiscardDialog run={name} groups={[group.id]} onClose={() => setDiscarding(false)} />}
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
         <p className={styles.outcome}>{visible(detail.outcome)}</p>
-        {!group.has_bytes && view === "timeline" && <Life detail={detail} sequences={[]} />}
         {!group.has_bytes && (
           <EmptyState title="Content not stored">Only the metadata of groups that are dropped on arrival is stored.</EmptyState>
         )}
@@ -205,9 +202,6 @@ function Viewer({ name, detail, sequences, error }: Props) {
         )}
         {view === "versions" && group.has_bytes && (
           <OverVersions run={name} group={group} left={left ?? { group: group.id, sequence: shown }} right={right} onChange={compare} />
-        )}
-        {sequences && view === "timeline" && (
-          <Timeline detail={detail} sequences={sequences.results} onOpen={(seq, token) => change({ view: "tokens", seq, token })} />
         )}
         {sequences && view === "raw" && <Raw run={name} group={group.id} list={sequences} sizeBytes={group.size_bytes} />}
       </div>

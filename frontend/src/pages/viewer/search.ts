@@ -5,7 +5,7 @@ import { listSearch } from "@/pages/run/trajectories/search";
 import { CHANNELS, type Channel } from "@/pages/viewer/channels";
 import { sideOf } from "@/pages/viewer/sides";
 
-export const VIEWS = ["messages", "tokens", "diff", "versions", "timeline", "raw"] as const;
+export const VIEWS = ["messages", "tokens", "diff", "versions", "raw"] as const;
 export type View = (typeof VIEWS)[number];
 
 export const VIEW_LABELS: Record<View, string> = {
@@ -13,7 +13,6 @@ export const VIEW_LABELS: Record<View, string> = {
   tokens: "Tokens",
   diff: "Group diff",
   versions: "Over versions",
-  timeline: "Timeline",
   raw: "Raw",
 };
 
