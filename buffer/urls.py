@@ -6,7 +6,8 @@ from buffer.archive import api
 from buffer.batches.api import batches, queues
 from buffer.capture import api as captures
 from buffer.followers import api as followers
-from buffer.inspect.api import fragment_lists, group_contents, group_lists, marks
+from buffer.ingest import api as ingest
+from buffer.inspect.api import fragments, group_contents, groups, marks
 from buffer.items import api as items_api
 from buffer.payloads import api as segments
 from buffer.replay import api as replay
@@ -15,13 +16,12 @@ from buffer.tokenizers import api as tokenizers
 
 urlpatterns = [
     path("limits", items_api.LimitsView.as_view()),
-    path("prompts", group_lists.PromptsView.as_view()),
+    path("prompts", groups.PromptsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
-    path("runs/<slug:run>/groups", group_lists.GroupsView.as_view()),
-    path("runs/<slug:run>/groups/facets", group_lists.GroupFacetsView.as_view()),
+    path("runs/<slug:run>/groups", ingest.GroupPushView.as_view()),
     path("runs/<slug:run>/groups/discard", marks.GroupDiscardsView.as_view()),
     path("runs/<slug:run>/groups/export", api.GroupExportView.as_view()),
-    path("runs/<slug:run>/groups/<large:group>", group_lists.GroupView.as_view()),
+    path("runs/<slug:run>/groups/<large:group>", groups.GroupView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/content", group_contents.GroupContentView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/sequences", group_contents.SequencesView.as_view()),
     path("runs/<slug:run>/groups/<large:group>/windows", group_contents.WindowsView.as_view()),
@@ -35,9 +35,9 @@ urlpatterns = [
     ),
     path("runs/<slug:run>/marks", marks.MarksView.as_view()),
     path("runs/<slug:run>/labels/<small:label>", marks.LabelView.as_view()),
-    path("runs/<slug:run>/fragments", fragment_lists.FragmentsView.as_view()),
-    path("runs/<slug:run>/fragments/<large:fragment>", fragment_lists.FragmentView.as_view()),
-    path("runs/<slug:run>/fragments/<large:fragment>/steps", fragment_lists.StepsView.as_view()),
+    path("runs/<slug:run>/fragments", ingest.FragmentPushView.as_view()),
+    path("runs/<slug:run>/fragments/<large:fragment>", fragments.FragmentView.as_view()),
+    path("runs/<slug:run>/fragments/<large:fragment>/steps", fragments.StepsView.as_view()),
     path("runs/<slug:run>/fragments/fetch", batches.FetchFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/ack", batches.AckFragmentsView.as_view()),
     path("runs/<slug:run>/fragments/priorities", replay.PrioritiesView.as_view()),

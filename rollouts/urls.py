@@ -19,10 +19,12 @@ from rollouts.environments import api as environments
 from rollouts.episodes import api as episodes
 from rollouts.episodes.api import EpisodeSummaryView, EpisodesView
 from rollouts.metrics.api import charts, metrics
-from rollouts.trajectories.api import TrajectoriesView
+from rollouts.trajectories import api as trajectories
 
 urlpatterns = [
-    path("trajectories", TrajectoriesView.as_view()),
+    path("trajectories", trajectories.TrajectoriesView.as_view()),
+    path("trajectory-filter", trajectories.TrajectoryFilterView.as_view()),
+    path("trajectory-filter/values", trajectories.TrajectoryValuesView.as_view()),
     path("environments", environments.KnownEnvironmentsView.as_view()),
     path("environments/probes", environments.EnvironmentProbeView.as_view()),
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),

@@ -22,7 +22,7 @@ from buffer.archive.services.archive_jobs import (
     request_archive,
     request_restoration,
 )
-from buffer.inspect.api.group_lists import FILTERS, filter_of
+from buffer.inspect.rules.sample_filter import parse_samples
 from buffer.items.api import streamed
 from runs.access import rules
 from runs.access.api.identity import caller_of, identity_of
@@ -216,7 +216,8 @@ class GroupExportView(ApiView):
     @extend_schema(
         operation_id="groups_export",
         parameters=[
-            *FILTERS,
+            OpenApiParameter("q", description="A filter, such as `env:math score:<0.2`."),
+            OpenApiParameter("sort", description="A sort key of the list of trajectories."),
             OpenApiParameter("form", OpenApiTypes.STR, enum=list(_FORMATS)),
             OpenApiParameter("limit", between(1, MOST_GROUPS)),
         ],
@@ -239,7 +240,9 @@ class GroupExportView(ApiView):
             raise InvalidBody("form", f"{form[:40]!r} is not one of {', '.join(_FORMATS)}")
         limit = whole_number(request, "limit", default=MOST_GROUPS, at_least=1, at_most=MOST_GROUPS)
         found = readable_run(run)
-        parts = _WRITERS[form](found, filter_of(request), limit=limit or MOST_GROUPS)
+        query = request.query_params
+        wanted = parse_samples(query.get("q", ""), sort=query.get("sort", ""))
+        parts = _WRITERS[form](found, wanted, limit=limit or MOST_GROUPS, now=timezone.now())
         ending = "eval.json" if form == "inspect" else form
         return streamed(
             request, parts, content_type=_FORMATS[form], filename=f"{found.name}-groups.{ending}"

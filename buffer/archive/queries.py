@@ -4,6 +4,7 @@ import io
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
@@ -22,7 +23,7 @@ from buffer.inspect.queries.group_contents import (
 )
 from buffer.inspect.queries.group_lists import group_page
 from buffer.inspect.rules import inspect_log as inspect_log_rules
-from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.rules.sample_filter import SampleFilter
 from buffer.inspect.schemas import GroupRow, MarkOfGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing
@@ -344,14 +345,14 @@ _OF_MARK: Final = frozenset({"label", "note"})
 Marked = tuple[GroupRow, MarkOfGroup | None]
 
 
-def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Marked]:
+def rows(run_id: int, wanted: SampleFilter, *, limit: int, now: datetime) -> Iterator[Marked]:
     """Yield up to `limit` groups of a list with their marks.
 
     Groups that arrive during the export may be included.
     """
     after, left = None, limit
     while left > 0:
-        page = group_page(run_id, group_filter, limit=min(PAGE, left), after=after)
+        page = group_page([run_id], wanted, limit=min(PAGE, left), now=now, after=after)
         marks = marks_of([row.id for row in page.rows])
         yield from ((row, marks.get(row.id)) for row in page.rows)
         left -= len(page.rows)
@@ -360,9 +361,9 @@ def rows(run_id: int, group_filter: GroupFilter, *, limit: int) -> Iterator[Mark
         after = page.next
 
 
-def json_lines(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def json_lines(run: Run, wanted: SampleFilter, *, limit: int, now: datetime) -> Iterator[bytes]:
     """Yield a line of JSON per group: its metadata, and its content as ``group``."""
-    for row, mark in rows(run.pk, group_filter, limit=limit):
+    for row, mark in rows(run.pk, wanted, limit=limit, now=now):
         group, missing = _content(row)
         known = {name: _plain(_known(row, mark, name)) for name in SEQUENCE_COLUMNS}
         known |= {"missing": missing}
@@ -370,14 +371,14 @@ def json_lines(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[b
         yield msgspec.json.encode(line) + b"\n"
 
 
-def parquet(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def parquet(run: Run, wanted: SampleFilter, *, limit: int, now: datetime) -> Iterator[bytes]:
     """Yield the parts of a Parquet file with one row per group.
 
     Raises:
         ArchiveUnavailable: If pyarrow is not installed.
     """
     stream = ParquetStream(SEQUENCE_COLUMNS)
-    found = rows(run.pk, group_filter, limit=limit)
+    found = rows(run.pk, wanted, limit=limit, now=now)
     return _parquet_parts(stream, found)
 
 
@@ -399,7 +400,7 @@ def _parquet_parts(stream: ParquetStream, found: Iterator[Marked]) -> Iterator[b
     yield stream.close()
 
 
-def inspect_log(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[bytes]:
+def inspect_log(run: Run, wanted: SampleFilter, *, limit: int, now: datetime) -> Iterator[bytes]:
     """Yield the parts of a log for Inspect, with one sample per sequence.
 
     A group without readable content is a sample with an error.
@@ -415,7 +416,7 @@ def inspect_log(run: Run, group_filter: GroupFilter, *, limit: int) -> Iterator[
     yield msgspec.json.encode(head)[:-1] + b',"samples":['
     table, count, scores = token_table(run), 0, []
     pieces = None if table is None else table.pieces
-    for row, _ in rows(run.pk, group_filter, limit=limit):
+    for row, _ in rows(run.pk, wanted, limit=limit, now=now):
         known = ((name, getattr(row, name)) for name in inspect_log_rules.METADATA)
         metadata = {name: value for name, value in known if value not in (None, "")}
         try:

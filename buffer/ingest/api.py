@@ -181,6 +181,7 @@ def decoding_rules(run: Run) -> dict[str, Any]:
 class GroupPushView(CountsRefusals):
     """Push trajectory groups to a run."""
 
+    serves_machines = True
     permission_classes = [scoped("env", "worker")]
 
     @extend_schema(
@@ -228,6 +229,7 @@ class GroupPushView(CountsRefusals):
 class FragmentPushView(ApiView):
     """Push fragments to a run."""
 
+    serves_machines = True
     permission_classes = [scoped("worker")]
 
     @extend_schema(

@@ -9,7 +9,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
 
-from buffer.inspect.rules.group_filter import LABELS, LONGEST_LABEL_NAME, LONGEST_NOTE
+from buffer.inspect.rules.marks import LABELS, LONGEST_LABEL_NAME, LONGEST_NOTE
 from buffer.items.models import TrajectoryGroup, TransactionIdField
 from runs.lifecycle.models import Run
 

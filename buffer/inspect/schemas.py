@@ -1,13 +1,13 @@
 """Schemas of the API of groups, fragments and their contents."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from buffer.inspect.rules.fragment_views import FragmentContent
-from buffer.inspect.rules.group_filter import LONGEST_NOTE, MOST_AT_ONCE
+from buffer.inspect.rules.marks import LONGEST_NOTE, MOST_AT_ONCE
 from web.http.bodies import Reason
 from web.rules.pages import Page
 
@@ -49,13 +49,6 @@ class FragmentSummary(FragmentRow, frozen=True, kw_only=True):
 
     reward_sum: float | None
     """Null if the fragment is too large for a list or cannot be read."""
-
-
-class FragmentList(Page[FragmentSummary], frozen=True, kw_only=True):
-    """Fragments with stored bytes, newest first."""
-
-    is_partial: bool
-    """True if the page ends early because the search reached its row limit."""
 
 
 class FragmentDetail(Struct, frozen=True, kw_only=True):
@@ -121,7 +114,7 @@ class GroupFields(Struct, frozen=True):
     excerpt: str
     """Beginning of its prompt."""
     answer: str
-    """Beginning of the last answer of its first sequence, without reasoning."""
+    """Last answer of its first sequence without reasoning; the end of a long one."""
     is_digested: bool
     """True if flags, lesson, worker, scores and texts are known.
 
@@ -142,6 +135,9 @@ class GroupRow(GroupFields, frozen=True):
     origin: str
     truncated: int
     duplicates: int
+    run_id: int
+    environment: str
+    """Name of the environment; empty if none is registered."""
 
 
 class GroupSummary(GroupFields, frozen=True, kw_only=True):
@@ -152,51 +148,6 @@ class GroupSummary(GroupFields, frozen=True, kw_only=True):
     batch: str | None
     mark: MarkOfGroup | None
     """Null if the group is unmarked."""
-
-
-class GroupList(Page[GroupSummary], frozen=True, kw_only=True):
-    """A page of groups."""
-
-    is_partial: bool
-    """True if the page ends early because the search reached its limit; `next` continues."""
-
-
-class FacetValue(Struct, frozen=True, kw_only=True):
-    """A facet value and the number of groups that have it."""
-
-    value: str
-    label: str
-    groups: int
-
-
-class ScoreBins(Struct, frozen=True, kw_only=True):
-    """A histogram with bins of equal width."""
-
-    least: float
-    most: float
-    counts: list[int]
-
-
-class GroupFacets(Struct, frozen=True, kw_only=True):
-    """Facet counts and histograms of the newest groups."""
-
-    examined: int
-    """Number of groups examined: the newest, at most 10,000."""
-    matching: int
-    """Number of examined groups that match the filter."""
-    total: int
-    """Number of groups that the run has accepted."""
-    oldest_at: datetime | None
-    """Arrival time of the oldest examined group."""
-    undigested: int
-    """Number of groups not digested yet, counted up to 10,000."""
-    partly_searchable: int
-    """Number of groups with over 64,000 characters of text, counted up to 10,000.
-
-    A search finds words at the beginning and the end of each of their messages.
-    """
-    facets: dict[str, list[FacetValue]]
-    histograms: dict[str, ScoreBins]
 
 
 class BatchOfGroup(Struct, frozen=True, kw_only=True):
@@ -246,6 +197,61 @@ class GroupDetail(Struct, frozen=True, kw_only=True):
     newer: int | None
     """Id of the next group by arrival."""
     older: int | None
+
+
+# API schemas of samples: groups, episodes and fragments.
+
+
+class SampleRow(Struct, frozen=True, kw_only=True):
+    """A trajectory group, an episode of a fleet, or a fragment."""
+
+    kind: Literal["group", "episode", "fragment"]
+    id: str
+    """Id of the group or fragment, or of the episode: its slot, a slash and its number."""
+    run: str
+    """Address of the run."""
+    project: str | None
+    environment: str
+    lesson: str = ""
+    """Lesson of a group; empty for others."""
+    score: float | None = None
+    """Mean score of a group, return of an episode, or sum of the rewards of a small fragment."""
+    score_min: float | None = None
+    """Lowest score of a group; null for others."""
+    score_max: float | None = None
+    scores: list[float | None] = []
+    """Scores of a group's first 64 sequences; empty for others."""
+    sequences: int | None = None
+    """Number of sequences of a group; null for others."""
+    length: int | None
+    """Tokens of a group's longest sequence, or env steps; null if not reported."""
+    worker: str
+    epoch: int | None = None
+    """Trainer session of `policy_step`; null for episodes."""
+    policy_step: int | None
+    """Step of the policy version that acted; of a fragment, the newest one."""
+    step: int | None = None
+    """Ordinal of its batch, which is the train step."""
+    state: str = ""
+    """State in the buffer; empty for episodes."""
+    why: str = ""
+    """Why it was dropped, in words."""
+    flags: list[str] = []
+    """Anomalies of a group."""
+    at: datetime
+    """Arrival of a group or fragment, or report of an episode."""
+    slot: str = ""
+    """Environment slot of a fragment."""
+    number: int | None = None
+    """Number of a fragment in its slot."""
+    excerpt: str = ""
+    """Beginning of a group's first prompt; empty for others and for groups without text."""
+    answer: str = ""
+    """Last answer of its first sequence without reasoning; the end of a long one."""
+    is_indexed: bool = True
+    """False for a large new group until its texts, scores and anomalies are known."""
+    mark: MarkOfGroup | None = None
+    """Label and note of a group; null if it is unmarked."""
 
 
 # API schemas for labels and notes of groups.

@@ -19,9 +19,9 @@ from buffer.ingest.services.storage import json_number
 from buffer.inspect.models import DigestCursor, GroupMark, LabelName
 from buffer.inspect.queries.group_contents import digests_of
 from buffer.inspect.queries.group_lists import GroupNotFound
-from buffer.inspect.rules import group_filter as rules
+from buffer.inspect.rules import marks as rules
 from buffer.inspect.rules.group_digest import run_term
-from buffer.inspect.rules.group_filter import Mark
+from buffer.inspect.rules.marks import Mark
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services import lock_run

@@ -837,10 +837,10 @@ WHERE i.run_id = %(run)s AND i.segment IS NOT NULL
 AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint))
 
 -- count_partly_searchable --
--- The number of groups of a run with text that is not searchable, up to a limit.
+-- The number of groups of runs with text that is not searchable, up to a limit.
 SELECT count(*) FROM (
     SELECT FROM buffer_groupdigest
-    WHERE run_id = %(run)s AND (is_cut OR is_cut IS NULL) LIMIT %(limit)s
+    WHERE run_id = ANY(%(runs)s::bigint[]) AND (is_cut OR is_cut IS NULL) LIMIT %(limit)s
 ) found
 
 -- insert_digests --
@@ -870,25 +870,11 @@ f.id, f.slot, f.number, f.contiguous, f.environment, f.worker, f.epoch,
 f.version_min, f.version_max, f.steps, f.state, f.drop_reason, f.batch_id::text, b.ordinal,
 f.uses, f.received_at, f.size_bytes, f.segment IS NOT NULL
 
--- newest_fragments_of_run --
--- The newest fragments of a run with bytes.
-SELECT * FROM buffer_fragmentchunk
-WHERE run_id = %(run)s AND segment IS NOT NULL AND id < %(before)s
-ORDER BY id DESC LIMIT %(rows)s
-
--- newest_fragments_of_batch --
--- The newest fragments of a batch; one may be sampled into several batches, each of which lists it.
-SELECT * FROM buffer_fragmentchunk
-WHERE run_id = %(run)s AND id < %(before)s AND id IN (
-    SELECT id FROM buffer_fragmentchunk WHERE batch_id = %(batch)s
-    UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = %(batch)s)
-ORDER BY id DESC LIMIT %(rows)s
-
--- newest_fragments_of_ids --
--- The newest of given fragments.
-SELECT * FROM buffer_fragmentchunk
-WHERE run_id = %(run)s AND id < %(before)s AND id = ANY(%(ids)s::bigint[])
-ORDER BY id DESC LIMIT %(rows)s
+-- is_fragment_of_batches --
+-- The condition that batches hold a fragment `f`.
+f.id IN (
+    SELECT id FROM buffer_fragmentchunk WHERE batch_id = ANY(%(batches)s::uuid[])
+    UNION SELECT item_id FROM buffer_batchuse WHERE batch_id = ANY(%(batches)s::uuid[]))
 
 -- fragment --
 -- Read a fragment.

@@ -17,10 +17,9 @@ import { logsSearch } from "@/pages/run/logs/search";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
 import { queueSearch } from "@/pages/run/queue/search";
-import { tabSearch } from "@/pages/run/trajectories/search";
 import { runsSearch } from "@/pages/runs/search";
-import { trajectorySearch } from "@/pages/trajectories/search";
 import { viewerSearch } from "@/pages/viewer/search";
+import { sampleSearch } from "@/samples/search";
 import { shareSearch } from "@/share/share";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
@@ -67,7 +66,7 @@ const trajectories = createRoute({
   getParentRoute: () => shell,
   path: "/trajectories",
   component: page(pageCode.trajectories, "TrajectoriesPage"),
-  validateSearch: trajectorySearch,
+  validateSearch: sampleSearch,
 });
 const alerts = createRoute({
   getParentRoute: () => shell,
@@ -207,7 +206,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "trajectories",
     component: page(tabCode.trajectories, "TrajectoriesTab"),
-    validateSearch: tabSearch,
+    validateSearch: sampleSearch,
   }),
   createRoute({
     getParentRoute: () => run,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.utils import timezone
 
 from buffer.batches.queries import queues
-from buffer.inspect.api.fragment_lists import newest_part
+from buffer.inspect.api.fragments import newest_part
 from buffer.inspect.queries import group_contents
 from buffer.items.queries import ledger_part
 from buffer.tokenizers.queries import uploaded_table

@@ -1,4 +1,4 @@
-"""API of the search for trajectories in all runs."""
+"""API of lists of samples of several runs, and of the language of their filters."""
 
 from typing import Final
 
@@ -8,111 +8,165 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
-from rollouts.trajectories.queries import found_trajectories, searched_runs
-from rollouts.trajectories.rules import (
-    LONGEST_TEXT,
+from buffer.inspect.rules.sample_filter import (
+    NEWEST,
+    QUALIFIERS,
+    SORTS,
+    InvalidSearch,
     Position,
-    TrajectoryKind,
-    TrajectorySort,
-    parse_search,
+    SampleFilter,
+    SampleKind,
+    parse_samples,
 )
+from rollouts.trajectories import queries
 from rollouts.trajectories.schemas import TrajectoryList
 from runs.access.api.identity import caller_of
 from runs.access.api.permissions import ReadersOfAnyRun
 from runs.access.rules import READ
-from web.http.bodies import InvalidBody, answer
-from web.http.openapi import problems
+from runs.search.queries.lists import qualifier_rows
+from runs.search.rules import LONGEST_FILTER
+from runs.search.schemas import QualifierList, ValueList
+from web.http.bodies import InvalidBody, answer, text_parameter, whole_number
+from web.http.openapi import between, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 from web.rules.errors import Forbidden
 
 PAGE_AT_MOST: Final = 200
-_FILTERS: Final = [
-    OpenApiParameter(
-        "kind",
-        enum=list(TrajectoryKind),
-        description="Groups of outside and language runs, or episodes of fleets. Default: group.",
-    ),
+_KIND: Final = OpenApiParameter(
+    "kind",
+    enum=list(SampleKind),
+    description="Groups of outside and language runs; episodes or fragments of fleets. Default: "
+    "group.",
+)
+_RUN: Final = OpenApiParameter("run", description="Only the run at this address.")
+_LIST: Final = [
+    _KIND,
+    _RUN,
     OpenApiParameter(
         "q",
-        {"type": "string", "maxLength": LONGEST_TEXT},
-        description=(
-            'Words in the messages of groups: word "exact phrase" -without. Covers the first 6,000'
-            " characters of a group."
-        ),
-    ),
-    OpenApiParameter("run", description="Only the run at this address, also if archived."),
-    OpenApiParameter(
-        "runs",
-        {"type": "string", "maxLength": 1000},
-        description="Filter of the list of runs, such as `project:maze tag:baseline`.",
-    ),
-    OpenApiParameter(
-        "environment",
-        {"type": "string", "maxLength": LONGEST_TEXT},
-        description="Whole name of an environment or a lesson.",
-    ),
-    *(
-        OpenApiParameter(
-            f"score_{end}", float, description=f"{word} mean score of a group, or return."
-        )
-        for end, word in (("min", "Least"), ("max", "Greatest"))
-    ),
-    *(
-        OpenApiParameter(
-            name, OpenApiTypes.STR, description=f"{word} arrival of a group, or report, in UTC."
-        )
-        for name, word in (("since", "Earliest"), ("until", "Latest"))
+        {"type": "string", "maxLength": LONGEST_FILTER},
+        description='A filter, such as `run:a,b env:math score:<0.2 is:truncated "free text"`.',
     ),
     OpenApiParameter(
         "sort",
-        enum=list(TrajectorySort),
-        description="`-score` begins with the highest score. Default: newest.",
+        enum=list(dict.fromkeys(sort for sorts in SORTS.values() for sort in sorts)),
+        description=f"A minus begins with the greatest value. Default: `{NEWEST}`.",
+    ),
+    OpenApiParameter(
+        "from_group",
+        between(1, (1 << 63) - 1),
+        description="Begin the first page next to this group of the run, without it.",
+    ),
+    OpenApiParameter(
+        "backward",
+        OpenApiTypes.BOOL,
+        description="With `from_group`: read in reverse order. Default: false.",
     ),
     *page_parameters(default=50, most=PAGE_AT_MOST),
 ]
 
 
+def _kind(request: Request) -> SampleKind:
+    text = request.query_params.get("kind", "") or SampleKind.GROUP
+    try:
+        return SampleKind(text)
+    except ValueError:
+        raise InvalidSearch(
+            "kind", f"{text[:40]!r} is not one of {', '.join(SampleKind)}"
+        ) from None
+
+
+def _covered(request: Request, wanted: SampleFilter) -> queries.SampledRuns:
+    """Return the runs of a list that the caller may read.
+
+    Raises:
+        Forbidden: If a token is bound to another run.
+    """
+    run, bound_to = text_parameter(request, "run"), caller_of(request).run
+    if bound_to is not None and run not in ("", bound_to):
+        raise Forbidden(READ.refusal(caller_of(request), run=run))
+    return queries.sampled_runs(wanted, run=run, bound_to=bound_to)
+
+
 class TrajectoriesView(ApiView):
-    """Trajectories of all runs that the caller may read."""
+    """Samples of all runs that the caller may read."""
 
     permission_classes = [ReadersOfAnyRun]
 
     @extend_schema(
         operation_id="trajectories_list",
-        parameters=_FILTERS,
+        parameters=_LIST,
         responses={200: TrajectoryList, **problems(404, 503)},
         tags=["groups"],
     )
     def get(self, request: Request) -> HttpResponse:
-        """List trajectories of all runs.
+        """List trajectories of runs.
 
-        Groups, or training episodes of fleets, with stored metadata; newest first, or by score. A
-        token that is bound to a run finds the trajectories of this run.
+        Groups, training episodes or fragments with stored metadata; newest first, or by a column.
+        A token that is bound to a run finds the samples of this run.
         """
-        search = parse_search(request.query_params)
-        page = page_of(request, Position, default=50, most=PAGE_AT_MOST)
-        bound_to = caller_of(request).run
-        names = {name: request.query_params.get(name, "") for name in ("run", "runs")}
-        for name, text in names.items():
-            if "\x00" in text:
-                raise InvalidBody(name, "must not contain the NUL character")
-        if bound_to is not None and names["run"] not in ("", bound_to):
-            raise Forbidden(READ.refusal(caller_of(request), run=names["run"]))
-        covered = searched_runs(
-            run=names["run"],
-            runs=names["runs"],
-            bound_to=bound_to,
-            kind=search.kind,
+        query = request.query_params
+        wanted = parse_samples(query.get("q", ""), kind=_kind(request), sort=query.get("sort", ""))
+        group = whole_number(request, "from_group", default=None, at_least=1, at_most=(1 << 63) - 1)
+        beside = None
+        if group is not None:
+            is_backward = query.get("backward", "") in {"1", "true"}
+            beside = queries.Beside(group=group, backward=is_backward)
+        found = queries.samples(
+            _covered(request, wanted),
+            wanted,
+            page_of(request, Position, default=50, most=PAGE_AT_MOST),
+            beside=beside,
             now=timezone.now(),
         )
-        found = found_trajectories(covered.runs, search, limit=page.limit, after=page.after)
-        return answer(
-            TrajectoryList(
-                results=found.rows,
-                next=None if found.next is None else page.cursor(found.next),
-                is_partial=found.is_partial,
-                runs=len(covered.runs),
-                runs_left_out=covered.left_out,
-            )
-        )
+        return answer(found)
+
+
+class TrajectoryFilterView(ApiView):
+    """The filter language of samples."""
+
+    permission_classes = [ReadersOfAnyRun]
+
+    @extend_schema(
+        operation_id="trajectory_filter_get",
+        parameters=[_KIND],
+        responses={200: QualifierList},
+        tags=["groups"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Get the trajectory filter syntax.
+
+        Fields, operators and an example of each, in a fixed order.
+        """
+        rows = qualifier_rows(QUALIFIERS[_kind(request)].values())
+        return answer(QualifierList(results=rows, next=None))
+
+
+class TrajectoryValuesView(ApiView):
+    """Values of a qualifier of samples."""
+
+    permission_classes = [ReadersOfAnyRun]
+
+    @extend_schema(
+        operation_id="trajectory_filter_values",
+        parameters=[
+            _KIND,
+            _RUN,
+            OpenApiParameter("of", required=True, enum=list(queries.VALUES_OF)),
+            OpenApiParameter("part", description="Text that the values contain."),
+        ],
+        responses={200: ValueList, **problems(404, 503)},
+        tags=["groups"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List values for the trajectory filter.
+
+        Most frequent among the newest samples first.
+        """
+        of, kind = request.query_params.get("of", ""), _kind(request)
+        if of not in queries.VALUES_OF:
+            raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
+        covered = _covered(request, SampleFilter(kind=kind))
+        found = queries.values(covered, kind=kind, of=of, part=text_parameter(request, "part"))
+        return answer(ValueList(results=found, next=None))

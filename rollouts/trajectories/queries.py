@@ -1,77 +1,58 @@
-"""Search for trajectories in several runs: groups from digests, episodes from fleets' reports.
-
-A search reads at most :data:`ROWS_EXAMINED` rows in index order, so that a filter with few matches
-costs no more than one that matches every row. Where the rows of a run are cut off, the rows of all
-runs count only up to the first such cut (the *horizon*): beyond it, rows of the cut run are
-unknown.
+"""Lists of the samples of several runs: groups, fragments, and episodes from fleets' reports.
 
 A report lists its last 100 episodes, and its lowest and its highest one. Episodes of reports
 without env slots cannot be identified in stored fragments and are not found.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from buffer.inspect.queries.group_contents import Undigested, fresh_digests
-from buffer.inspect.queries.group_lists import bounded_cursor
-from rolldeck.fleet_wire import episode_id, slot_name
-from rollouts.trajectories.rules import (
+from django.db.models import Q
+
+from buffer.inspect.queries.fragment_lists import fragment_page
+from buffer.inspect.queries.group_lists import ROWS_EXAMINED as GROUPS_EXAMINED
+from buffer.inspect.queries.group_lists import (
+    digest_lag,
+    group_page,
+    partly_searchable,
+    position_beside,
+)
+from buffer.inspect.queries.sample_lists import (
+    EACH_RUN,
+    Condition,
+    bounded_cursor,
+    moment,
+    numeric,
+    or_last,
+    rows_of_each,
+    tests_of,
+    text,
+)
+from buffer.inspect.queries.samples import SampledRun, fragment_samples, group_samples
+from buffer.inspect.rules.sample_filter import (
     RUNS_AT_MOST,
     InvalidSearch,
     Position,
-    TrajectoryFilter,
-    TrajectoryKind,
-    TrajectorySort,
+    SampleFilter,
+    SampleKind,
 )
-from rollouts.trajectories.schemas import TrajectoryRow
+from buffer.inspect.schemas import SampleRow
+from rolldeck.fleet_wire import episode_id, slot_name
+from rollouts.trajectories.schemas import TrajectoryList
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.queries import readable_run
-from runs.search.queries.lists import filtered
-from runs.search.rules import InvalidFilter
+from runs.search.rules import Term
+from runs.search.schemas import ValueRow
 from web.rules.amounts import finite_or_none
+from web.rules.pages import PageRequest
 
 ROWS_EXAMINED: Final = 20_000
-"""Maximum number of groups, or of reports, that a page reads; it may need more in many runs."""
-
-_SORTED: Final = {
-    TrajectorySort.NEWEST: ("group_id", True),
-    TrajectorySort.HIGHEST: ("score_mean, group_id", True),
-    TrajectorySort.LOWEST: ("score_mean, group_id", False),
-}
-_EACH_RUN: Final = """
-    SELECT d.* FROM unnest(%(runs)s::bigint[]) AS r(run) CROSS JOIN LATERAL ({rows}) d"""
-# The newest groups of a run are read from the index of the list of its groups.
-_NEWEST_GROUPS: Final = """
-    SELECT g.run_id, g.id AS group_id, g.score_mean FROM buffer_trajectorygroup g
-    WHERE g.run_id = r.run AND g.segment IS NOT NULL {beyond}
-    ORDER BY g.id DESC LIMIT %(each)s"""
-_GROUPS_BY_SCORE: Final = """
-    SELECT d.run_id, d.group_id, d.score_mean FROM buffer_groupdigest d
-    WHERE d.run_id = r.run {beyond}
-    ORDER BY d.score_mean {direction}, d.group_id {direction} LIMIT %(each)s"""
-# One index of words serves all runs, so a search for words reads no rows run by run.
-_GROUPS_WITH_WORDS: Final = """
-    SELECT d.run_id, d.group_id, d.score_mean FROM buffer_groupdigest d
-    WHERE d.words @@ websearch_to_tsquery('simple', %(text)s)
-        AND d.run_id = ANY(%(runs)s::bigint[]) {beyond}"""
-_IN_ENVIRONMENT: Final = """(d.lesson = %(environment)s OR (g.run_id, g.env_id) IN (
-    SELECT run_id, env_id FROM runs_environment
-    WHERE %(environment)s IN (wandb_name, desired_name)))"""
-_GROUP_FIELDS: Final = (
-    *("environment", "lesson", "score", "score_min", "score_max", "sequences", "length"),
-    *("worker", "policy_step", "at", "excerpt", "answer"),
-)
-_GROUPS: Final = """
-    SELECT x.run_id, g.id, COALESCE(e.wandb_name, ''), COALESCE(d.lesson, ''), g.score_mean,
-        g.score_min, g.score_max, g.sequences, g.longest_tokens,
-        COALESCE(NULLIF(d.worker, ''), g.producer), g.policy_step, g.received_at,
-        COALESCE(d.excerpt, ''), COALESCE(d.answer, ''), d.group_id IS NULL, g.env_id, g.size_bytes
-    FROM ({source}) x JOIN buffer_trajectorygroup g ON g.id = x.group_id
-    LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
-    LEFT JOIN runs_environment e ON e.run_id = g.run_id AND e.env_id = g.env_id
-    {where} ORDER BY {order} LIMIT %(limit)s"""
+"""Maximum number of reports, or of groups of several runs, that a page reads; more in many runs."""
+VALUES_AT_MOST: Final = 20
+VALUES_EXAMINED: Final = 10_000
+"""Number of newest samples whose values are offered."""
 _NEWEST_REPORTS: Final = """
     SELECT w.run_id, w.id FROM unnest(%(runs)s::bigint[]) AS r(run) CROSS JOIN LATERAL (
         SELECT id, run_id FROM rollouts_episodewindow
@@ -94,364 +75,323 @@ _EPISODES_OF_REPORTS: Final = """
         AND NOT EXISTS (
             SELECT FROM unnest(w.slots, w.numbers) WITH ORDINALITY AS o(slot, number, place)
             WHERE o.place < e.place AND (o.slot, o.number) = (e.slot, e.number)))"""
-
-_EPISODE_FIELDS: Final = ("environment", "score", "length", "policy_step", "at")
-_OF_GROUPS_ONLY: Final[dict[str, Any]] = {
-    "lesson": "",
-    "excerpt": "",
-    "answer": "",
-    "sequences": None,
-    "score_min": None,
-    "score_max": None,
+_CONDITIONS_OF_REPORTS: Final[dict[str, Condition]] = {
+    "env": text("w.environment"),
+    "version": numeric("w.policy_step"),
+    "worker": text("'w' || w.worker"),
+    "arrived": moment("w.at"),
+}
+_CONDITIONS_OF_EPISODES: Final[dict[str, Condition]] = {
+    "score": numeric("total"),
+    "length": numeric("length"),
 }
 _EPISODES: Final = """
-    SELECT run_id, id, place, slot, number, incarnation, worker, environment, total, length,
-        policy_step, at
-    FROM ({episodes}) found {where} ORDER BY {order} LIMIT %(limit)s"""
-_ORDERS: Final = {
-    TrajectorySort.NEWEST: "id DESC, place DESC",
-    TrajectorySort.HIGHEST: "total DESC, id DESC, place DESC",
-    TrajectorySort.LOWEST: "total ASC, id DESC, place DESC",
-}
-_AFTER: Final = {
-    TrajectorySort.NEWEST: "(id, place) < (%(after_id)s, %(after_place)s)",
-    TrajectorySort.HIGHEST: "(total, id, place) < (%(after)s, %(after_id)s, %(after_place)s)",
-    TrajectorySort.LOWEST: """(total > %(after)s OR total = %(after)s
-        AND (id, place) < (%(after_id)s, %(after_place)s))""",
-}
+    SELECT found.run_id, slot, number, incarnation, worker, environment, total, length,
+        found.policy_step, at, {value}, found.id, place
+    FROM ({episodes}) found JOIN runs_run o ON o.id = found.run_id
+    {where} ORDER BY {order} LIMIT %(limit)s"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchedRun:
-    """A run of a search."""
+class SampledRuns:
+    """The runs of a list, by id, and the number of older ones left out."""
 
-    id: int
-    address: str
-    project: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchedRuns:
-    """The runs of a search, by id, and the number of older ones left out."""
-
-    runs: dict[int, SearchedRun]
+    runs: dict[int, SampledRun]
     left_out: int = 0
 
 
-class Found(NamedTuple):
-    """A trajectory, and its position in a list by score or return."""
-
-    position: Position
-    row: TrajectoryRow
-
-
-class TrajectoryPage(NamedTuple):
-    """A page of trajectories, and its end."""
-
-    rows: list[TrajectoryRow]
-    next: Position | None
-    """Where the next page begins; None if no page continues the list."""
-    is_partial: bool
-    """Whether the search has read as many rows as it may."""
-
-
-def searched_runs(
-    *, run: str, runs: str, bound_to: str | None, kind: TrajectoryKind, now: datetime
-) -> SearchedRuns:
-    """Return the runs of a search, newest first, at most :data:`RUNS_AT_MOST`.
+def sampled_runs(
+    wanted: SampleFilter, *, run: str = "", bound_to: str | None = None
+) -> SampledRuns:
+    """Return the runs of a list, newest first, at most :data:`RUNS_AT_MOST`.
 
     Args:
+        wanted: The filter; archived runs match only by a whole address.
         run: Address of the only run, or empty.
-        runs: Filter in the language of the list of runs, or empty.
         bound_to: Name of the only run that the caller may read; None for all.
-        kind: Kind of trajectories; runs of the other kind have none.
-        now: The present time, for ages in the filter.
 
     Raises:
-        InvalidSearch: If `runs` is invalid.
         RunNotFound: If there is no run at the address.
     """
-    try:
-        found = filtered(runs, now=now)
-    except InvalidFilter as error:
-        raise InvalidSearch("runs", error.message or str(error)) from error
+    found = Run.objects.all()
     if run:
-        # An address also reaches an archived run, which a filter finds only with is:archived.
-        found = (found if runs else Run.objects.all()).filter(pk=readable_run(run).pk)
+        found = found.filter(pk=readable_run(run).pk)
+    elif not any(term.name == "run" and term.operator in (":", "=") for term in wanted.run_terms):
+        found = found.filter(archived_at=None)
+    for term in wanted.run_terms:
+        condition = _of_run(term)
+        found = found.exclude(condition) if term.negated else found.filter(condition)
     if bound_to is not None:
         found = found.filter(pk=readable_run(bound_to).pk)
-    is_fleet = kind is TrajectoryKind.EPISODE
+    is_fleet = wanted.kind is not SampleKind.GROUP
     found = found.filter(kind=RunKind.FLEET) if is_fleet else found.exclude(kind=RunKind.FLEET)
-    rows = found.order_by("-id").values_list("id", "name", "archived_at", "project__name")
-    return SearchedRuns(
-        runs={
-            pk: SearchedRun(
-                id=pk, address=name if archived_at is None else f"{name}--{pk}", project=project
-            )
-            for pk, name, archived_at, project in rows[:RUNS_AT_MOST]
-        },
+    rows = found.select_related("project").order_by("-id")[:RUNS_AT_MOST]
+    return SampledRuns(
+        runs={row.pk: SampledRun.of(row) for row in rows},
         left_out=max(0, found.count() - RUNS_AT_MOST),
     )
 
 
-def found_trajectories(
-    runs: Mapping[int, SearchedRun],
-    search: TrajectoryFilter,
-    *,
-    limit: int,
-    after: Position | None,
-    examined: int = ROWS_EXAMINED,
-) -> TrajectoryPage:
-    """Return a page of the groups with stored bytes, or of the training episodes, that match.
-
-    Args:
-        runs: The runs, by id.
-        search: The filter.
-        limit: Maximum number of rows.
-        after: Position of the last row of the previous page.
-        examined: Maximum number of groups, or newest reports, to read; a list by return covers no
-            older reports.
-
-    Raises:
-        SearchTooSlow: If the database takes too long.
-    """
-    read = _groups if search.kind is TrajectoryKind.GROUP else _episodes
-    params: dict[str, Any] = {
-        "runs": list(runs),
-        "limit": limit + 1,
-        "each": rows_of_each(
-            len(runs), limit=limit, rows=examined if _is_bounded(search) else limit + 1
-        ),
-        "text": search.text,
-        "environment": search.environment,
-        "least": search.least,
-        "most": search.most,
-        "since": search.since,
-        "until": search.until,
-    }
-    if after is not None:
-        params |= {"after": after.value, "after_id": after.row, "after_place": after.place}
-    found, end, is_cut = read(runs, search, params, after=after)
-    rows = [row for _, row in found[:limit]]
-    if len(found) > limit:
-        position = found[limit - 1].position
-        if search.sort is TrajectorySort.NEWEST:
-            position = position._replace(value=None)
-        return TrajectoryPage(rows, position, is_partial=False)
-    return TrajectoryPage(rows, end, is_partial=is_cut)
-
-
-def _groups(
-    runs: Mapping[int, SearchedRun],
-    search: TrajectoryFilter,
-    params: dict[str, Any],
-    *,
-    after: Position | None,
-) -> tuple[list[Found], Position | None, bool]:
-    """Return up to a page and one group; where a cut search continues; whether it was cut."""
-    columns, is_descending = _SORTED[search.sort]
-    source = _group_source(search, after=after)
-    where = _applying(
-        {
-            "g.score_mean >= %(least)s": search.least is not None,
-            "g.score_mean <= %(most)s": search.most is not None,
-            "g.received_at >= %(since)s": search.since is not None,
-            "g.received_at <= %(until)s": search.until is not None,
-            _IN_ENVIRONMENT: bool(search.environment),
-        }
-    )
-    with bounded_cursor() as cursor:
-        end = None
-        if _is_bounded(search):
-            end = _horizon(cursor, source, params, columns=columns, is_descending=is_descending)
-        if end is not None:
-            params |= {f"end_{index}": value for index, value in enumerate(end)}
-            places = ", ".join(f"%(end_{index})s" for index in range(len(end)))
-            where.append(f"({_of('x', columns)}) {'>=' if is_descending else '<='} ({places})")
-        order = ", ".join(
-            f"{_of('x', column)} {'DESC' if is_descending else 'ASC'}"
-            for column in columns.split(", ")
-        )
-        cursor.execute(_GROUPS.format(source=source, where=_where(where), order=order), params)
-        rows = cursor.fetchall()
-    made = fresh_digests(
-        Undigested(run_id, group, env_id, size_bytes)
-        for run_id, group, *_, is_undigested, env_id, size_bytes in rows
-        if is_undigested
-    )
-    found = []
-    for run_id, group, *values, _, _, _ in rows:
-        row = dict(zip(_GROUP_FIELDS, values, strict=True))
-        position = Position(row["score"], group)
-        row |= {name: finite_or_none(row[name]) for name in ("score", "score_min", "score_max")}
-        if (digest := made.get(group)) is not None:
-            row |= {name: getattr(digest, name) for name in ("lesson", "excerpt", "answer")}
-            row["worker"] = digest.worker or row["worker"]
-        found.append(Found(position, _row(runs[run_id], kind="group", id=str(group), **row)))
-    if end is None:
-        return found, None, False
-    return found, Position(*((None, *end) if len(end) == 1 else end)), True
-
-
-def _episodes(
-    runs: Mapping[int, SearchedRun],
-    search: TrajectoryFilter,
-    params: dict[str, Any],
-    *,
-    after: Position | None,
-) -> tuple[list[Found], Position | None, bool]:
-    """Return up to a page and one episode; where a cut search continues; whether it was cut."""
-    is_newest_first, is_after = search.sort is TrajectorySort.NEWEST, after is not None
-    beyond = "AND id <= %(after_id)s" if is_after and is_newest_first else ""
-    newest = _NEWEST_REPORTS.format(beyond=beyond)
-    where = _applying(
-        {
-            _AFTER[search.sort]: is_after,
-            "total >= %(least)s": search.least is not None,
-            "total <= %(most)s": search.most is not None,
-        }
-    )
-    # Conditions on a report: it may contain a matching episode.
-    report_tests = [
-        "w.mode = 'train' AND cardinality(w.slots) > cardinality(w.returns)",
-        *_applying(
-            {
-                "w.environment = %(environment)s": bool(search.environment),
-                "w.at >= %(since)s": search.since is not None,
-                "w.at <= %(until)s": search.until is not None,
-                "w.return_max >= %(least)s": search.least is not None,
-                "w.return_min <= %(most)s": search.most is not None,
-                "w.return_max >= %(after)s": is_after and search.sort is TrajectorySort.LOWEST,
-                "w.return_min <= %(after)s": is_after and search.sort is TrajectorySort.HIGHEST,
-            }
-        ),
-    ]
-    with bounded_cursor() as cursor:
-        end = _horizon(cursor, newest, params, columns="id", is_descending=True)
-        if end is not None and is_newest_first:
-            params["end"] = end[0]
-            where.append("id >= %(end)s")
-        reports = _REPORTS.format(
-            newest=newest,
-            tests=" AND ".join(report_tests),
-            most_extreme=_most_extreme(search, after=after),
-        )
-        query = _EPISODES.format(
-            episodes=_EPISODES_OF_REPORTS.format(reports=reports),
-            where=_where(where),
-            order=_ORDERS[search.sort],
-        )
-        cursor.execute(query, params)
-        found = []
-        for run_id, report, place, slot, number, incarnation, worker, *values in cursor.fetchall():
-            row = dict(zip(_EPISODE_FIELDS, values, strict=True))
-            position = Position(row["score"], report, place)
-            row["score"] = finite_or_none(row["score"])
-            name = slot_name(worker=worker, slot=slot, incarnation=incarnation)
-            row |= _OF_GROUPS_ONLY | {"id": episode_id(name, number), "worker": f"w{worker}"}
-            found.append(Found(position, _row(runs[run_id], kind="episode", **row)))
-    # The first place of the last report: the next page begins after it.
-    following = Position(None, end[0], 1) if end is not None and is_newest_first else None
-    return found, following, end is not None
-
-
-def _row(run: SearchedRun, **fields: Any) -> TrajectoryRow:
-    return TrajectoryRow(run=run.address, project=run.project, **fields)
-
-
-def _group_source(search: TrajectoryFilter, *, after: Position | None) -> str:
-    """Return the query of the examined groups."""
-    columns, is_descending = _SORTED[search.sort]
-    beyond = ""
-    if after is not None:
-        is_listed = search.sort is TrajectorySort.NEWEST and not search.text
-        names = _of("g", "id") if is_listed else _of("d", columns)
-        is_by_id = search.sort is TrajectorySort.NEWEST
-        values = "%(after_id)s" if is_by_id else "%(after)s::float8, %(after_id)s"
-        beyond = f"AND ({names}) {'<' if is_descending else '>'} ({values})"
-    if search.text:
-        return _GROUPS_WITH_WORDS.format(beyond=beyond)
-    if search.sort is TrajectorySort.NEWEST:
-        return _EACH_RUN.format(rows=_NEWEST_GROUPS.format(beyond=beyond))
-    # Bounds on the score are ranges of the index.
-    if search.least is not None:
-        beyond += " AND d.score_mean >= %(least)s"
-    if search.most is not None:
-        beyond += " AND d.score_mean <= %(most)s"
-    direction = "DESC" if is_descending else "ASC"
-    return _EACH_RUN.format(rows=_GROUPS_BY_SCORE.format(beyond=beyond, direction=direction))
-
-
-def _is_bounded(search: TrajectoryFilter) -> bool:
-    """Return whether examined rows may not match, so that their number is bounded.
-
-    A report may contain no matching episode. Every row of a search for words is examined. Bounds
-    on the score are part of the index of a list by score.
-    """
-    if search.kind is TrajectoryKind.EPISODE:
-        return True
-    if search.sort is not TrajectorySort.NEWEST:
-        search = replace(search, least=None, most=None)
-    return not (search.is_open or search.text)
-
-
-def _of(table: str, columns: str) -> str:
-    return ", ".join(f"{table}.{column}" for column in columns.split(", "))
-
-
-def _most_extreme(search: TrajectoryFilter, *, after: Position | None) -> str:
-    """Return a limit on the reports for the first page of a list by return.
-
-    Each report contains its extreme episode, so the most extreme n episodes are in the n reports
-    with the most extreme ones. This does not hold for lists that begin elsewhere.
-    """
-    if after is not None:
-        return ""
-    if search.sort is TrajectorySort.LOWEST and search.least is None:
-        return "ORDER BY w.return_min, w.id DESC LIMIT %(limit)s"
-    if search.sort is TrajectorySort.HIGHEST and search.most is None:
-        return "ORDER BY w.return_max DESC, w.id DESC LIMIT %(limit)s"
-    return ""
-
-
-def rows_of_each(runs: int, *, limit: int, rows: int) -> int:
-    """Return the number of rows to examine in each of some runs.
-
-    At least one more than a page, so that a list without filters is never cut.
-    """
-    return max(limit + 1, rows // max(1, runs))
-
-
-def _horizon(
-    cursor: Any, source: str, params: dict[str, Any], *, columns: str, is_descending: bool
-) -> tuple[Any, ...] | None:
-    """Return the sort values at which the rows of the first cut run end; None without a cut.
-
-    Args:
-        cursor: Cursor of the database.
-        source: Query of the examined rows, with `run_id` and the columns.
-        params: Its parameters, with `each`, the number of rows per run.
-        columns: Sort columns.
-        is_descending: Whether the list is in descending order of them.
-    """
-    direction, beyond = ("ASC", "DESC") if is_descending else ("DESC", "ASC")
-    last = ", ".join(f"{column} {direction}" for column in columns.split(", "))
-    first = ", ".join(f"{column} {beyond}" for column in columns.split(", "))
-    cursor.execute(
-        f"""SELECT {columns} FROM (
-            SELECT {columns}, count(*) OVER (PARTITION BY run_id) AS examined,
-                row_number() OVER (PARTITION BY run_id ORDER BY {last}) AS place
-            FROM ({source}) rows
-        ) ends WHERE place = 1 AND examined >= %(each)s ORDER BY {first} LIMIT 1""",  # noqa: S608
-        params,
-    )
-    found: tuple[Any, ...] | None = cursor.fetchone()
+def _of_run(term: Term) -> Q:
+    """Return the condition that a run meets one of the values of a term."""
+    found = Q(pk__in=[])
+    for value in map(str, term.values):
+        if term.name == "project":
+            found |= Q(
+                **{f"project__name__{'icontains' if term.operator == '~' else 'iexact'}": value}
+            )
+        elif term.operator == "~":
+            found |= Q(name__icontains=value)
+        elif (run := Run.objects.at(value)) is not None:
+            found |= Q(pk=run.pk)
     return found
 
 
-def _applying(tests: Mapping[str, bool]) -> list[str]:
-    return [test for test, applies in tests.items() if applies]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Beginning of a first page: next to a group, in the order of the list or against it."""
+
+    group: int
+    backward: bool
 
 
-def _where(tests: Sequence[str]) -> str:
-    return f"WHERE {' AND '.join(tests)}" if tests else ""
+def samples(
+    covered: SampledRuns,
+    wanted: SampleFilter,
+    page: PageRequest[Position],
+    *,
+    beside: Beside | None = None,
+    now: datetime,
+) -> TrajectoryList:
+    """Return a page of the samples of runs that match a filter.
+
+    Args:
+        covered: The runs.
+        wanted: The filter.
+        page: The requested page.
+        beside: Where the first page begins; None for the beginning of the list.
+        now: Reference time of ages.
+
+    Raises:
+        InvalidFilter: If it selects an episode of fragments in other than one run.
+        InvalidSearch: If `beside` is of other samples than groups of one run.
+        GroupNotFound: If the run has no such group.
+        SearchTooSlow: If the database takes too long.
+    """
+    runs, after = list(covered.runs), page.after
+    if beside is not None:
+        if wanted.kind is not SampleKind.GROUP or len(runs) != 1:
+            raise InvalidSearch("from_group", "needs one run with groups: add run")
+        after = after or position_beside(runs[0], beside.group, wanted)
+    if wanted.kind is SampleKind.GROUP:
+        groups = group_page(
+            runs,
+            wanted,
+            limit=page.limit,
+            now=now,
+            after=after,
+            backward=beside is not None and beside.backward,
+            examined=ROWS_EXAMINED if len(runs) > 1 else GROUPS_EXAMINED,
+        )
+        rows = group_samples(covered.runs, groups.rows)
+        following, is_partial = groups.next, groups.is_partial
+    elif wanted.kind is SampleKind.FRAGMENT:
+        fragments = fragment_page(runs, wanted, limit=page.limit, now=now, after=after)
+        rows = fragment_samples(covered.runs, fragments)
+        following, is_partial = fragments.next, fragments.is_partial
+    else:
+        rows, following, is_partial = episode_page(
+            covered.runs, wanted, limit=page.limit, now=now, after=after
+        )
+    is_of_groups = wanted.kind is SampleKind.GROUP and page.after is None
+    return TrajectoryList(
+        results=rows,
+        next=None if following is None else page.cursor(following),
+        is_partial=is_partial,
+        runs=len(runs),
+        runs_left_out=covered.left_out,
+        unindexed=digest_lag(runs[0]) if is_of_groups and len(runs) == 1 else 0,
+        partly_searched=partly_searchable(runs) if is_of_groups and wanted.words else 0,
+    )
+
+
+def episode_page(
+    runs: Mapping[int, SampledRun],
+    wanted: SampleFilter,
+    *,
+    limit: int,
+    now: datetime,
+    after: Position | None,
+    examined: int = ROWS_EXAMINED,
+) -> tuple[list[SampleRow], Position | None, bool]:
+    """Return a page of training episodes, where the next begins, and whether the search was cut.
+
+    A list that is not newest first covers only the newest reports.
+    """
+    is_by_time = wanted.key == "arrived"
+    params: dict[str, Any] = {
+        "runs": list(runs),
+        "limit": limit + 1,
+        "each": rows_of_each(len(runs), limit=limit, rows=examined),
+    }
+    if after is not None:
+        params |= {"after": after.value, "after_id": after.row, "after_place": after.place}
+    newest = _NEWEST_REPORTS.format(
+        beyond="AND id <= %(after_id)s" if is_by_time and after is not None else ""
+    )
+    of_reports = [term for term in wanted.terms if term.name in _CONDITIONS_OF_REPORTS]
+    of_episodes = [term for term in wanted.terms if term.name in _CONDITIONS_OF_EPISODES]
+    report_tests = [
+        "w.mode = 'train' AND cardinality(w.slots) > cardinality(w.returns)",
+        *tests_of(of_reports, _CONDITIONS_OF_REPORTS, params, now=now).values(),
+    ]
+    more: dict[str, Any] = {}
+    where = list(tests_of(of_episodes, _CONDITIONS_OF_EPISODES, more, now=now).values())
+    # The names of parameters are those of the terms' places in their own list.
+    where = [test.replace("term_", "episode_") for test in where]
+    params |= {name.replace("term_", "episode_"): value for name, value in more.items()}
+    value = _sort_value(wanted.key, is_descending=wanted.is_descending)
+    sign, direction = ("<", "DESC") if wanted.is_descending else (">", "ASC")
+    order = "found.id DESC, place DESC"
+    if after is not None and is_by_time:
+        where.append("(found.id, place) < (%(after_id)s, %(after_place)s)")
+    elif after is not None:
+        where.append(
+            f"({value} {sign} %(after)s OR {value} = %(after)s"
+            " AND (found.id, place) < (%(after_id)s, %(after_place)s))"
+        )
+    if not is_by_time:
+        order = f"{value} {direction}, {order}"
+    with bounded_cursor() as cursor:
+        end = _last_report(cursor, newest, params)
+        if end is not None and is_by_time:
+            params["end"] = end
+            where.append("found.id >= %(end)s")
+        reports = _REPORTS.format(
+            newest=newest,
+            tests=" AND ".join(report_tests),
+            most_extreme=""
+            if of_episodes or after is not None
+            else _MOST_EXTREME.get(wanted.sort, ""),
+        )
+        cursor.execute(
+            _EPISODES.format(
+                value=value,
+                episodes=_EPISODES_OF_REPORTS.format(reports=reports),
+                where=f"WHERE {' AND '.join(where)}" if where else "",
+                order=order,
+            ),
+            params,
+        )
+        found = cursor.fetchall()
+    rows = [_episode(runs, *row[:-3]) for row in found[:limit]]
+    if len(found) > limit:
+        last = found[limit - 1]
+        return rows, Position(None if is_by_time else last[-3], *last[-2:]), False
+    # The first place of the last report: the next page begins after it.
+    following = Position(None, end, 1) if end is not None and is_by_time else None
+    return rows, following, end is not None
+
+
+def _sort_value(key: str, *, is_descending: bool) -> str:
+    if key in ("length", "version"):
+        return or_last(
+            "length" if key == "length" else "found.policy_step", is_descending=is_descending
+        )
+    return {"score": "total", "env": "environment", "run": "o.name"}.get(key, "NULL::float8")
+
+
+# Each report contains its extreme episode, so the most extreme n episodes are in the n reports
+# with the most extreme ones. This does not hold for lists that begin elsewhere.
+_MOST_EXTREME: Final = {
+    "score": "ORDER BY w.return_min, w.id DESC LIMIT %(limit)s",
+    "-score": "ORDER BY w.return_max DESC, w.id DESC LIMIT %(limit)s",
+}
+
+
+def _last_report(cursor: Any, newest: str, params: dict[str, Any]) -> int | None:
+    """Return the newest of the last examined reports of cut runs; None without a cut."""
+    cursor.execute(
+        f"""SELECT max(id) FROM (
+            SELECT min(id) AS id FROM ({newest}) n GROUP BY run_id HAVING count(*) >= %(each)s
+        ) ends""",  # noqa: S608 made of constants
+        params,
+    )
+    (found,) = cursor.fetchone()
+    return None if found is None else int(found)
+
+
+def _episode(
+    runs: Mapping[int, SampledRun],
+    run_id: int,
+    slot: int,
+    place: int,
+    incarnation: str,
+    worker: int,
+    environment: str,
+    total: float,
+    length: int | None,
+    policy_step: int | None,
+    at: datetime,
+) -> SampleRow:
+    name = slot_name(worker=worker, slot=slot, incarnation=incarnation)
+    return SampleRow(
+        kind="episode",
+        id=episode_id(name, place),
+        run=runs[run_id].address,
+        project=runs[run_id].project,
+        environment=environment,
+        score=finite_or_none(total),
+        length=length,
+        worker=f"w{worker}",
+        policy_step=policy_step,
+        at=at,
+    )
+
+
+_NEWEST_VALUES: Final = {
+    SampleKind.GROUP: """SELECT g.env_id, g.producer, d.lesson, d.worker, g.run_id
+        FROM buffer_trajectorygroup g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
+        WHERE g.run_id = r.run AND g.segment IS NOT NULL ORDER BY g.id DESC LIMIT %(each)s""",
+    SampleKind.FRAGMENT: """SELECT environment, worker FROM buffer_fragmentchunk
+        WHERE run_id = r.run AND segment IS NOT NULL ORDER BY id DESC LIMIT %(each)s""",
+    SampleKind.EPISODE: """SELECT environment, 'w' || worker AS worker
+        FROM rollouts_episodewindow WHERE run_id = r.run ORDER BY id DESC LIMIT %(each)s""",
+}
+_VALUE: Final = {
+    (SampleKind.GROUP, "env"): """COALESCE(NULLIF(n.lesson, ''), (SELECT e.wandb_name
+        FROM runs_environment e WHERE e.run_id = n.run_id AND e.env_id = n.env_id))""",
+    (SampleKind.GROUP, "worker"): "COALESCE(NULLIF(n.worker, ''), n.producer)",
+}
+VALUES_OF: Final = ("env", "worker", "run", "project")
+"""Qualifiers with completions from the samples."""
+
+
+def values(covered: SampledRuns, *, kind: SampleKind, of: str, part: str) -> list[ValueRow]:
+    """Return values of a qualifier that contain `part`, the most used of new samples first."""
+    if of in ("run", "project"):
+        names = [run.address if of == "run" else run.project for run in covered.runs.values()]
+        return _named([name for name in names if name], part)
+    expression = _VALUE.get((kind, of), "n.environment" if of == "env" else "n.worker")
+    params = {
+        "runs": list(covered.runs),
+        "each": rows_of_each(len(covered.runs), limit=1, rows=VALUES_EXAMINED),
+        "part": part.lower(),
+        "most": VALUES_AT_MOST,
+    }
+    with bounded_cursor() as cursor:
+        cursor.execute(
+            f"""SELECT value, count(*) FROM (
+                SELECT {expression} AS value
+                FROM ({EACH_RUN.format(rows=_NEWEST_VALUES[kind])}) n) v
+            WHERE value <> '' AND strpos(lower(value), %(part)s) > 0
+            GROUP BY value ORDER BY count(*) DESC, value LIMIT %(most)s""",  # noqa: S608
+            params,
+        )
+        return [ValueRow(value=value, count=count) for value, count in cursor.fetchall()]
+
+
+def _named(names: Sequence[str], part: str) -> list[ValueRow]:
+    found = [name for name in names if part.lower() in name.lower()]
+    distinct = list(dict.fromkeys(found))
+    return [ValueRow(value=name, count=found.count(name)) for name in distinct[:VALUES_AT_MOST]]

@@ -16,6 +16,7 @@ from runs.lifecycle.schemas import RunDetail
 from runs.lifecycle.services.lifecycle import set_tags
 from runs.search.queries import columns, lists
 from runs.search.queries.lists import run_activity
+from runs.search.rules import QUALIFIERS
 from runs.search.schemas import (
     ActedOn,
     ActedOnRuns,
@@ -47,7 +48,7 @@ class FilterView(ApiView):
 
         Fields, operators and an example of each, in a fixed order.
         """
-        return answer(QualifierList(results=lists.qualifiers(), next=None))
+        return answer(QualifierList(results=lists.qualifier_rows(QUALIFIERS.values()), next=None))
 
 
 class FilterValuesView(ApiView):

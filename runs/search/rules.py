@@ -1,8 +1,8 @@
-"""The language of run filters: its qualifiers, its parser and the position of errors."""
+"""The language of filters: its parser and the position of errors; the qualifiers of runs."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -17,10 +17,13 @@ LONGEST_AGE: Final = timedelta(days=36_525)
 
 # A piece of a word is quoted text or anything without spaces.
 _WORD: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
-_QUALIFIED: Final = re.compile(r"(-?)([a-z]+)(>=|<=|[:=~<>])(.*)", re.DOTALL | re.IGNORECASE)
+# A colon may precede a comparison: ``step:>100``.
+_QUALIFIED: Final = re.compile(
+    r"(-?)([a-z]+)(:?(?:>=|<=|[<>])|[:=~])(.*)", re.DOTALL | re.IGNORECASE
+)
 # Outside quotes.
 _COMMA: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
-_NUMBER: Final = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)([kM]?)")
+_NUMBER: Final = re.compile(r"(-?\d{1,18}(?:\.\d{1,18})?(?:e[+-]?\d{1,2})?)([kM]?)")
 _AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?Z?)?")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -184,7 +187,7 @@ Value = str | float | timedelta | datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One condition that a run must meet, or must not.
+    """One condition that a row must meet, or must not.
 
     `values` are alternatives: choices in lower case, text as written, numbers, ages, or times in
     UTC.
@@ -194,10 +197,20 @@ class Term:
     operator: str
     values: tuple[Value, ...]
     negated: bool = False
+    start: int = field(default=0, compare=False)
+    """First character of the word, from 0."""
+    end: int = field(default=0, compare=False)
 
 
-def parse(text: str) -> list[Term]:
+def parse(
+    text: str, *, qualifiers: Mapping[str, Qualifier] = QUALIFIERS, bare: str = "name"
+) -> list[Term]:
     """Return the terms of a filter, in order; an empty filter has none.
+
+    Args:
+        text: The filter.
+        qualifiers: Known qualifiers by name.
+        bare: Name of the terms of words without a qualifier, which match in part.
 
     Raises:
         InvalidFilter: If a word is invalid; the error has its position.
@@ -217,45 +230,51 @@ def parse(text: str) -> list[Term]:
         raise InvalidFilter(
             f"{len(words)} words, at most {MOST_TERMS} allowed", start=far, end=len(text)
         )
-    return [_term(found.group(), found.start()) for found in words]
+    return [_term(found.group(), found.start(), qualifiers, bare) for found in words]
 
 
-def _term(word: str, start: int) -> Term:
+def _term(word: str, start: int, qualifiers: Mapping[str, Qualifier], bare: str) -> Term:
     end = start + len(word)
     if word.count('"') % 2:
         raise InvalidFilter("a quote is not closed", start=start, end=end)
     found = _QUALIFIED.fullmatch(word)
-    if found is None:  # a part of the name
+    if found is None:
         negated = word.startswith("-") and len(word) > 1
         text = _unquoted(word[1:] if negated else word)
         if not text:
             raise InvalidFilter("the quotes are empty", start=start, end=end)
-        return Term(name="name", operator="~", values=(text,), negated=negated)
-    minus, name, operator, raw = found.groups()
-    qualifier = QUALIFIERS.get(name.lower())
+        return Term(name=bare, operator="~", values=(text,), negated=negated, start=start, end=end)
+    minus, name, written, raw = found.groups()
+    qualifier = qualifiers.get(name.lower())
     at = start + len(minus)
     if qualifier is None:
-        known = ", ".join(QUALIFIERS)
+        known = ", ".join(qualifiers)
         raise InvalidFilter(
             f"unknown qualifier {name!r}; known: {known}", start=at, end=at + len(name)
         )
+    operator = written.lstrip(":") or ":"
     if operator not in qualifier.operators:
         raise InvalidFilter(
             f"{qualifier.name} takes {' '.join(qualifier.operators)}, not {operator}",
             start=at + len(name),
-            end=at + len(name) + len(operator),
+            end=at + len(name) + len(written),
         )
-    values = tuple(_values(qualifier, raw, end - len(raw), end))
-    return Term(name=qualifier.name, operator=operator, values=values, negated=bool(minus))
-
-
-def _values(qualifier: Qualifier, raw: str, start: int, end: int) -> Iterator[Value]:
     if not raw:
         raise InvalidFilter(
-            f"{qualifier.name} needs a value, as in {qualifier.example}",
-            start=start - len(qualifier.name) - 1,
-            end=end,
+            f"{qualifier.name} needs a value, as in {qualifier.example}", start=at, end=end
         )
+    values = tuple(_values(qualifier, raw, end - len(raw)))
+    return Term(
+        name=qualifier.name,
+        operator=operator,
+        values=values,
+        negated=bool(minus),
+        start=start,
+        end=end,
+    )
+
+
+def _values(qualifier: Qualifier, raw: str, start: int) -> Iterator[Value]:
     at = start
     for piece in _COMMA.split(raw):
         text = _unquoted(piece)

@@ -46,10 +46,10 @@ class QualifierList(Page[QualifierRow], frozen=True, kw_only=True):
 
 
 class ValueRow(Struct, frozen=True, kw_only=True):
-    """A value and the number of runs that have it."""
+    """A value and the number of rows that have it."""
 
     value: str
-    runs: int
+    count: int
 
 
 class ValueList(Page[ValueRow], frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CaptureSession
-from buffer.items.models import Batch, FragmentChunk, TrajectoryGroup
+from buffer.items.models import Batch, TrajectoryGroup
 from buffer.payloads.models import Segment
 from buffer.tensors.models import StoredTensor, TensorObject
 from rollouts.control.models import EpisodeWindow, Fleet, Recording, WeightsDelivery, WorkerAttempt
@@ -190,10 +190,6 @@ ADD: Final[dict[str, Adder]] = {
     f"{RUN}/fleet/attempts": lambda run, n: made(
         WorkerAttempt, fleet=fleet_of(run), incarnation=f"i{n}"
     ),
-    f"{RUN}/fragments": lambda run, n: made(
-        FragmentChunk, run=run, state="queued", slot=f"w{n}", segment=1, size_bytes=1 << 20
-    ),
-    f"{RUN}/groups": lambda run, _: made(TrajectoryGroup, run=run, state="queued"),
     f"{RUN}/lessons/{{lesson}}/micro-evaluations": lambda run, n: made(
         LessonOutcome, run=run, lesson="reverse", mode="micro_eval", key=str(n), samples=n + 1
     ),

@@ -12,7 +12,7 @@ RECORDED: Final = pages.Samples(LANGUAGE, LIVE, PROJECT)
 # Best run for each tab; all other tabs use the language run, which has every tab.
 BETTER: Final = {
     "/compare": f"/compare?runs={SWEEP[0]},{SWEEP[1]},{LIVE},{PAUSED},{FAILED}",
-    "/trajectories": f"/trajectories?runs={MIXED}&sort=-score",
+    "/trajectories": f"/trajectories?q=run:{MIXED}&sort=-score",
     "/audit": "/audit?people=1",
     "/runs/$name": f"/runs/{LIVE}",
     "/runs/$name/metrics": f"/runs/{LIVE}/metrics",
@@ -31,7 +31,7 @@ def place_of(address: str, server: Server) -> str:
     """Return the address of a page with the recorded objects that show most of it."""
     if address == "/runs/$name/groups/$group":
         # Its messages have a tool call and its result.
-        called = server.get(f"/api/v1/runs/{MIXED}/groups?q=weather&limit=1")["results"]
+        called = server.get(f"/api/v1/trajectories?run={MIXED}&q=weather&limit=1")["results"]
         return f"/runs/{MIXED}/groups/{called[0]['id']}"
     place = BETTER.get(address) or pages.at(address, server, RECORDED)
     if address != "/runs/$name/transcript":

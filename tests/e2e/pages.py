@@ -93,9 +93,10 @@ def at(address: str, server: Server, samples: Samples = SEEDED) -> str:
 
 
 def newest(server: Server, kind: str, *, run: str) -> str:
-    """Return the id of the newest item of a run whose bytes are kept."""
-    rows: list[dict[str, Any]] = server.get(f"/api/v1/runs/{run}/{kind}?limit=50")["results"]
-    return str(next(row["id"] for row in rows if row.get("has_bytes", True)))
+    """Return the id of the newest item of a run whose bytes were stored."""
+    place = f"/api/v1/trajectories?run={run}&kind={kind.removesuffix('s')}&limit=50"
+    rows: list[dict[str, Any]] = server.get(place)["results"]
+    return str(next(row["id"] for row in rows if row["kind"] != "group" or row["scores"]))
 
 
 def settle(page: Page) -> None:

@@ -31,11 +31,11 @@ def push(server: Server, run: str, *groups: dict[str, Any]) -> list[int]:
     send(server, run, *groups)
 
     def digested() -> list[int]:
-        rows = server.get(f"/api/v1/runs/{run}/groups?limit={len(groups)}")["results"]
-        # Searches and facets use the stored digests.
-        left = server.get(f"/api/v1/runs/{run}/groups/facets")["undigested"]
-        is_done = len(rows) == len(groups) and not left
-        return [row["id"] for row in reversed(rows)] if is_done else []
+        page = server.get(f"/api/v1/trajectories?run={run}&limit={len(groups)}")
+        rows = page["results"]
+        # Searches use the stored digests.
+        is_done = len(rows) == len(groups) and not page["unindexed"]
+        return [int(row["id"]) for row in reversed(rows)] if is_done else []
 
     return wait_until(digested, seconds=120, what="the groups are digested")
 

@@ -58,14 +58,15 @@ def fragments(server: Server) -> list[int]:
     )
     assert answer.status_code == 200, answer.text
     in_the_shell(server, WINDOW)
-    rows = server.get(f"/api/v1/runs/{RUN}/fragments")["results"]
-    return [row["id"] for row in rows][::-1]
+    rows = server.get(f"/api/v1/trajectories?run={RUN}&kind=fragment")["results"]
+    return [int(row["id"]) for row in rows][::-1]
 
 
 def found(page: Page, value: int) -> Locator:
     """Open the list of the episodes with this return, and return its only row."""
     page.goto(f"/runs/{RUN}/episodes?least={value}&most={value}")
-    rows = page.get_by_label("Newest episodes in the range").locator("tbody tr")
+    page.get_by_role("link", name=f"Show episodes from {value} to {value}").click()
+    rows = page.locator("[data-sample]")
     expect(rows).to_have_count(1)
     return rows
 
@@ -74,9 +75,7 @@ def test_an_episode_links_to_its_fragments(
     signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in
-    found(page, 9).get_by_role("button", name="View episode").click()
-
-    expect(page).to_have_url(re.compile(f"/fragments/{fragments[0]}\\?.*step=2"))
+    page.goto(f"/runs/{RUN}/fragments/{fragments[0]}?step=2&episode=w0-0@a/2")
     marked = page.get_by_label("Episodes", exact=True).locator("[aria-current]")
     expect(marked).to_have_count(1)
     expect(marked).to_contain_text("2 – 5")
@@ -84,22 +83,17 @@ def test_an_episode_links_to_its_fragments(
     expect(page).to_have_url(re.compile(f"/fragments/{fragments[1]}\\?"))
     expect(marked).to_contain_text("0 – 4")
 
-    found(page, 1).get_by_role("button", name="View episode").click()
-    expect(page).to_have_url(re.compile(f"/fragments/{fragments[1]}\\?.*step=5"))
-    expect(marked).to_contain_text("5 – 5")
-
 
 def test_the_fragments_of_an_episode_are_listed_alone(
     signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in
-    found(page, 1).get_by_role("link", name="Its fragments").click()
+    page.goto(f"/runs/{RUN}/trajectories?q=episode:w0-0@a/3")
 
-    expect(page).to_have_url(re.compile(r"/trajectories\?episode="))
-    rows = page.locator("[data-fragment]")
+    rows = page.locator("[data-sample]")
     expect(rows).to_have_count(1)
-    expect(rows).to_have_attribute("data-fragment", str(fragments[1]))
-    page.get_by_role("button", name="Remove episode: w0-0@a/3").click()
+    expect(rows).to_have_attribute("data-sample", str(fragments[1]))
+    page.get_by_role("combobox", name="Filter samples").fill("")
     expect(rows).to_have_count(2)
 
 
@@ -108,7 +102,7 @@ def test_an_episode_of_two_fragments_is_one_transcript(
 ) -> None:
     page = signed_in
     page.set_viewport_size({"width": 1440, "height": 900})
-    found(page, 9).get_by_role("link", name="Transcript").click()
+    found(page, 9).get_by_role("link", name="Episode 2 of w0-0").click()
 
     expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()
     expect(page.locator("[data-return]")).to_have_text("9")
@@ -142,15 +136,16 @@ def test_the_worst_episodes_of_an_environment_are_listed_first(
     page.goto(f"/runs/{RUN}/episodes?span=3600")
     page.get_by_role("link", name="Worst episodes of gymnasium:CartPole-v1").click()
 
-    expect(page).to_have_url(re.compile(r"show=episodes.*sort=score|sort=score.*show=episodes"))
-    rows = page.locator("[data-trajectory]")
+    expect(page).to_have_url(re.compile(r"kind=episode.*sort=score|sort=score.*kind=episode"))
+    rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
     expect(rows.nth(0)).to_contain_text("Episode 3 of w0-0")
-    page.get_by_label("Order").select_option("-score")
+    for _ in range(2):  # newest first, then highest return first
+        page.get_by_role("button", name="Return").click()
     expect(rows.nth(0)).to_contain_text("Episode 2 of w0-0")
-    page.get_by_label("Environment", exact=True).fill("absent")
+    page.get_by_role("combobox", name="Filter samples").fill("env:absent")
     expect(page.get_by_text("No matching episodes")).to_be_visible()
-    expect(page).to_have_url(re.compile("environment=absent"))
+    expect(page).to_have_url(re.compile("q=env"))
 
 
 def test_an_episode_that_is_not_stored_is_refused_with_a_reason(

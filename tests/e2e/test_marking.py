@@ -1,4 +1,4 @@
-"""Labels of groups: by keys in the list and the viewer, by mouse in both; facets, names."""
+"""Labels of groups: by keys in the list and the viewer, by mouse in both; filters, names."""
 
 import re
 import uuid
@@ -34,7 +34,7 @@ def test_groups_are_labelled_with_shortcuts_and_found_by_label(
 ) -> None:
     page = signed_in
     page.goto(f"{HERE}/trajectories")
-    rows = page.locator("tbody tr")
+    rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
 
     page.keyboard.press("j")
@@ -47,9 +47,9 @@ def test_groups_are_labelled_with_shortcuts_and_found_by_label(
     page.keyboard.press("0")
     expect(rows.nth(0)).not_to_contain_text("label 3")
 
-    page.get_by_role("checkbox", name=re.compile("^3 ")).check()
+    page.get_by_role("combobox", name="Filter samples").fill("label:3")
     expect(rows).to_have_count(1)
-    expect(page).to_have_url(re.compile("label="))
+    expect(page).to_have_url(re.compile("label"))
     page.reload()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Fold a boat")
@@ -75,8 +75,8 @@ def test_a_group_gets_a_note_and_a_named_label_in_the_viewer(
     page.get_by_role("button", name="Save note").click()
     expect(page.get_by_text("<b>torn</b> at the ⟨U+202E⟩wing")).to_be_visible()
 
-    page.goto(f"{HERE}/trajectories?label=5&focus=loss&hide=kl")
-    expect(page.locator("tbody tr")).to_have_count(1)
+    page.goto(f"{HERE}/trajectories?q=label:5&focus=loss&hide=kl")
+    expect(page.locator("[data-sample]")).to_have_count(1)
     with page.expect_download() as download:
         page.get_by_role("link", name="JSONL").click()
     assert "<b>torn</b>" in download.value.path().read_text()
@@ -93,24 +93,6 @@ def test_a_group_is_marked_by_mouse_in_the_list(groups: list[int], signed_in: Pa
     expect(page.locator(f'[data-group="{groups[2]}"]')).to_contain_text("label 9")
 
 
-def test_scores_are_selected_with_a_brush(groups: list[int], signed_in: Page) -> None:
-    page = signed_in
-    page.goto(f"{HERE}/trajectories")
-    expect(page.locator("tbody tr")).to_have_count(3)
-    bars = page.get_by_role("group", name="Mean score").locator("[title$=groups]")
-    first, last = bars.nth(0).bounding_box(), bars.nth(6).bounding_box()
-    assert first
-    assert last
-
-    page.mouse.move(first["x"] + 2, first["y"] + 10)
-    page.mouse.down()
-    page.mouse.move(last["x"] + 2, last["y"] + 10, steps=4)
-    page.mouse.up()
-
-    expect(page.locator("tbody tr")).to_have_count(2)
-    expect(page).to_have_url(re.compile("score_min=0.5&score_max=|score_max=.*score_min=0.5"))
-
-
 def test_selected_groups_are_labelled_and_discarded(server: Server, signed_in: Page) -> None:
     run = f"chosen-{uuid.uuid4().hex[:8]}"
     outside_run(server, run)
@@ -120,7 +102,7 @@ def test_selected_groups_are_labelled_and_discarded(server: Server, signed_in: P
     )
     page = signed_in
     page.goto(f"/runs/{run}/trajectories")
-    rows = page.locator("tbody tr")
+    rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
 
     page.get_by_role("checkbox", name="Select all shown groups").check()

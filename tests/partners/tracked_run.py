@@ -96,7 +96,9 @@ class TrackedRun:
 
     def has_groups(self, count: int) -> bool:
         """Return whether the run has at least so many groups."""
-        listed = self.http.get("/api/v1/runs/sums/groups", params={"limit": count}).json()
+        listed = self.http.get(
+            "/api/v1/trajectories", params={"run": "sums", "limit": count}
+        ).json()
         return len(listed["results"]) >= count
 
     @property

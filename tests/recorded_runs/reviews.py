@@ -36,7 +36,8 @@ def write(server: Server, person: Person) -> None:
 
 def _mark(server: Server, person: Person) -> None:
     root = f"/api/v1/runs/{MIXED}"
-    groups = [one["id"] for one in server.get(f"{root}/groups?limit=12")["results"]]
+    newest = server.get(f"/api/v1/trajectories?run={MIXED}&limit=12")["results"]
+    groups = [int(one["id"]) for one in newest]
     for label, name in LABELS.items():
         person.put(f"{root}/labels/{label}", {"name": name})
     for label, some in ((1, groups[1:3]), (3, groups[4:8]), (4, groups[9:10])):

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from buffer.archive.queries import ArchiveUnreadable
 from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_contents import COUNTED
-from buffer.inspect.rules.group_filter import LONGEST_LABEL_NAME, LONGEST_NOTE
+from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE
 from buffer.inspect.services import lock_marks
 from buffer.items.models import TrajectoryGroup
 from runs.lifecycle.models import Run

@@ -7,11 +7,24 @@ from typing import Any, Final
 
 from django.db import connection
 
-from buffer.inspect.queries.group_lists import bounded_cursor
+from buffer.inspect.queries.sample_lists import (
+    EACH_RUN,
+    Condition,
+    Listing,
+    bounded_cursor,
+    moment,
+    numeric,
+    or_last,
+    read_page,
+    rows_of_each,
+    tests_of,
+    text,
+)
 from buffer.inspect.rules.fragment_views import (
     DecodedFragment,
     EpisodePart,
     FragmentUnreadable,
+    InvalidEpisodeId,
     StoredEpisode,
     StoredPart,
     ended_episodes,
@@ -20,11 +33,12 @@ from buffer.inspect.rules.fragment_views import (
     reward_sum,
     slot_and_number,
 )
-from buffer.inspect.rules.group_filter import GroupFilter
+from buffer.inspect.rules.sample_filter import Position, SampleFilter
 from buffer.inspect.schemas import FragmentRow
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 from rolldeck.fleet_wire import EPISODE_SLOT_LENGTH
+from runs.search.rules import InvalidFilter, Term
 from web.rules.errors import NotFound
 from web.sql import statements_of
 
@@ -48,93 +62,141 @@ class FragmentPage:
     """A page of a list."""
 
     rows: list[FragmentRow]
+    runs: list[int]
+    """Run of each row."""
     rewards: dict[int, float]
     """Sum of the rewards by fragment id, for fragments small enough to open."""
-    next: int | None
-    """Id of the last fragment searched; None at the end of the list."""
+    next: Position | None
+    """Position of the end of the page; None at the end of the list."""
     is_partial: bool
     """True if the page ends early because the search reached its row limit."""
 
 
 def fragment_page(
-    run_id: int,
-    group_filter: GroupFilter,
+    runs: Sequence[int],
+    wanted: SampleFilter,
     *,
     limit: int,
-    after: int | None = None,
-    ids: Sequence[int] | None = None,
+    now: datetime,
+    after: Position | None = None,
+    examined: int = ROWS_EXAMINED,
 ) -> FragmentPage:
-    """Return the next page of a run's fragments with stored bytes, newest first.
+    """Return the next page of the fragments of runs with stored bytes.
 
     Args:
-        run_id: The run.
-        group_filter: The filter; only its states, workers, versions, batch and text (a prefix of
-            the slot's name) apply to fragments.
+        runs: Ids of the runs.
+        wanted: The filter.
         limit: Maximum number of rows.
-        after: Only fragments with a smaller id.
-        ids: Only these fragments; None for all.
+        now: Reference time of ages.
+        after: Position after which the rows begin; None for the beginning.
+        examined: Maximum number of fragments to search.
 
     Raises:
+        InvalidFilter: If it selects an episode in other than one run.
         SearchTooSlow: If the database takes too long.
     """
-    tests, params = _conditions(group_filter)
-    params |= {
-        "run": run_id,
-        "before": 1 << 62 if after is None else after,
-        "rows": ROWS_EXAMINED,
-        "limit": limit + 1,
-        "batch": group_filter.batch,
-        "ids": [] if ids is None else list(ids),
-    }
-    source = (
-        SQL["newest_fragments_of_run"]
-        if group_filter.batch is None
-        else SQL["newest_fragments_of_batch"]
+    params: dict[str, Any] = {"runs": list(runs)}
+    if after is not None:
+        params |= {"after_value": after.value, "after_id": after.row}
+    terms, is_cut = list(wanted.terms), False
+    source = "f.segment IS NOT NULL"
+    if (episode := wanted.only("episode")) is not None:
+        terms.remove(episode)
+        ids, is_cut = _of_episodes(runs, episode)
+        params["ids"] = ids
+        source += " AND f.id = ANY(%(ids)s::bigint[])"
+    elif (batch := wanted.only("batch")) is not None:
+        terms.remove(batch)
+        params["batches"] = list(batch.values)
+        # A fragment may be sampled into several batches, each of which lists it.
+        source = SQL["is_fragment_of_batches"]
+    key, is_descending = wanted.key, wanted.is_descending
+    is_of_source = key == "arrived"
+    sign, direction = ("<", "DESC") if is_descending or not is_of_source else (">", "ASC")
+    beyond = f" AND f.id {sign} %(after_id)s" if is_of_source and after else ""
+    tests = list(tests_of(terms, _CONDITIONS, params, now=now).values())
+    is_bounded = bool(tests) or not is_of_source
+    params["each"] = rows_of_each(
+        len(runs), limit=limit, rows=examined if is_bounded else limit + 1
     )
-    if ids is not None:
-        source = SQL["newest_fragments_of_ids"]
-        tests += [] if group_filter.batch is None else ["f.batch_id = %(batch)s"]
-    query = f"""
-        SELECT {SQL["fragment_row"]} FROM ({source}) f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-        {f"WHERE {' AND '.join(tests)}" if tests else ""}
-        ORDER BY f.id DESC LIMIT %(limit)s"""  # noqa: S608 made here
-    with bounded_cursor() as cursor:
-        cursor.execute(query, params)
-        rows = [FragmentRow(*row) for row in cursor.fetchall()]
-        is_full = len(rows) > limit
-        rows = rows[:limit]
-        last: int | None
-        if is_full:
-            last = rows[-1].id
-        else:
-            # The last fragment of the source, if the search was cut off there.
-            cursor.execute(
-                f"SELECT id FROM ({source}) f OFFSET {ROWS_EXAMINED - 1}",  # noqa: S608
-                params,
-            )
-            row = cursor.fetchone()
-            last = None if row is None else row[0]
+    listing = Listing(
+        row=f"g.run_id, {SQL['fragment_row'].replace('f.', 'g.')}",
+        source=EACH_RUN.format(
+            rows=f"""SELECT f.* FROM buffer_fragmentchunk f
+                WHERE f.run_id = r.run AND {source}{beyond}
+                ORDER BY f.id {direction} LIMIT %(each)s"""  # noqa: S608 made of constants
+        ),
+        joined="LEFT JOIN buffer_batch b ON b.id = g.batch_id JOIN runs_run o ON o.id = g.run_id",
+        tests=tests,
+        params=params,
+        value=_sort_value(key, is_descending=is_descending),
+        is_descending=is_descending,
+        is_of_source=is_of_source,
+    )
+    found = read_page(listing, limit=limit, after=after, is_bounded=is_bounded, runs=len(runs))
+    rows = [FragmentRow(*row[1:-2]) for row in found.rows]
     return FragmentPage(
         rows=rows,
+        runs=[row[0] for row in found.rows],
         rewards=_reward_sums(rows),
-        next=last,
-        is_partial=not is_full and last is not None,
+        next=found.next,
+        is_partial=found.is_partial or is_cut,
     )
 
 
-def _conditions(group_filter: GroupFilter) -> tuple[list[str], dict[str, Any]]:
-    tests: dict[str, tuple[str, Any]] = {}
-    if group_filter.states:
-        tests["states"] = "f.state = ANY(%(states)s)", list(group_filter.states)
-    if group_filter.workers:
-        tests["workers"] = "f.worker = ANY(%(workers)s)", list(group_filter.workers)
-    if group_filter.versions.least is not None:
-        tests["oldest"] = "f.version_max >= %(oldest)s", group_filter.versions.least
-    if group_filter.versions.most is not None:
-        tests["newest"] = "f.version_min <= %(newest)s", group_filter.versions.most
-    if group_filter.text:
-        tests["slot"] = "starts_with(f.slot, %(slot)s)", group_filter.text
-    return [test for test, _ in tests.values()], {name: value for name, (_, value) in tests.items()}
+def _of_episodes(runs: Sequence[int], term: Term) -> tuple[list[int], bool]:
+    """Return the fragments that hold episodes of a run, and whether the search was cut off."""
+    if len(runs) != 1:
+        raise InvalidFilter(
+            f"an episode is found in one run, not in {len(runs)}: add run:NAME",
+            start=term.start,
+            end=term.end,
+        )
+    search = EpisodeSearch(runs[0], bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+    try:
+        ids = [row.id for value in term.values for row, _ in search.fragments_of(str(value))]
+    except InvalidEpisodeId as error:
+        raise InvalidFilter(str(error), start=term.start, end=term.end) from error
+    return ids, search.is_cut
+
+
+def _sort_value(key: str, *, is_descending: bool) -> str | None:
+    if key == "arrived":
+        return None
+    if key == "step":
+        return or_last("b.ordinal", is_descending=is_descending)
+    return {
+        "length": "g.steps::float8",
+        "version": "g.version_max::float8",
+        "env": "g.environment",
+        "state": "g.state",
+    }.get(key, "o.name")
+
+
+def _version(operator: str, value: str) -> str:
+    """Return the condition that one of the versions that acted in a fragment matches."""
+    if operator.startswith("<"):
+        return f"g.version_min {operator} {value}"
+    if operator.startswith(">"):
+        return f"g.version_max {operator} {value}"
+    return f"{value} BETWEEN g.version_min AND g.version_max"
+
+
+_CONDITIONS: Final[dict[str, Condition]] = {
+    "env": text("g.environment"),
+    "worker": text("g.worker"),
+    "state": text("g.state"),
+    "reason": text("g.drop_reason"),
+    "version": _version,
+    "step": numeric("b.ordinal"),
+    # The rewards of a fragment are in its bytes only.
+    "length": numeric("g.steps"),
+    "arrived": moment("g.received_at"),
+    "batch": lambda _, value: f"g.batch_id = {value}::uuid",
+    "slot": lambda operator, value: (
+        f"starts_with(g.slot, {value})" if operator == "~" else f"g.slot = {value}"
+    ),
+}
 
 
 def _reward_sums(rows: list[FragmentRow]) -> dict[int, float]:

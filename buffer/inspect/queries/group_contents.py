@@ -13,7 +13,8 @@ from buffer.inspect.models import GroupDigest as StoredDigest
 from buffer.inspect.models import GroupMark, LabelName
 from buffer.inspect.queries.group_lists import FLAGS
 from buffer.inspect.rules.group_digest import GroupDigest, digest
-from buffer.inspect.rules.group_filter import LABELS, Flag
+from buffer.inspect.rules.marks import LABELS
+from buffer.inspect.rules.sample_filter import Flag
 from buffer.inspect.rules.token_text import TokenTable
 from buffer.inspect.schemas import GroupRow, LabelRow, MarkOfGroup, MarkVocabulary
 from buffer.items.models import Batch, TrajectoryGroup
@@ -116,7 +117,7 @@ class Undigested(NamedTuple):
     size_bytes: int
 
 
-def fresh_digests(groups: Iterable[Undigested]) -> dict[int, GroupDigest]:
+def _fresh_digests(groups: Iterable[Undigested]) -> dict[int, GroupDigest]:
     """Return the digests of the first groups, together at most :data:`DIGESTED_BYTES`, by id."""
     waiting: dict[int, dict[int, int | None]] = defaultdict(dict)
     left = DIGESTED_BYTES
@@ -132,10 +133,10 @@ def fresh_digests(groups: Iterable[Undigested]) -> dict[int, GroupDigest]:
     }
 
 
-def with_digests(run: Run, rows: Sequence[GroupRow]) -> list[GroupRow]:
-    """Return rows of a run, those that are not digested yet with their digests."""
-    made = fresh_digests(
-        Undigested(run.pk, row.id, row.env_id, row.size_bytes)
+def with_digests(rows: Sequence[GroupRow]) -> list[GroupRow]:
+    """Return rows, those that are not digested yet with their digests."""
+    made = _fresh_digests(
+        Undigested(row.run_id, row.id, row.env_id, row.size_bytes)
         for row in rows
         if row.has_bytes and not row.is_digested
     )

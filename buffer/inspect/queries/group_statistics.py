@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from buffer.inspect.queries.group_contents import environment_names
-from buffer.inspect.queries.group_lists import bounded_cursor
+from buffer.inspect.queries.sample_lists import bounded_cursor
 from buffer.inspect.schemas import PromptInRun, PromptRow
 from web.rules.amounts import finite_or_none
 from web.sql import statements_of

@@ -91,7 +91,7 @@ def digest(
         truncated=_truncated(content, rows.lengths, limits),
         duplicates=duplicates(group),
         excerpt=clean(prompt or (texts[0] if texts else ""))[:EXCERPT],
-        answer=clean(_answer(messages, group, text_of))[:EXCERPT],
+        answer=_end(clean(_answer(messages, group, text_of))),
         prompt=prompt_digest(messages, group),
         text=clean(text),
         is_cut=is_cut or is_shortened,
@@ -128,6 +128,11 @@ def has_gradient(group: GroupArrays) -> bool:
     return bool((taught & (group.rows["masks"].values != IGNORED)).any())
 
 
+def _end(text: str) -> str:
+    """Return a text, or the end of a long one, which usually has the result."""
+    return text if len(text) <= EXCERPT else f"…{text[1 - EXCERPT :]}"
+
+
 def _answer(messages: Any, group: GroupArrays, text_of: TextOf | None) -> str:
     """Return the text of the last answer of the first sequence."""
     for message in reversed(_first_row(messages)):
@@ -140,7 +145,7 @@ def _answer(messages: Any, group: GroupArrays, text_of: TextOf | None) -> str:
     if text_of is None or not len(lengths) or not len(group.rows["masks"].lengths):
         return ""
     masks = group.rows["masks"].values[: int(group.rows["masks"].lengths[0])]
-    own = np.flatnonzero(masks[: int(lengths[0])] != IGNORED)[:EXCERPT]
+    own = np.flatnonzero(masks[: int(lengths[0])] != IGNORED)[-EXCERPT:]
     return text_of(group.rows["tokens"].values[own].tolist())
 
 

@@ -1,8 +1,7 @@
-/** Read-only API queries for the fragments of a fleet run: lists and contents. */
+/** Read-only API queries for the fragments of a fleet run. */
 
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { GroupQuery } from "@/api/groups";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -13,28 +12,8 @@ export type EpisodePart = Schemas["EpisodePart"];
 export type EpisodeDetail = Schemas["EpisodeDetail"];
 export type StepWindow = Schemas["StepWindow"];
 
-/** The URL parameters that filter a list of fragments. */
-type FragmentQuery = Pick<GroupQuery, "worker" | "state" | "version_min" | "version_max" | "batch" | "episode" | "q">;
-
-const PAGE_FRAGMENTS = 50;
 export const WINDOW_STEPS = 512;
 const FRESH_MS = 5_000;
-
-export function asked({ worker, state, version_min, version_max, batch, episode, q }: GroupQuery): FragmentQuery {
-  return { worker, state, version_min, version_max, batch, episode, q };
-}
-
-export const fragmentsQuery = (run: string, query: FragmentQuery, limit = PAGE_FRAGMENTS) =>
-  infiniteQueryOptions({
-    queryKey: ["fragments", run, query, limit],
-    initialPageParam: "",
-    queryFn: ({ pageParam }) =>
-      body(
-        api.GET("/api/v1/runs/{run}/fragments", { params: { path: { run }, query: { ...query, limit, cursor: pageParam || undefined } } }),
-      ),
-    getNextPageParam: (page) => page.next ?? undefined,
-    staleTime: FRESH_MS,
-  });
 
 export const fragmentQuery = (run: string, fragment: number) =>
   queryOptions({

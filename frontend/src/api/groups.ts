@@ -1,15 +1,12 @@
-/** Read-only API queries for the trajectory groups of a run: lists, facets and contents. */
+/** Read-only API queries for the trajectory groups of a run: details and contents. */
 
-import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 
 export type GroupSummary = Schemas["GroupSummary"];
-export type GroupList = Schemas["GroupList"];
-export type GroupFacets = Schemas["GroupFacets"];
-export type ScoreBins = Schemas["ScoreBins"];
 export type GroupDetail = Schemas["GroupDetail"];
 /** The generated type loses that a turn is three values: first token, end (exclusive), own or not. */
 export type SequenceSummary = Omit<Schemas["SequenceSummary"], "turns"> & { turns: [number, number, boolean][] };
@@ -19,65 +16,8 @@ export type MessageView = Schemas["MessageView"];
 export type MessagePart = Schemas["MessagePart"];
 export type Picture = Schemas["Picture"];
 
-/** Filters of a list of groups; the names match the API and the page URL. */
-export type GroupQuery = {
-  env?: string[];
-  lesson?: string[];
-  worker?: string[];
-  state?: string[];
-  reason?: string[];
-  flag?: string[];
-  label?: string[];
-  mark?: string[];
-  set?: string[];
-  version_min?: number;
-  version_max?: number;
-  step_min?: number;
-  step_max?: number;
-  score_min?: number;
-  score_max?: number;
-  length_min?: number;
-  length_max?: number;
-  batch?: string;
-  /** Id of an episode; lists of fragments only. */
-  episode?: string;
-  prompt?: string;
-  q?: string;
-  sort?: string;
-};
-
-/** The filters that lists of groups have. */
-const ofGroups = ({ episode: _, ...query }: GroupQuery) => query;
-
-const PAGE_GROUPS = 50;
 export const WINDOW_TOKENS = 4096;
 const FRESH_MS = 5_000;
-
-export const groupsQuery = (run: string, query: GroupQuery, cursor?: string, limit = PAGE_GROUPS) =>
-  queryOptions({
-    queryKey: ["groups", run, query, cursor ?? "", limit],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...ofGroups(query), cursor, limit } } })),
-    staleTime: FRESH_MS,
-  });
-
-/** The list with only the next group after `group`, or the one before it. */
-export const neighbourQuery = (run: string, query: GroupQuery, group: number, isBefore: boolean) =>
-  queryOptions({
-    queryKey: ["groups", run, query, "beside", group, isBefore],
-    queryFn: () => {
-      const place = { from_group: group, limit: 1, ...(isBefore ? { backward: true } : {}) };
-      return body(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query: { ...ofGroups(query), ...place } } }));
-    },
-    staleTime: FRESH_MS,
-  });
-
-export const facetsQuery = (run: string, query: GroupQuery) =>
-  queryOptions({
-    queryKey: ["group-facets", run, query],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/facets", { params: { path: { run }, query: ofGroups(query) } })),
-    placeholderData: keepPreviousData,
-    staleTime: FRESH_MS,
-  });
 
 const path = (run: string, group: number) => ({ run, group: String(group) });
 
@@ -170,12 +110,8 @@ export const contentQuery = (run: string, group: number, characters: number) =>
     retry: false,
   });
 
-/** URL of a download of all groups that match a query. */
-export function exportUrl(run: string, query: GroupQuery, form: "jsonl" | "parquet" | "inspect"): string {
-  const asked = new URLSearchParams({ form });
-  for (const [name, value] of Object.entries(ofGroups(query))) {
-    if (value === undefined) continue;
-    for (const each of Array.isArray(value) ? value : [value]) asked.append(name, String(each));
-  }
+/** URL of a download of all groups that match a filter. */
+export function exportUrl(run: string, { q, sort }: { q?: string; sort?: string }, form: "jsonl" | "parquet" | "inspect"): string {
+  const asked = new URLSearchParams({ form, ...(q ? { q } : {}), ...(sort ? { sort } : {}) });
   return `/api/v1/runs/${encodeURIComponent(run)}/groups/export?${asked}`;
 }

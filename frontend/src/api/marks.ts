@@ -2,10 +2,10 @@
 
 import { type InfiniteData, type QueryClient, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { GroupDetail, GroupList, GroupSummary } from "@/api/groups";
+import type { GroupDetail } from "@/api/groups";
 import type { components } from "@/api/schema";
 import { sessionQuery } from "@/api/session";
-import { changedBy, type MarkChange, remarked } from "@/marks/marks";
+import { changedBy, type Mark, type MarkChange, remarked } from "@/marks/marks";
 
 type Schemas = components["schemas"];
 export type MarkVocabulary = Schemas["MarkVocabulary"];
@@ -20,15 +20,17 @@ export const markWordsQuery = (run: string) =>
     staleTime: FRESH_MS,
   });
 
-type Changed = (group: GroupSummary) => GroupSummary;
+type Marked = { id: number | string; mark: Mark | null };
+type Changed = <M extends Marked>(group: M) => M;
+type SampleList = Schemas["TrajectoryList"];
 
 /** Apply a change to all cached groups; lists are not refetched, so no row moves. */
 function shown(queries: QueryClient, run: string, changed: Changed): void {
-  const inList = (list: GroupList | undefined) => list && { ...list, results: list.results.map(changed) };
-  queries.setQueriesData<GroupList>({ queryKey: ["groups", run] }, inList);
-  queries.setQueriesData<InfiniteData<GroupList>>(
-    { queryKey: ["group-pages", run] },
-    (old) => old && { ...old, pages: old.pages.map((page) => ({ ...page, results: page.results.map(changed) })) },
+  const inRun: Changed = (group) => ("run" in group && group.run !== run ? group : changed(group));
+  const inList = (list: SampleList): SampleList => ({ ...list, results: list.results.map(inRun) });
+  queries.setQueriesData<SampleList | InfiniteData<SampleList>>(
+    { queryKey: ["samples"] },
+    (old) => old && ("pages" in old ? { ...old, pages: old.pages.map(inList) } : inList(old)),
   );
   queries.setQueriesData<GroupDetail>(
     { queryKey: ["group", run], predicate: ({ queryKey }) => queryKey.length === 3 },
@@ -46,7 +48,6 @@ function useChange<T>(run: string, ask: (change: T) => Promise<MarkVocabulary>, 
       const by = queries.getQueryData(sessionQuery.queryKey)?.username ?? "";
       const changed = change(asked, by);
       if (changed) shown(queries, run, changed);
-      void queries.invalidateQueries({ queryKey: ["group-facets", run] });
     },
   });
 }
@@ -62,7 +63,7 @@ export function useMark(run: string) {
     ask,
     ({ groups, ...change }, by) =>
       (group) =>
-        groups.includes(group.id) ? { ...group, mark: remarked(group.mark, change, changedBy(by)) } : group,
+        groups.includes(Number(group.id)) ? { ...group, mark: remarked(group.mark, change, changedBy(by)) } : group,
   );
 }
 

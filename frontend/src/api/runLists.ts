@@ -7,7 +7,6 @@ import { preferences } from "@/preferences";
 
 type Schemas = components["schemas"];
 export type ListedRun = Schemas["RunRow"];
-export type Qualifier = Schemas["QualifierRow"];
 export type ActedOn = Schemas["ActedOn"];
 export type RunActivity = Schemas["RunActivity"];
 
@@ -38,12 +37,12 @@ export function columnsQuery(q: string, enabled: boolean) {
 }
 
 export const VALUES_OF = ["tag", "env", "owner", "preset", "project", "name"] as const;
-export type ValueOf = (typeof VALUES_OF)[number];
+type ValueOf = (typeof VALUES_OF)[number];
 
-export function valuesQuery(of: ValueOf, part: string) {
+export function valuesQuery(of: string, part: string) {
   return queryOptions({
     queryKey: ["run-filter", "values", of, part],
-    queryFn: async () => (await body(api.GET("/api/v1/run-filter/values", { params: { query: { of, part } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/v1/run-filter/values", { params: { query: { of: of as ValueOf, part } } }))).results,
     staleTime: 30_000,
   });
 }

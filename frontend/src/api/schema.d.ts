@@ -1737,11 +1737,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List fragments
-         * @description Fragments with stored bytes, newest first.
-         */
-        get: operations["fragments_list"];
+        get?: never;
         put?: never;
         /**
          * Push fragments
@@ -1862,11 +1858,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List trajectory groups
-         * @description Metadata only; newest first, or by score or length.
-         */
-        get: operations["groups_list"];
+        get?: never;
         put?: never;
         /**
          * Push trajectory groups
@@ -2037,26 +2029,6 @@ export interface paths {
          *     (`form=inspect`, one sample per sequence).
          */
         get: operations["groups_export"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/groups/facets": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Count trajectory groups by facet
-         * @description The newest groups by environment, lesson, state and so on.
-         */
-        get: operations["groups_facets"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3294,11 +3266,51 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List trajectories of all runs
-         * @description Groups, or training episodes of fleets, with stored metadata; newest first, or by score. A
-         *     token that is bound to a run finds the trajectories of this run.
+         * List trajectories of runs
+         * @description Groups, training episodes or fragments with stored metadata; newest first, or by a column.
+         *     A token that is bound to a run finds the samples of this run.
          */
         get: operations["trajectories_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectory-filter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the trajectory filter syntax
+         * @description Fields, operators and an example of each, in a fixed order.
+         */
+        get: operations["trajectory_filter_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectory-filter/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List values for the trajectory filter
+         * @description Most frequent among the newest samples first.
+         */
+        get: operations["trajectory_filter_values"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5475,15 +5487,6 @@ export interface components {
             next: string | null;
         };
         /**
-         * FacetValue
-         * @description A facet value and the number of groups that have it.
-         */
-        FacetValue: {
-            value: string;
-            label: string;
-            groups: number;
-        };
-        /**
          * FetchFollowed
          * @description Maximum number of items to return, and how long to wait for the first.
          */
@@ -5702,15 +5705,6 @@ export interface components {
             after: number | null;
         };
         /**
-         * FragmentList
-         * @description Fragments with stored bytes, newest first.
-         */
-        FragmentList: {
-            results: components["schemas"]["FragmentSummary"][];
-            next: string | null;
-            is_partial: boolean;
-        };
-        /**
          * FragmentReceipt
          * @description Response to a push. Dropped fragments are counted by reason and must not be sent again.
          */
@@ -5771,24 +5765,6 @@ export interface components {
             older: number | null;
         };
         /**
-         * GroupFacets
-         * @description Facet counts and histograms of the newest groups.
-         */
-        GroupFacets: {
-            examined: number;
-            matching: number;
-            total: number;
-            oldest_at: string | null;
-            undigested: number;
-            partly_searchable: number;
-            facets: {
-                [key: string]: components["schemas"]["FacetValue"][];
-            };
-            histograms: {
-                [key: string]: components["schemas"]["ScoreBins"];
-            };
-        };
-        /**
          * GroupField
          * @description An additional field of a group, as JSON.
          */
@@ -5796,15 +5772,6 @@ export interface components {
             name: string;
             text: string;
             characters: number;
-        };
-        /**
-         * GroupList
-         * @description A page of groups.
-         */
-        GroupList: {
-            results: components["schemas"]["GroupSummary"][];
-            next: string | null;
-            is_partial: boolean;
         };
         /**
          * GroupSummary
@@ -6782,11 +6749,10 @@ export interface components {
         };
         /**
          * NewestTrajectories
-         * @description The newest items of a run, newest first; a run has either groups or fragments.
+         * @description The newest items of a run, newest first: groups or fragments.
          */
         NewestTrajectories: {
-            groups: components["schemas"]["GroupSummary"][];
-            fragments: components["schemas"]["FragmentSummary"][];
+            samples: components["schemas"]["SampleRow"][];
         };
         /**
          * NextBatch
@@ -8012,6 +7978,56 @@ export interface components {
             is_correct: boolean;
         };
         /**
+         * SampleRow
+         * @description A trajectory group, an episode of a fleet, or a fragment.
+         */
+        SampleRow: {
+            /** @enum {unknown} */
+            kind: "episode" | "fragment" | "group";
+            id: string;
+            run: string;
+            project: string | null;
+            environment: string;
+            /** @default  */
+            lesson: string;
+            /** @default null */
+            score: number | null;
+            /** @default null */
+            score_min: number | null;
+            /** @default null */
+            score_max: number | null;
+            /** @default [] */
+            scores: (number | null)[];
+            /** @default null */
+            sequences: number | null;
+            length: number | null;
+            worker: string;
+            /** @default null */
+            epoch: number | null;
+            policy_step: number | null;
+            /** @default null */
+            step: number | null;
+            /** @default  */
+            state: string;
+            /** @default  */
+            why: string;
+            /** @default [] */
+            flags: string[];
+            at: string;
+            /** @default  */
+            slot: string;
+            /** @default null */
+            number: number | null;
+            /** @default  */
+            excerpt: string;
+            /** @default  */
+            answer: string;
+            /** @default true */
+            is_indexed: boolean;
+            /** @default null */
+            mark: components["schemas"]["MarkOfGroup"] | null;
+        };
+        /**
          * SavePreset
          * @description A preset to save; `config` overrides the defaults and must not contain secrets.
          */
@@ -8055,15 +8071,6 @@ export interface components {
             changed_at: string;
             changed_by: string;
             may_change: boolean;
-        };
-        /**
-         * ScoreBins
-         * @description A histogram with bins of equal width.
-         */
-        ScoreBins: {
-            least: number;
-            most: number;
-            counts: number[];
         };
         /**
          * ScoreReceipt
@@ -8686,37 +8693,16 @@ export interface components {
         };
         /**
          * TrajectoryList
-         * @description Found trajectories of one kind.
+         * @description Found samples of one kind.
          */
         TrajectoryList: {
-            results: components["schemas"]["TrajectoryRow"][];
+            results: components["schemas"]["SampleRow"][];
             next: string | null;
             is_partial: boolean;
             runs: number;
             runs_left_out: number;
-        };
-        /**
-         * TrajectoryRow
-         * @description A trajectory group, or an episode of a fleet.
-         */
-        TrajectoryRow: {
-            /** @enum {unknown} */
-            kind: "episode" | "group";
-            id: string;
-            run: string;
-            project: string | null;
-            environment: string;
-            lesson: string;
-            score: number | null;
-            score_min: number | null;
-            score_max: number | null;
-            sequences: number | null;
-            length: number | null;
-            worker: string;
-            policy_step: number | null;
-            at: string;
-            excerpt: string;
-            answer: string;
+            unindexed: number;
+            partly_searched: number;
         };
         /**
          * Unsubscribe
@@ -8746,11 +8732,11 @@ export interface components {
         };
         /**
          * ValueRow
-         * @description A value and the number of runs that have it.
+         * @description A value and the number of rows that have it.
          */
         ValueRow: {
             value: string;
-            runs: number;
+            count: number;
         };
         /**
          * VersionOfGroup
@@ -17401,87 +17387,6 @@ export interface operations {
             };
         };
     };
-    fragments_list: {
-        parameters: {
-            query?: {
-                batch?: string;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                /** @description Only the fragments that hold this episode: its slot, a slash and its number. */
-                episode?: string;
-                /** @description Maximum number of results: 1 to 200, default 50. */
-                limit?: number;
-                /** @description Prefix of the slot's name. */
-                q?: string;
-                state?: string[];
-                version_max?: number;
-                version_min?: number;
-                worker?: string[];
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["FragmentList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     fragments_push: {
         parameters: {
             query?: never;
@@ -18078,102 +17983,6 @@ export interface operations {
             };
             /** @description The media type or Content-Encoding is not supported. */
             415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    groups_list: {
-        parameters: {
-            query?: {
-                /** @description Read in reverse order. Default: false. */
-                backward?: boolean;
-                batch?: string;
-                /** @description `next` of the previous page, with the same filters. Default: first page. */
-                cursor?: string;
-                env?: string[];
-                flag?: string[];
-                /** @description Begin the first page next to this group, without it. */
-                from_group?: number;
-                label?: string[];
-                length_max?: number;
-                length_min?: number;
-                lesson?: string[];
-                /** @description Maximum number of results: 1 to 200, default 50. */
-                limit?: number;
-                mark?: string[];
-                prompt?: string;
-                q?: string;
-                reason?: string[];
-                score_max?: number;
-                score_min?: number;
-                sort?: string;
-                state?: string[];
-                step_max?: number;
-                step_min?: number;
-                version_max?: number;
-                version_min?: number;
-                worker?: string[];
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["GroupList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18950,28 +18759,12 @@ export interface operations {
     groups_export: {
         parameters: {
             query?: {
-                batch?: string;
-                env?: string[];
-                flag?: string[];
                 form?: "inspect" | "jsonl" | "parquet";
-                label?: string[];
-                length_max?: number;
-                length_min?: number;
-                lesson?: string[];
                 limit?: number;
-                mark?: string[];
-                prompt?: string;
+                /** @description A filter, such as `env:math score:<0.2`. */
                 q?: string;
-                reason?: string[];
-                score_max?: number;
-                score_min?: number;
+                /** @description A sort key of the list of trajectories. */
                 sort?: string;
-                state?: string[];
-                step_max?: number;
-                step_min?: number;
-                version_max?: number;
-                version_min?: number;
-                worker?: string[];
             };
             header?: never;
             path: {
@@ -19039,94 +18832,6 @@ export interface operations {
             };
             /** @description The server lacks an optional package. */
             501: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    groups_facets: {
-        parameters: {
-            query?: {
-                batch?: string;
-                env?: string[];
-                flag?: string[];
-                label?: string[];
-                length_max?: number;
-                length_min?: number;
-                lesson?: string[];
-                mark?: string[];
-                prompt?: string;
-                q?: string;
-                reason?: string[];
-                score_max?: number;
-                score_min?: number;
-                sort?: string;
-                state?: string[];
-                step_max?: number;
-                step_min?: number;
-                version_max?: number;
-                version_min?: number;
-                worker?: string[];
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["GroupFacets"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -25500,30 +25205,22 @@ export interface operations {
     trajectories_list: {
         parameters: {
             query?: {
+                /** @description With `from_group`: read in reverse order. Default: false. */
+                backward?: boolean;
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
-                /** @description Whole name of an environment or a lesson. */
-                environment?: string;
-                /** @description Groups of outside and language runs, or episodes of fleets. Default: group. */
-                kind?: "episode" | "group";
+                /** @description Begin the first page next to this group of the run, without it. */
+                from_group?: number;
+                /** @description Groups of outside and language runs; episodes or fragments of fleets. Default: group. */
+                kind?: "episode" | "fragment" | "group";
                 /** @description Maximum number of results: 1 to 200, default 50. */
                 limit?: number;
-                /** @description Words in the messages of groups: word "exact phrase" -without. Covers the first 6,000 characters of a group. */
+                /** @description A filter, such as `run:a,b env:math score:<0.2 is:truncated "free text"`. */
                 q?: string;
-                /** @description Only the run at this address, also if archived. */
+                /** @description Only the run at this address. */
                 run?: string;
-                /** @description Filter of the list of runs, such as `project:maze tag:baseline`. */
-                runs?: string;
-                /** @description Greatest mean score of a group, or return. */
-                score_max?: number;
-                /** @description Least mean score of a group, or return. */
-                score_min?: number;
-                /** @description Earliest arrival of a group, or report, in UTC. */
-                since?: string;
-                /** @description `-score` begins with the highest score. Default: newest. */
-                sort?: "-score" | "newest" | "score";
-                /** @description Latest arrival of a group, or report, in UTC. */
-                until?: string;
+                /** @description A minus begins with the greatest value. Default: `-arrived`. */
+                sort?: "-arrived" | "-env" | "-length" | "-run" | "-score" | "-state" | "-step" | "-version" | "arrived" | "env" | "length" | "run" | "score" | "state" | "step" | "version";
             };
             header?: never;
             path?: never;
@@ -25538,6 +25235,138 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrajectoryList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trajectory_filter_get: {
+        parameters: {
+            query?: {
+                /** @description Groups of outside and language runs; episodes or fragments of fleets. Default: group. */
+                kind?: "episode" | "fragment" | "group";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QualifierList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trajectory_filter_values: {
+        parameters: {
+            query: {
+                /** @description Groups of outside and language runs; episodes or fragments of fleets. Default: group. */
+                kind?: "episode" | "fragment" | "group";
+                of: "env" | "project" | "run" | "worker";
+                /** @description Text that the values contain. */
+                part?: string;
+                /** @description Only the run at this address. */
+                run?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValueList"];
                 };
             };
             /** @description A parameter or the body is invalid. */

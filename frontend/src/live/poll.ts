@@ -9,9 +9,8 @@ import type { TopicState } from "@/live/reducer";
 const NEWEST_ROWS = 5;
 
 async function pollNewest({ name, kind }: RunDetail): Promise<NewestTrajectories> {
-  const params = { path: { run: name }, query: { limit: NEWEST_ROWS } };
-  if (kind === "fleet") return { groups: [], fragments: (await body(api.GET("/api/v1/runs/{run}/fragments", { params }))).results };
-  return { groups: (await body(api.GET("/api/v1/runs/{run}/groups", { params }))).results, fragments: [] };
+  const query = { run: name, kind: kind === "fleet" ? ("fragment" as const) : ("group" as const), limit: NEWEST_ROWS };
+  return { samples: (await body(api.GET("/api/v1/trajectories", { params: { query } }))).results };
 }
 
 async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {

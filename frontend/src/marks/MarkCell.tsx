@@ -1,17 +1,19 @@
 import { Popover } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Tag } from "lucide-react";
 import { useState } from "react";
-import type { GroupSummary } from "@/api/groups";
-import type { MarkVocabulary } from "@/api/marks";
+import { markWordsQuery } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { MarkBadge } from "@/marks/MarkBadge";
 import { MarkBar } from "@/marks/MarkBar";
+import type { Mark } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 
-type Props = { run: string; group: GroupSummary; words?: MarkVocabulary };
+type Props = { run: string; group: { id: number; mark: Mark | null } };
 
 /** The mark of a group in a list; opens all mark actions. */
-export function MarkCell({ run, group, words }: Props) {
+export function MarkCell({ run, group }: Props) {
+  const words = useQuery({ ...markWordsQuery(run), enabled: group.mark !== null }).data;
   const [isOpen, setOpen] = useState(false);
   if (!useMayOperate()) return <MarkBadge mark={group.mark} words={words} />;
   return (

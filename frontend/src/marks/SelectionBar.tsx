@@ -1,19 +1,20 @@
 import { Button, Tooltip } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Trash2 } from "lucide-react";
 import { useState } from "react";
-import type { GroupSummary } from "@/api/groups";
-import { type MarkVocabulary, useMark } from "@/api/marks";
+import { markWordsQuery, useMark } from "@/api/marks";
 import { ErrorState } from "@/components/ErrorState";
 import { number, visible } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { LabelSign, nameIn } from "@/marks/MarkBadge";
-import { LABELS, labelOfAll, MOST_AT_ONCE } from "@/marks/marks";
+import { LABELS, labelOfAll, type Mark, MOST_AT_ONCE } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
 
-type Props = { run: string; groups: GroupSummary[]; words?: MarkVocabulary; onClear: () => void };
+type Props = { run: string; groups: { id: number; mark: Mark | null; state: string }[]; onClear: () => void };
 
 /** Bulk mark actions on the selected groups, one request each. */
-export function SelectionBar({ run, groups, words, onClear }: Props) {
+export function SelectionBar({ run, groups, onClear }: Props) {
+  const words = useQuery(markWordsQuery(run)).data;
   const [isDiscarding, setDiscarding] = useState(false);
   const marking = useMark(run);
   const ids = groups.map(({ id }) => id);

@@ -14,8 +14,8 @@ export function useDiscardGroups(run: string) {
     mutationFn: async (asked: AskedDiscard): Promise<DiscardOutcome[]> =>
       (await body(api.POST("/api/v1/runs/{run}/groups/discard", { params: { path: { run } }, body: asked }))).results,
     onSettled: () => {
-      for (const key of ["group", "groups", "group-pages", "group-facets", "queue", "ledger"])
-        void queries.invalidateQueries({ queryKey: [key, run] });
+      void queries.invalidateQueries({ queryKey: ["samples"] });
+      for (const key of ["group", "queue", "ledger"]) void queries.invalidateQueries({ queryKey: [key, run] });
     },
   });
 }

@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +26,7 @@ from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
 from runs.lifecycle.rules import ACTIVE, TERMINAL
 from runs.search.queries import columns
-from runs.search.rules import QUALIFIERS, parse
+from runs.search.rules import Qualifier, parse
 from runs.search.schemas import (
     LiveRunRow,
     QualifierRow,
@@ -303,8 +303,8 @@ def activity_of(run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def qualifiers() -> list[QualifierRow]:
-    """Return the qualifiers of the filter language."""
+def qualifier_rows(qualifiers: Iterable[Qualifier]) -> list[QualifierRow]:
+    """Return qualifiers of a filter language in their API form."""
     return [
         QualifierRow(
             name=each.name,
@@ -314,7 +314,7 @@ def qualifiers() -> list[QualifierRow]:
             choices=list(each.choices),
             example=each.example,
         )
-        for each in QUALIFIERS.values()
+        for each in qualifiers
     ]
 
 
@@ -339,7 +339,7 @@ def filter_values(*, of: str, part: str) -> list[ValueRow]:
             " GROUP BY value ORDER BY COUNT(*) DESC, value LIMIT %s",
             [part.lower(), VALUES_AT_MOST],
         )
-        return [ValueRow(value=value, runs=runs) for value, runs in cursor.fetchall()]
+        return [ValueRow(value=value, count=count) for value, count in cursor.fetchall()]
 
 
 CSV_COLUMNS: Final = (

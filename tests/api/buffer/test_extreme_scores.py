@@ -22,9 +22,8 @@ CASES = {
     "mixed": [(0.0, 1.0), (LARGE, LARGE), (-1e155, -1e155)],
 }
 PATHS = (
-    "runs/demo/groups?sort=-score",
-    "runs/demo/groups?sort=score&score_min=-1e308",
-    "runs/demo/groups/facets",
+    "trajectories?run=demo&sort=score&q=score>=-1",
+    "trajectory-filter/values?of=env",
     "runs/demo/queue",
     "runs/demo/ledger",
     "runs/demo/pipeline",

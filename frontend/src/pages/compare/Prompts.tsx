@@ -5,6 +5,7 @@ import { answerOf, messagesQuery, partsText, sequencesQuery } from "@/api/groups
 import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { ErrorState } from "@/components/ErrorState";
+import { term } from "@/components/filter/suggest";
 import { Panel } from "@/components/Panel";
 import { counted, number, policyStep, visible } from "@/format";
 import css from "./prompts.module.css";
@@ -60,7 +61,7 @@ function Sample({ run, place, found, prompt }: SampleProps) {
               group {found.newest}
             </Link>
             {found.policy_step !== null && <> by policy {policyStep(found.policy_step)}</>} ·{" "}
-            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ prompt }}>
+            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ q: term("prompt", prompt) }}>
               all groups
             </Link>
           </p>

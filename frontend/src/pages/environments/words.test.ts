@@ -51,7 +51,7 @@ it("describes the window and its omissions", () => {
 });
 
 it("searches the worst trajectories by the name that data carries", () => {
-  expect(worstOf("steps", "gymnasium:CartPole-v1")).toEqual({ kind: "episode", environment: "gymnasium:CartPole-v1", sort: "score" });
-  expect(worstOf("outside", "math")).toEqual({ environment: "math", sort: "score" });
-  expect(worstOf("tokens", 'words:"reverse"')).toEqual({ runs: 'env:"words:reverse"', sort: "score" });
+  expect(worstOf("steps", "gymnasium:CartPole-v1")).toEqual({ kind: "episode", q: "env:gymnasium:CartPole-v1", sort: "score" });
+  expect(worstOf("outside", "math")).toEqual({ q: "env:math", sort: "score" });
+  expect(worstOf("tokens", "words:reverse")).toEqual({ q: "env:words:reverse", sort: "score" });
 });

@@ -1,9 +1,10 @@
 /** Descriptions and launch commands of the kinds of environments. Pure. */
 
+import { term } from "@/components/filter/suggest";
 import { number } from "@/format";
 import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/pages/environments/api";
 import { cliCommand } from "@/pages/launch/commands";
-import type { TrajectorySearch } from "@/pages/trajectories/search";
+import type { SampleSearch } from "@/samples/search";
 
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {
   steps: {
@@ -20,9 +21,8 @@ export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; un
 };
 
 /** The search for the worst trajectories of an environment; lessons have names of their own in each run. */
-export function worstOf(kind: EnvironmentKind, name: string): TrajectorySearch {
-  if (kind === "tokens") return { runs: `env:"${name.replaceAll('"', "")}"`, sort: "score" };
-  return { ...(kind === "steps" ? { kind: "episode" } : {}), environment: name, sort: "score" };
+export function worstOf(kind: EnvironmentKind, name: string): SampleSearch {
+  return { ...(kind === "steps" ? { kind: "episode" } : {}), q: term("env", name), sort: "score" };
 }
 
 /** The window of the list's figures. */

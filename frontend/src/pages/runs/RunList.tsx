@@ -3,10 +3,21 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
-import { columnsQuery, isNamed, NEWEST, runActivityQuery, runsQuery, type Which } from "@/api/runLists";
+import {
+  columnsQuery,
+  isNamed,
+  NEWEST,
+  qualifiersQuery,
+  runActivityQuery,
+  runsQuery,
+  VALUES_OF,
+  valuesQuery,
+  type Which,
+} from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { FilterBox } from "@/components/filter/FilterBox";
 import { useOutage } from "@/components/Outage";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
@@ -17,7 +28,6 @@ import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
 import { ColumnsMenu } from "@/pages/runs/ColumnsMenu";
 import { columnsOf } from "@/pages/runs/columns";
-import { FilterBox } from "@/pages/runs/FilterBox";
 import { RunsTable } from "@/pages/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
 import { type GroupBy, type RunsSearch, withinFilter } from "@/pages/runs/search";
@@ -47,6 +57,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
   const mayOperate = useMayOperate();
   const live = useLiveRuns();
   const columns = columnsOf(cols);
+  const { data: qualifiers = [] } = useQuery(qualifiersQuery);
   const named = [...new Set([...columns.map(({ id }) => id), group ?? ""])].filter(isNamed);
   const list = useInfiniteQuery(runsQuery(q, sort, named));
   const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
@@ -89,7 +100,14 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
     <>
       <div className="page-title">
         {heading}
-        <FilterBox value={own} onChange={(text) => look({ q: text })} problem={problem} />
+        <FilterBox
+          language={{ qualifiers, valuesOf: VALUES_OF, values: valuesQuery }}
+          label="Filter runs by name, state or environment"
+          placeholder="state:running env:… step>100 tag:… created<7d"
+          value={own}
+          onChange={(text) => look({ q: text })}
+          problem={problem}
+        />
         <span className="spacer" />
         {!isBare && aside}
       </div>

@@ -23,7 +23,7 @@ function invalid(message: string) {
 function serverWith(filters: Record<string, ReturnType<typeof runOf>[] | Refusal>) {
   return serverFor()
     .on("GET", "/api/v1/run-filter", { results: QUALIFIERS, next: null })
-    .on("GET", "/api/v1/run-filter/values", { results: [{ value: "seed-3", runs: 1 }], next: null })
+    .on("GET", "/api/v1/run-filter/values", { results: [{ value: "seed-3", count: 1 }], next: null })
     .on("GET", "/api/v1/runs", ({ query }) => {
       const found = filters[query.get("q") ?? ""] ?? [];
       return found instanceof Refusal ? found : listOf(found);

@@ -4,16 +4,17 @@ import { type EpisodeDetail, episodeQuery } from "@/api/fragments";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
+import { term } from "@/components/filter/suggest";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { number, shortId, visible } from "@/format";
 import { versionsText } from "@/pages/viewer/fragment";
-import { GroupStateChip } from "@/pages/viewer/marks";
 import { Fact } from "@/pages/viewer/Provenance";
 import { Steps } from "@/pages/viewer/Steps";
 import { workerIndex } from "@/pages/viewer/search";
 import { ViewerLayout, Views } from "@/pages/viewer/ViewerLayout";
 import styles from "@/pages/viewer/viewer.module.css";
+import { SampleState } from "@/samples/SampleTable";
 
 const route = getRouteApi("/shell/runs/$name/transcript");
 const VIEWS = ["steps", "fragments"] as const;
@@ -60,7 +61,7 @@ function Viewer({ run, episode }: { run: string; episode: EpisodeDetail }) {
           Episode {place} of {visible(shortId(episode.slot))}
         </span>
       }
-      list={{ show: "episodes", sort: "score" }}
+      list={{ kind: "episode", sort: "score" }}
       chips={
         <>
           <End outcome={episode.outcome} />
@@ -102,7 +103,7 @@ function Facts({ run, episode }: { run: string; episode: EpisodeDetail }) {
         <Link
           to="/runs/$name/trajectories"
           params={params}
-          search={{ show: "episodes", environment: episode.environment, sort: "score" }}
+          search={{ kind: "episode", q: term("env", episode.environment), sort: "score" }}
           title="Worst episodes of this environment"
         >
           {visible(episode.environment)}
@@ -124,7 +125,7 @@ function Facts({ run, episode }: { run: string; episode: EpisodeDetail }) {
         {first?.epoch}.{versionsText({ version_min: Math.min(...versions), version_max: Math.max(...versions) })}
       </Fact>
       <Fact name="Fragments">
-        <Link to="/runs/$name/trajectories" params={params} search={{ episode: episode.id }}>
+        <Link to="/runs/$name/trajectories" params={params} search={{ q: term("episode", episode.id) }}>
           {number(episode.parts.length)} stored
         </Link>
       </Fact>
@@ -170,7 +171,7 @@ function Parts({ run, episode }: { run: string; episode: EpisodeDetail }) {
             {part.epoch}.{versionsText(part)}
           </td>
           <td>
-            <GroupStateChip state={part.state} reason={part.drop_reason} step={part.step} />
+            <SampleState state={part.state} why={part.drop_reason.replaceAll("_", " ")} step={part.step} />
           </td>
         </tr>
       ))}

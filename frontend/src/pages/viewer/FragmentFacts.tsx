@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { FragmentDetail } from "@/api/fragments";
 import { Age } from "@/components/Age";
+import { term } from "@/components/filter/suggest";
 import { bytes, number, visible } from "@/format";
 import { versionsText } from "@/pages/viewer/fragment";
 import { Fact } from "@/pages/viewer/Provenance";
@@ -42,7 +43,7 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
           </Link>
         )}
         <span className="faint"> · </span>
-        <Link to="/runs/$name/trajectories" params={params} search={{ worker: [fragment.worker] }}>
+        <Link to="/runs/$name/trajectories" params={params} search={{ q: term("worker", fragment.worker) }}>
           its fragments
         </Link>
       </Fact>
@@ -52,7 +53,7 @@ export function FragmentFacts({ run, detail }: { run: string; detail: FragmentDe
             train step {number(fragment.step)}
           </Link>
           <span className="faint"> · </span>
-          <Link to="/runs/$name/trajectories" params={params} search={{ batch: fragment.batch }}>
+          <Link to="/runs/$name/trajectories" params={params} search={{ q: term("batch", fragment.batch) }}>
             its fragments
           </Link>
         </Fact>

@@ -14,9 +14,9 @@ import { bytes, number, visible } from "@/format";
 import { FragmentFacts } from "@/pages/viewer/FragmentFacts";
 import { endBeside } from "@/pages/viewer/fragment";
 import own from "@/pages/viewer/fragment.module.css";
-import { GroupStateChip } from "@/pages/viewer/marks";
 import { Steps } from "@/pages/viewer/Steps";
 import { ViewerLayout } from "@/pages/viewer/ViewerLayout";
+import { SampleState } from "@/samples/SampleTable";
 import { useShortcuts } from "@/shell/keyboard";
 
 const ROUTE = "/shell/runs/$name/fragments/$fragment";
@@ -55,7 +55,7 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
           {visible(fragment.slot)} · {number(fragment.number)}
         </>
       }
-      chips={<GroupStateChip state={fragment.state} reason={fragment.drop_reason} step={fragment.step} />}
+      chips={<SampleState state={fragment.state} why={fragment.drop_reason.replaceAll("_", " ")} step={fragment.step} />}
       actions={
         <Button.Group>
           <Button

@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { type GroupSummary, groupsQuery } from "@/api/groups";
+import type { GroupSummary } from "@/api/groups";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, number } from "@/format";
-import { GroupTable } from "@/pages/run/trajectories/GroupTable";
 import { byVersion, type Side } from "@/pages/viewer/sides";
 import { TextDiff } from "@/pages/viewer/TextDiff";
+import { SampleTable } from "@/samples/SampleTable";
+import { promptQuery } from "@/samples/samples";
 
 const MOST_GROUPS = 200;
 
@@ -22,8 +23,7 @@ type Props = {
 
 /** The groups of a prompt by policy version, and the answers of two of them side by side. */
 export function OverVersions({ run, group, left, right, onChange }: Props) {
-  const query = { prompt: group.prompt };
-  const asked = useQuery({ ...groupsQuery(run, query, undefined, MOST_GROUPS), enabled: group.prompt !== "" });
+  const asked = useQuery(promptQuery(run, group.prompt, MOST_GROUPS));
   if (group.prompt === "") {
     return (
       <EmptyState title="Prompt unknown">
@@ -37,8 +37,9 @@ export function OverVersions({ run, group, left, right, onChange }: Props) {
   const versions = new Set(groups.map(({ epoch, policy_step }) => `${epoch}.${policy_step}`)).size;
   const sides = [left, ...(right ? [right] : [])];
   // The selection is in the order of versions: the older answer is on the left.
-  const place = (side: Side) => groups.findIndex(({ id }) => id === side.group);
-  const choose = ([id = 0]: number[], isOn: boolean) => {
+  const place = (side: Side) => groups.findIndex(({ id }) => Number(id) === side.group);
+  const choose = ([chosenId = "0"]: string[], isOn: boolean) => {
+    const id = Number(chosenId);
     const kept = sides.filter((side) => side.group !== id);
     const chosen = isOn ? [...kept.slice(-1), { group: id, sequence: 0 }] : kept;
     const [first = left, second] = chosen.sort((one, other) => place(one) - place(other));
@@ -49,14 +50,14 @@ export function OverVersions({ run, group, left, right, onChange }: Props) {
       <h3>This prompt over versions</h3>
       <p className="small soft">
         {counted(groups.length, "group")} of this prompt by {counted(versions, "policy version")}, oldest version first. First mean score{" "}
-        {number(groups[0]?.score_mean)}, last {number(groups.at(-1)?.score_mean)}.
+        {number(groups[0]?.score)}, last {number(groups.at(-1)?.score)}.
         {asked.data.next && ` Only the newest ${MOST_GROUPS} groups are listed.`}
       </p>
-      <GroupTable
-        run={run}
-        groups={groups}
-        query={query}
-        chosen={new Set(sides.filter((side) => !side.run).map((side) => side.group))}
+      <SampleTable
+        samples={groups}
+        kind="group"
+        list={{ q: `prompt:${group.prompt}` }}
+        chosen={new Set(sides.filter((side) => !side.run).map((side) => String(side.group)))}
         onChoose={choose}
         isOnePrompt
       />

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { GroupDetail } from "@/api/groups";
 import { Age } from "@/components/Age";
+import { term } from "@/components/filter/suggest";
 import { bytes, number, policyStep, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { workerIndex } from "@/pages/viewer/search";
@@ -49,7 +50,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
             · {batch.state}
             {batch.trainer ? ` · ${visible(batch.trainer)}` : ""} ·{" "}
           </span>
-          <Link to={to} params={params} search={{ batch: batch.id }}>
+          <Link to={to} params={params} search={{ q: term("batch", batch.id) }}>
             all groups
           </Link>
         </Fact>
@@ -65,7 +66,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
         {group.policy_step !== null && (
           <>
             <span className="faint"> · </span>
-            <Link to={to} params={params} search={{ version_min: group.policy_step, version_max: group.policy_step }}>
+            <Link to={to} params={params} search={{ q: term("version", group.policy_step) }}>
               all groups
             </Link>
           </>
@@ -78,16 +79,16 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
           </span>
         )}
       </Fact>
-      {(group.environment || group.env_id !== null) && (
+      {group.environment && (
         <Fact name="Environment">
-          <Link to={to} params={params} search={{ env: [String(group.env_id)] }}>
-            {visible(group.environment || String(group.env_id))}
+          <Link to={to} params={params} search={{ q: term("env", group.environment) }}>
+            {visible(group.environment)}
           </Link>
         </Fact>
       )}
       {group.lesson && (
         <Fact name="Lesson">
-          <Link to={to} params={params} search={{ lesson: [group.lesson] }}>
+          <Link to={to} params={params} search={{ q: term("env", group.lesson) }}>
             {visible(group.lesson)}
           </Link>
           {detail.env_spec && <span className="faint"> · {visible(detail.env_spec)}</span>}
@@ -103,7 +104,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
           </>
         )}
         {group.worker ? (
-          <Link to={to} params={params} search={{ worker: [group.worker] }}>
+          <Link to={to} params={params} search={{ q: term("worker", group.worker) }}>
             {worker === null ? visible(group.worker) : `groups of ${visible(group.worker)}`}
           </Link>
         ) : (

@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import type { GroupQuery } from "@/api/groups";
 import styles from "@/pages/viewer/viewer.module.css";
+import type { SampleSearch } from "@/samples/search";
 
 type Props = {
   run: string;
@@ -9,7 +9,7 @@ type Props = {
   label: string;
   title: ReactNode;
   /** Filters of the originating list. */
-  list?: GroupQuery & { show?: "episodes" };
+  list?: SampleSearch;
   /** State and flags, beside the title. */
   chips?: ReactNode;
   actions?: ReactNode;

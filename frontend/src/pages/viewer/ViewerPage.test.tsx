@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import type { GroupDetail, GroupSummary } from "@/api/groups";
 import { fill, here, load, one, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
+import { sampleOf } from "@/testing/samples";
 import { Refusal, type Server } from "@/testing/server";
 
 const PROMPT = "ab".repeat(16);
@@ -19,6 +20,9 @@ function groupOf(id: number, policy_step: number, changes: Partial<GroupSummary>
     ...changes,
   };
 }
+
+const sampleOfGroup = ({ id, epoch, policy_step, score_mean, answer }: GroupSummary) =>
+  sampleOf(String(id), { run: "math", epoch, policy_step, score: score_mean, answer });
 
 const detailOf = (group: GroupSummary): GroupDetail => ({
   outcome: `Trained on in batch ${group.id}.`,
@@ -50,9 +54,9 @@ function viewed(groups = [groupOf(40, 9), groupOf(41, 2), groupOf(42, 5)]): Serv
   addRun(server, runOf("math"));
   const idOf = (path: string) => Number(path.split("/")[6]);
   return server
-    .on("GET", "/api/v1/runs/{run}/groups", ({ query }) => ({
-      results: query.get("prompt") === PROMPT && !query.has("from_group") ? groups : [],
-      ...{ next: null, is_partial: false },
+    .on("GET", "/api/v1/trajectories", ({ query }) => ({
+      results: query.get("q") === `prompt:${PROMPT}` && !query.has("from_group") ? groups.map(sampleOfGroup) : [],
+      ...{ next: null, is_partial: false, runs: 1, runs_left_out: 0, unindexed: 0, partly_searched: 0 },
     }))
     .on("GET", PATH, ({ path }) => {
       const group = groups.find(({ id }) => id === idOf(path));
@@ -80,7 +84,7 @@ it("lists the groups of a prompt by policy version, and compares the answers of 
   expect(list.getByText(/^3 groups of this prompt by 3 policy versions/)).toHaveTextContent("First mean score 0.41, last 0.4.");
   expect([...document.querySelectorAll<HTMLElement>("[data-group]")].map(({ dataset }) => dataset.group)).toEqual(["41", "42", "40"]);
   expect(list.getByRole("checkbox", { name: "Select group 40" })).toBeChecked();
-  expect(list.getByRole("link", { name: "answer 41" })).toHaveAttribute("href", `/runs/math/groups/41?prompt=${PROMPT}`);
+  expect(list.getByRole("link", { name: "answer 41" })).toHaveAttribute("href", `/runs/math/groups/41?q=prompt%3A${PROMPT}`);
 
   fireEvent.click(list.getByRole("checkbox", { name: "Select group 41" }));
   const [older, newer] = [await side("Left: group 41, sequence 0"), await side("Right: group 40, sequence 0")];

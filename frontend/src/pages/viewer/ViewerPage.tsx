@@ -3,15 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
 import { useState } from "react";
-import {
-  contentUrl,
-  type GroupDetail,
-  type GroupSummary,
-  groupQuery,
-  neighbourQuery,
-  type SequenceList,
-  sequencesQuery,
-} from "@/api/groups";
+import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, type SequenceList, sequencesQuery } from "@/api/groups";
 import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -20,12 +12,11 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";
-import { listSearch } from "@/pages/run/trajectories/search";
 import { nextChannel } from "@/pages/viewer/channels";
+import { Flags } from "@/pages/viewer/Flags";
 import { firstShown } from "@/pages/viewer/firstShown";
 import { GroupDiff } from "@/pages/viewer/GroupDiff";
 import { Messages } from "@/pages/viewer/Messages";
-import { Flags, GroupStateChip } from "@/pages/viewer/marks";
 import { OverVersions } from "@/pages/viewer/OverVersions";
 import { Provenance } from "@/pages/viewer/Provenance";
 import { Raw } from "@/pages/viewer/Raw";
@@ -35,13 +26,16 @@ import { extremesOf, type Side, sideOf, sideText } from "@/pages/viewer/sides";
 import { Tokens } from "@/pages/viewer/Tokens";
 import { ViewerLayout, Views } from "@/pages/viewer/ViewerLayout";
 import styles from "@/pages/viewer/viewer.module.css";
+import { SampleState } from "@/samples/SampleTable";
+import { neighbourQuery } from "@/samples/samples";
+import { sampleSearch } from "@/samples/search";
 import { useShortcuts } from "@/shell/keyboard";
 
 const ROUTE = "/shell/runs/$name/groups/$group";
 
 /** The previous and next group of the originating list. */
 function useNeighbours(run: string, group: GroupSummary, search: ViewerSearch) {
-  const list = listSearch(search);
+  const list = sampleSearch(search);
   const after = useQuery(neighbourQuery(run, list, group.id, false));
   const before = useQuery(neighbourQuery(run, list, group.id, true));
   return { after: after.data?.results[0]?.id, before: before.data?.results[0]?.id };
@@ -71,9 +65,9 @@ function Viewer({ name, detail, sequences, error }: Props) {
   const view = search.view ?? (sequences?.has_messages === false ? "tokens" : "messages");
   const channel = search.color ?? "mask";
   const change = (changed: Partial<ViewerSearch>) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
-  const open = (other: number | undefined) => {
+  const open = (other: string | undefined) => {
     if (other === undefined) return;
-    void navigate({ params: { name, group: String(other) }, search: ({ token: _, first: __, left: ___, right: ____, ...kept }) => kept });
+    void navigate({ params: { name, group: other }, search: ({ token: _, first: __, left: ___, right: ____, ...kept }) => kept });
   };
   const extremes = extremesOf(group.id, sequences?.results ?? []);
   const left = sideOf(search.left);
@@ -87,7 +81,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
     "[": () => turn(-1),
     "]": () => turn(1),
     c: () => change({ color: nextChannel(channel) }),
-    Escape: () => void navigate({ to: "/runs/$name/trajectories", params: { name }, search: listSearch(search) }),
+    Escape: () => void navigate({ to: "/runs/$name/trajectories", params: { name }, search: sampleSearch(search) }),
     x: () => window.location.assign(contentUrl(name, group.id)),
   });
   return (
@@ -95,10 +89,10 @@ function Viewer({ name, detail, sequences, error }: Props) {
       run={name}
       label={`Group ${group.id}`}
       title={`Group ${group.id}`}
-      list={listSearch(search)}
+      list={sampleSearch(search)}
       chips={
         <>
-          <GroupStateChip state={group.state} reason={group.drop_reason} step={group.step} />
+          <SampleState state={group.state} why={group.drop_reason.replaceAll("_", " ")} step={group.step} />
           <Flags flags={group.flags} />
         </>
       }

@@ -1,9 +1,8 @@
 /** URL parameters of the viewer: the originating list and the current view. */
 
-import type { GroupQuery } from "@/api/groups";
-import { listSearch } from "@/pages/run/trajectories/search";
 import { CHANNELS, type Channel } from "@/pages/viewer/channels";
 import { sideOf } from "@/pages/viewer/sides";
+import { type SampleSearch, sampleSearch } from "@/samples/search";
 
 export const VIEWS = ["messages", "tokens", "diff", "versions", "raw"] as const;
 export type View = (typeof VIEWS)[number];
@@ -19,7 +18,7 @@ export const VIEW_LABELS: Record<View, string> = {
 export const ORDERS = ["score", "index", "length"] as const;
 export type Order = (typeof ORDERS)[number];
 
-export type ViewerSearch = GroupQuery & {
+export type ViewerSearch = SampleSearch & {
   view?: View;
   seq?: number;
   token?: number;
@@ -40,7 +39,7 @@ function whole(value: unknown): number | undefined {
 }
 
 export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
-  const found: ViewerSearch = listSearch(search);
+  const found: ViewerSearch = sampleSearch(search);
   const view = VIEWS.find((each) => each === search.view);
   const color = CHANNELS.find((each) => each === search.color);
   const [seq, token, first] = [whole(search.seq), whole(search.token), whole(search.first)];

@@ -29,12 +29,14 @@ export function sideOfLink(link: string): Side | undefined {
   }
 }
 
-type Version = { id: number; epoch: number; policy_step: number | null };
+type Version = { id: number | string; epoch: number | null; policy_step: number | null };
 
 /** Groups from the oldest policy version to the newest; those of an unknown version are first. */
 export function byVersion<G extends Version>(groups: G[]): G[] {
   const step = ({ policy_step }: Version) => policy_step ?? -2;
-  return [...groups].sort((one, other) => one.epoch - other.epoch || step(one) - step(other) || one.id - other.id);
+  return [...groups].sort(
+    (one, other) => (one.epoch ?? 0) - (other.epoch ?? 0) || step(one) - step(other) || Number(one.id) - Number(other.id),
+  );
 }
 
 type Scored = { index: number; score: number | null };

@@ -53,8 +53,8 @@ def test_shared_prompts_are_listed_first_with_the_scores_of_each_run(server: Two
     assert scores == {"demo": (2, 0.75), "other": (1, 0.0)}
     assert [run["run"] for run in second["runs"]] == ["demo"]
     (there,) = [run["newest"] for run in first["runs"] if run["run"] == "other"]
-    response = server.get_json(f"runs/other/groups?prompt={first['prompt']}")
-    assert [row["id"] for row in response] == [there]
+    response = server.get_json(f"trajectories?run=other&q=prompt:{first['prompt']}")
+    assert [row["id"] for row in response] == [str(there)]
 
 
 @pytest.mark.parametrize("runs", ["", ",".join(f"r{n}" for n in range(21))])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from buffer.inspect.api.fragment_lists import newest_part
+from buffer.inspect.api.fragments import newest_part
+from buffer.inspect.rules.sample_filter import SORTS, SampleKind
 from buffer.items.models import FragmentChunk
 from buffer.payloads.models import Payload
 from rolldeck import wire
@@ -37,15 +38,15 @@ def send(run: Run, *fragments: wire.Fragment) -> list[int]:
 
 
 def get(run: Run, path: str = "", *, status: int = 200, **query: Any) -> Any:
-    answer = Client().get(
-        f"/api/v1/runs/{run.name}/fragments{path}", query, headers=bearer("read", run=run)
-    )
+    url = f"/api/v1/runs/{run.name}/fragments{path}" if path else "/api/v1/trajectories"
+    query = query if path else {"kind": "fragment", "run": run.name} | query
+    answer = Client().get(url, query, headers=bearer("read", run=run))
     assert answer.status_code == status, answer.content
     return answer.json()
 
 
 def listed(run: Run, **query: Any) -> list[int]:
-    return [row["id"] for row in get(run, **query)["results"]]
+    return [int(row["id"]) for row in get(run, **query)["results"]]
 
 
 def made(
@@ -67,30 +68,51 @@ def test_the_newest_fragments_are_listed_first_with_their_rewards(run: Run) -> N
 
     rows = get(run)["results"]
 
-    assert [row["id"] for row in rows] == ids[::-1]
-    assert [row["reward_sum"] for row in rows] == [10.0, 4.0]
-    assert (rows[0]["slot"], rows[0]["worker"], rows[0]["steps"]) == ("w0-1@a", "w0@a", 4)
-    assert (rows[0]["version_min"], rows[0]["state"], rows[0]["step"]) == (2, "queued", None)
+    assert [int(row["id"]) for row in rows] == ids[::-1]
+    assert [row["score"] for row in rows] == [10.0, 4.0]
+    assert (rows[0]["slot"], rows[0]["worker"], rows[0]["length"]) == ("w0-1@a", "w0@a", 4)
+    assert (rows[0]["policy_step"], rows[0]["state"], rows[0]["step"]) == (2, "queued", None)
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
+    ("q", "expected"),
     [
-        ({"worker": "w1@a"}, [2]),
-        ({"q": "w0-1"}, [1]),
-        ({"version_min": 2}, [2, 1]),
-        ({"version_max": 1}, [0]),
-        ({"state": "served"}, []),
-        ({"state": ["served", "queued"]}, [2, 1, 0]),
+        ("worker:w1@a", [2]),
+        ("-worker~w1", [1, 0]),
+        ("slot~w0-1", [1]),
+        ("slot:w0-1@a", [1]),
+        ("version>=2", [2, 1]),
+        ("version:<=1", [0]),
+        ("version:2", [1]),
+        ("length:4", [2, 1, 0]),
+        ("length>4", []),
+        ("state:served", []),
+        ("state:served,queued", [2, 1, 0]),
+        ("reason:killed", []),
+        ("step>0", []),
+        ("arrived<1h", [2, 1, 0]),
+        ("env~cart", [2, 1, 0]),
+        ("run:alpha", [2, 1, 0]),
     ],
     ids=str,
 )
-def test_filters_select_fragments_by_their_fields(
-    run: Run, query: dict[str, Any], expected: list[int]
-) -> None:
+def test_each_qualifier_narrows_the_list(run: Run, q: str, expected: list[int]) -> None:
     ids = send(run, made("w0-0@a", 1), made("w0-1@a", 2), made("w1-0@a", 3, worker="w1@a"))
 
-    assert listed(run, **query) == [ids[place] for place in expected]
+    assert listed(run, q=q) == [ids[place] for place in expected]
+
+
+@pytest.mark.parametrize("sort", SORTS[SampleKind.FRAGMENT])
+def test_pages_by_each_column_contain_every_fragment_once(run: Run, sort: str) -> None:
+    send(run, made("w0-0@a", 1), made("w0-1@a", 3), made("w1-0@a", 2))
+    whole, rows, cursor = listed(run, sort=sort), [], ""
+    for _ in range(3):
+        page = get(run, sort=sort, limit=1, cursor=cursor)
+        rows += [int(row["id"]) for row in page["results"]]
+        cursor = page["next"]
+
+    assert rows == whole
+    assert len(set(whole)) == 3
 
 
 def test_pages_have_no_gaps_and_no_duplicates(run: Run) -> None:
@@ -98,7 +120,7 @@ def test_pages_have_no_gaps_and_no_duplicates(run: Run) -> None:
     rows, cursor = [], ""
     for _ in range(3):
         page = get(run, limit=2, cursor=cursor)
-        rows += [row["id"] for row in page["results"]]
+        rows += [int(row["id"]) for row in page["results"]]
         cursor = page["next"]
 
     assert rows == ids[::-1]
@@ -117,9 +139,9 @@ def test_fragments_are_found_by_batch_with_their_train_step(run: Run) -> None:
     assert send_request("/batches/next") == 200
     batch = FragmentChunk.objects.get(pk=ids[0]).batch_id
 
-    rows = get(run, batch=str(batch))["results"]
+    rows = get(run, q=f"batch:{batch}")["results"]
 
-    assert [row["id"] for row in rows] == [ids[1], ids[0]]
+    assert [int(row["id"]) for row in rows] == [ids[1], ids[0]]
     assert {row["step"] for row in rows} == {1}
 
 
@@ -147,7 +169,7 @@ def test_a_fragment_with_corrupt_bytes_is_listed_with_a_reason(run: Run) -> None
     assert response["content"] is None
     assert response["problem"].startswith("not a valid fragment")
     assert get(run, f"/{ids[0]}/steps", status=422)["code"] == "invalid_data"
-    assert [row["reward_sum"] for row in get(run)["results"]] == [4.0, None]
+    assert [row["score"] for row in get(run)["results"]] == [4.0, None]
 
 
 def test_a_fragment_with_missing_bytes_is_listed_with_a_reason(run: Run) -> None:
@@ -172,8 +194,9 @@ def test_a_fragment_of_another_run_is_not_found(run: Run) -> None:
     [
         ("", {"limit": 0}, 400),
         ("", {"cursor": "x"}, 400),
-        ("", {"state": "lost"}, 400),
+        ("", {"q": "state:lost"}, 400),
         ("", {"q": "a\x00"}, 400),
+        ("", {"q": "episode:17"}, 400),
         ("/{first}/steps", {"start": -1}, 400),
         ("/{first}/steps", {"count": 5000}, 400),
         ("/{first}/steps", {"start": 4}, 404),
@@ -194,6 +217,5 @@ def test_the_live_part_equals_the_list_of_the_newest_fragments(run: Run) -> None
     part = newest_part(run.pk)
 
     assert part is not None
-    assert [fragment.id for fragment in part.fragments] == ids[:1:-1]
-    assert json.loads(msgspec.json.encode(part.fragments)) == get(run, limit=5)["results"]
-    assert part.groups == []
+    assert [int(row.id) for row in part.samples] == ids[:1:-1]
+    assert json.loads(msgspec.json.encode(part.samples)) == get(run, limit=5)["results"]

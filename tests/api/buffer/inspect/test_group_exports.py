@@ -52,7 +52,7 @@ def test_each_group_is_one_complete_line(run: Run) -> None:
     assert (lines[0]["group"], lines[0]["missing"][-19:]) == (None, "they were not stored"[-19:])
     assert lines[1]["group"] | sent == lines[1]["group"]
     assert lines[1]["score_mean"] == 0.5
-    assert len(exported(run, state="queued").splitlines()) == 1
+    assert len(exported(run, q="state:queued").splitlines()) == 1
 
 
 def test_an_export_of_several_pages_has_each_group_once(run: Run) -> None:
@@ -78,7 +78,7 @@ def test_parquet_has_a_row_for_each_group(run: Run) -> None:
     assert queued["received_at"].tzinfo is not None
     assert (
         pyarrow.parquet.read_table(
-            io.BytesIO(exported(run, form="parquet", state="leased"))
+            io.BytesIO(exported(run, form="parquet", q="state:leased"))
         ).num_rows
         == 0
     )
@@ -102,7 +102,7 @@ def test_an_inspect_log_has_a_sample_for_each_sequence(run: Run) -> None:
     ]
     push(run, group(mark=5) | {"scores": [0.0, 1.0], "messages": [talk, talk[:2]]}, group(mark=6))
 
-    whole, short = samples_of(run, state="queued")
+    whole, short = samples_of(run, q="state:queued")
 
     assert [m["role"] for m in whole["messages"]] == [
         *("system", "user", "assistant", "tool", "assistant")
@@ -139,7 +139,7 @@ def test_roles_of_other_formats_are_roles_of_inspect(run: Run) -> None:
 
 
 def test_the_inspect_log_of_no_group_is_complete(run: Run) -> None:
-    assert samples_of(run, state="leased") == []
+    assert samples_of(run, q="state:leased") == []
 
 
 def test_sequences_without_messages_are_token_ids_in_an_inspect_log(run: Run) -> None:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from buffer.inspect.models import GroupMark
-from buffer.inspect.rules.group_filter import MOST_AT_ONCE
+from buffer.inspect.rules.marks import MOST_AT_ONCE
 from buffer.inspect.services import mark_groups
 from buffer.items.models import TrajectoryGroup
 from runs.events.models import RunEvent
@@ -41,7 +41,7 @@ class Marking(Server):
         return answer.json()
 
     def marks(self) -> dict[int, Any]:
-        return {row["id"]: row["mark"] for row in self.get()["results"]}
+        return {int(row["id"]): row["mark"] for row in self.get()["results"]}
 
 
 @pytest.fixture
@@ -87,38 +87,26 @@ def test_marked_groups_are_found_by_label_and_note(server: Marking, groups: list
     server.mark(third, label=9)
     server.mark(second, note="odd")
 
-    assert server.ids(label="2") == [second, first]
-    assert server.ids(label=["2", "9"]) == [third, second, first]
-    assert server.ids(mark="noted") == [second]
-    assert server.ids(mark="noted", label="2") == [second]
-    assert server.ids(mark="noted", label="9") == []
-    assert server.ids(mark="noted", label="2", sort="score") == [second]
-    assert server.ids(label=["2", "9"], sort="-score") == [third, second, first]
-    assert server.ids(label="2", q="nothing said") == []
+    assert server.ids("label:2") == [second, first]
+    assert server.ids("label:2,9") == [third, second, first]
+    assert server.ids("is:noted") == [second]
+    assert server.ids("is:noted label:2") == [second]
+    assert server.ids("is:noted label:9") == []
+    assert server.ids("is:noted label:2", sort="score") == [second]
+    assert server.ids("label:2,9", sort="-score") == [third, second, first]
+    assert server.ids("label:2 nothing said") == []
 
 
 def test_marked_groups_are_listed_a_page_at_a_time(server: Marking, groups: list[int]) -> None:
     server.mark(*groups, label=1)
 
-    first = server.get(label="1", limit=3)
-    second = server.get(label="1", limit=3, cursor=first["next"])
+    first = server.get(q="label:1", limit=3)
+    second = server.get(q="label:1", limit=3, cursor=first["next"])
 
-    assert [row["id"] for row in first["results"] + second["results"]] == groups[::-1]
+    assert [int(row["id"]) for row in first["results"] + second["results"]] == groups[::-1]
     assert second["next"] is None
     beside = second["results"][0]["id"]
-    assert server.ids(label="1", limit=1, from_group=beside, backward=1) == [groups[1]]
-
-
-def test_facets_count_marks_over_the_whole_run(server: Marking, groups: list[int]) -> None:
-    server.send("/labels/2", {"name": "reward  hack"})
-    server.mark(groups[0], groups[1], label=2)
-    server.mark(groups[2], note="odd")
-
-    shown = server.get("/facets", score_min=1.5)["facets"]
-
-    assert shown["label"] == [{"value": "2", "label": "2 reward hack", "groups": 2}]
-    assert shown["mark"] == [{"value": "noted", "label": "noted", "groups": 1}]
-    assert server.get("/facets", label="2")["matching"] == 2
+    assert server.ids("label:1", limit=1, from_group=beside, backward=1) == [groups[1]]
 
 
 def test_every_change_is_audited_once_with_the_previous_values(
@@ -216,7 +204,7 @@ def test_an_export_of_a_label_contains_the_marks_of_its_groups(
     server.mark(groups[1], note="the best")
 
     answer = server.http.get(
-        "/api/v1/runs/demo/groups/export", {"label": "7"}, headers={"Authorization": server.token}
+        "/api/v1/runs/demo/groups/export", {"q": "label:7"}, headers={"Authorization": server.token}
     )
 
     later, earlier = [json.loads(line) for line in b"".join(answer).splitlines()]
@@ -237,8 +225,8 @@ def test_marks_survive_a_reset_of_the_run(server: Marking, groups: list[int]) ->
 def test_reads_change_no_state(server: Marking, groups: list[int]) -> None:
     before = RunEvent.objects.count()
 
-    server.get(label="1")
-    server.get("/facets", mark="noted")
+    server.get(q="label:1")
+    server.get(q="is:noted")
     server.vera.get("/api/v1/runs/demo/marks")
 
     assert RunEvent.objects.count() == before
@@ -255,7 +243,7 @@ def test_groups_of_one_prompt_are_found_in_every_run(server: Marking) -> None:
     )
     server.digest()
 
-    prompts = {row["id"]: row["prompt"] for row in server.get()["results"]}
+    prompts = {one: server.get(f"/{one}")["group"]["prompt"] for one in server.ids()}
     assert prompts[one] == prompts[other] != prompts[last]
-    assert server.ids(prompt=prompts[one]) == [other, one]
-    assert server.ids(prompt=prompts[one], sort="-score") == [other, one]
+    assert server.ids(f"prompt:{prompts[one]}") == [other, one]
+    assert server.ids(f"prompt:{prompts[one]}", sort="-score") == [other, one]

@@ -147,9 +147,11 @@ def alike(run: Run) -> Alike:
     return {(slot.partition("@")[0], number): pk for slot, number, pk in rows}
 
 
-def filtered(run: Run, *, status: int = 200, **query: Any) -> Any:
+def filtered(run: Run, *, episode: str, status: int = 200, **query: Any) -> Any:
     answer = Client().get(
-        f"/api/v1/runs/{run.name}/fragments", query, headers=bearer("trainer", "read", run=run)
+        "/api/v1/trajectories",
+        {"kind": "fragment", "run": run.name, "q": f"episode:{episode}"} | query,
+        headers=bearer("read", run=run),
     )
     assert answer.status_code == status, answer.content
     return answer.json()
@@ -188,20 +190,20 @@ def test_the_list_of_fragments_is_filtered_by_an_episode(run: Run, alike: Alike)
     def ids(episode: str, **query: Any) -> list[int]:
         page = filtered(run, episode=episode, **query)
         assert not page["is_partial"]
-        return [row["id"] for row in page["results"]]
+        return [int(row["id"]) for row in page["results"]]
 
     long = [alike["w0-0", number] for number in (3, 2, 1)]
     assert ids("w0-0@a/5") == long
     assert ids("w0-0@a/4") == [alike["w0-0", 1]]
     assert ids("w0-0@a/2") == [alike["w0-0", 0]]
     assert ids("w0-1@a/2") == [alike["w0-1", 0]]
-    assert ids("w0-0@a/5", state="served") == []
+    assert ids("w0-0@a/5 state:served") == []
     assert [ids(f"w0-0@a/{number}") for number in (0, 7)] == [[], []]
     assert ids("w9-9@a/1") == []
     page = filtered(run, episode="w0-0@a/5", limit=2)
-    assert [row["id"] for row in page["results"]] == long[:2]
+    assert [int(row["id"]) for row in page["results"]] == long[:2]
     page = filtered(run, episode="w0-0@a/5", limit=2, cursor=page["next"])
-    assert [row["id"] for row in page["results"]] == long[2:]
+    assert [int(row["id"]) for row in page["results"]] == long[2:]
 
 
 def test_a_slot_of_a_long_name_is_found_by_its_end(run: Run) -> None:
@@ -210,14 +212,14 @@ def test_a_slot_of_a_long_name_is_found_by_its_end(run: Run) -> None:
     assert episode == f"{'b' * 48}/7"
     (stored,) = pushed(run, cut(slot, 0, (episode, 6, "terminated"), begins=True))
 
-    assert [row["id"] for row in filtered(run, episode=episode)["results"]] == [stored]
+    assert [int(row["id"]) for row in filtered(run, episode=episode)["results"]] == [stored]
 
 
 @pytest.mark.parametrize("episode", ["", "w0-0@a", "w0-0@a/", "/3", "w0-0@a/x", "w0-0@a/-1"])
 def test_an_episode_without_slot_and_number_is_refused(run: Run, episode: str) -> None:
     (error,) = filtered(run, episode=episode, status=400)["errors"]
 
-    assert error["field"] == "episode"
+    assert error["field"] == "q"
 
 
 def test_an_episode_without_a_stored_beginning_has_no_fragments(run: Run, ids: list[int]) -> None:

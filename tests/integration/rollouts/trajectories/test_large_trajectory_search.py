@@ -6,15 +6,17 @@ Not part of the usual run: ``make test-full`` writes the measured durations.
 import os
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from django.db import connection
 
-from rollouts.trajectories.queries import SearchedRun, found_trajectories
-from rollouts.trajectories.rules import parse_search
+from buffer.inspect.queries.samples import SampledRun
+from buffer.inspect.rules.sample_filter import Position, SampleKind, parse_samples
+from rollouts.trajectories.queries import SampledRuns, samples
 from runs.lifecycle.models import Run
 from tests.factories import NOON
+from web.rules.pages import PageRequest
 
 GROUPS: Final = int(os.environ.get("TEST_GROUPS", "100000"))
 RUNS: Final = 50
@@ -54,25 +56,23 @@ _REPORTS: Final = """
         ARRAY(SELECT i %% 997 + n FROM generate_series(0, 9) n), array_fill(9, ARRAY[10]), 'a',
         array_fill(0, ARRAY[13]), ARRAY(SELECT i * 10 + n FROM generate_series(0, 12) n), 1, 0, 0
     FROM generate_series(1, %(groups)s / 10) AS i"""
-QUESTIONS: Final[dict[str, dict[str, str]]] = {
+EPISODE: Final = SampleKind.EPISODE
+QUESTIONS: Final[dict[str, dict[str, Any]]] = {
     "groups": {},
     "lowest score": {"sort": "score"},
-    "a lesson": {"environment": "lesson-4"},
-    "a lesson, lowest score": {"environment": "lesson-4", "sort": "score"},
-    "no such environment": {"environment": "absent"},
-    "a range": {"score_min": "0.2", "score_max": "0.3"},
-    "rare words": {"q": "4711 plus"},
-    "common words": {"q": "plus one"},
-    "common words, lowest score": {"q": "plus one", "sort": "score"},
-    "the last hour": {"since": "2000-01-01"},
-    "episodes": {"kind": "episode"},
-    "lowest return": {"kind": "episode", "sort": "score"},
-    "lowest return of an environment": {
-        "kind": "episode",
-        "sort": "score",
-        "environment": "env-3",
-    },
-    "a range of returns": {"kind": "episode", "sort": "-score", "score_max": "500"},
+    "a lesson": {"text": "env:lesson-4"},
+    "a lesson, lowest score": {"text": "env:lesson-4", "sort": "score"},
+    "no such environment": {"text": "env:absent"},
+    "a range": {"text": "score>=0.2 score<=0.3"},
+    "by version": {"sort": "-version"},
+    "rare words": {"text": "4711 plus"},
+    "common words": {"text": "plus one"},
+    "common words, lowest score": {"text": "plus one", "sort": "score"},
+    "the last hour": {"text": "arrived>=2000-01-01"},
+    "episodes": {"kind": EPISODE},
+    "lowest return": {"kind": EPISODE, "sort": "score"},
+    "lowest return of an environment": {"kind": EPISODE, "text": "env:env-3", "sort": "score"},
+    "a range of returns": {"kind": EPISODE, "text": "score<=500", "sort": "-score"},
 }
 
 
@@ -82,7 +82,9 @@ def test_searches_over_many_rows_are_fast() -> None:
         for n in range(RUNS)
     ]
     runs = [run.pk for run in Run.objects.bulk_create(rows)]
-    searched = {run: SearchedRun(id=run, address=str(run), project=None) for run in runs}
+    covered = SampledRuns(
+        runs={run: SampledRun(id=run, address=str(run), project=None) for run in runs}
+    )
     params = {"runs": runs, "count": RUNS, "groups": GROUPS}
     with connection.cursor() as cursor:
         for statement in (_GROUPS, _DIGESTS, _REPORTS):
@@ -90,17 +92,18 @@ def test_searches_over_many_rows_are_fast() -> None:
         cursor.execute("ANALYZE")
     slow = {}
     for name, query in QUESTIONS.items():
-        search = parse_search(query)
+        wanted = parse_samples(**query)
+        page: PageRequest[Position] = PageRequest(limit=50)
         taken = []
         for _ in range(REPEATS):
             begin = time.perf_counter()
-            found = found_trajectories(searched, search, limit=50, after=None)
+            found = samples(covered, wanted, page, now=NOON)
             taken.append(time.perf_counter() - begin)
         taken.sort()
         p95 = taken[int(REPEATS * 0.95) - 1]
         sys.stderr.write(
             f"{name}: median {taken[REPEATS // 2] * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms,"
-            f" {len(found.rows)} rows{', partial' if found.is_partial else ''}\n"
+            f" {len(found.results)} rows{', partial' if found.is_partial else ''}\n"
         )
         if p95 > P95_SECONDS:
             slow[name] = p95

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { EvaluationRow, MicroEvaluationRow } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
+import { term } from "@/components/filter/suggest";
 import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { evaluationQuery } from "@/pages/run/curriculum/api";
@@ -94,13 +95,13 @@ export function Answers({ run, lesson, newest, chosen }: Props) {
       <p className="small">
         {at !== undefined && (
           <>
-            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ lesson: [lesson], version_min: at, version_max: at }}>
+            <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ q: `${term("env", lesson)} ${term("version", at)}` }}>
               Samples of {lesson} sampled at version {policyStep(at)}
             </Link>
             {" · "}
           </>
         )}
-        <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ lesson: [lesson] }}>
+        <Link to="/runs/$name/trajectories" params={{ name: run }} search={{ q: term("env", lesson) }}>
           all of {lesson}
         </Link>
       </p>

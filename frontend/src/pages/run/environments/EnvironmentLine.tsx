@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { EnvironmentRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
+import { term } from "@/components/filter/suggest";
 import { count, number, percent, visible } from "@/format";
 import { type EnvironmentView, type Hold, holdOf } from "@/pages/run/environments/rows";
 
@@ -25,7 +26,7 @@ function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
               <Link
                 to="/runs/$name/trajectories"
                 params={{ name: run.name }}
-                search={{ ...ofEnvironment(view), reason: [reason] }}
+                search={{ q: `${term("env", view.name)} ${term("reason", reason)}` }}
                 aria-label={`${words(reason)} drops of ${view.name}`}
               >
                 {words(reason)}
@@ -64,10 +65,6 @@ function Refusals({ view }: { view: EnvironmentView }) {
 }
 
 /** Filter of the trajectory list for this environment. */
-function ofEnvironment(view: EnvironmentView) {
-  return { env: [view.environment ? String(view.environment.env_id) : "none"] };
-}
-
 function Shares({ view }: { view: EnvironmentView }) {
   const { mixing } = view;
   if (!mixing)
@@ -186,7 +183,7 @@ export function EnvironmentLine(props: Props) {
             <Link
               to="/runs/$name/trajectories"
               params={{ name: run.name }}
-              search={ofEnvironment(view)}
+              search={{ q: term("env", view.name) }}
               className="small"
               aria-label={`Samples of ${view.name}`}
             >
@@ -198,9 +195,7 @@ export function EnvironmentLine(props: Props) {
         <Link
           to="/runs/$name/trajectories"
           params={{ name: run.name }}
-          search={
-            run.kind === "fleet" ? { show: "episodes", environment: view.name, sort: "score" } : { ...ofEnvironment(view), sort: "score" }
-          }
+          search={{ ...(run.kind === "fleet" ? { kind: "episode" as const } : {}), q: term("env", view.name), sort: "score" }}
           className="small"
           aria-label={`Worst first: trajectories of ${view.name}`}
         >

@@ -4,6 +4,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { term } from "@/components/filter/suggest";
 import { Panel } from "@/components/Panel";
 import { clock, counted, number, percent, visible } from "@/format";
 import { episodeSummaryQuery } from "@/pages/run/episodes/api";
@@ -93,7 +94,7 @@ function Task({ run, task, unit, returns, lengths }: TaskProps) {
           <Link
             to="/runs/$name/trajectories"
             params={{ name: run.name }}
-            search={{ show: "episodes", environment: task.environment, sort: "score" }}
+            search={{ kind: "episode", q: term("env", task.environment), sort: "score" }}
             className="small nowrap"
             aria-label={`Worst episodes of ${visible(task.environment)}`}
           >

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { RunDetail } from "@/api/types";
+import { term } from "@/components/filter/suggest";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { Table } from "@/components/Table";
@@ -37,7 +38,7 @@ export function LessonSuccess({ run }: { run: RunDetail }) {
         {data.results.map((row) => (
           <tr key={row.name} data-lesson={row.name}>
             <td className="anywhere">
-              <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ lesson: [row.name] }}>
+              <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: term("env", row.name) }}>
                 {row.name}
               </Link>
             </td>

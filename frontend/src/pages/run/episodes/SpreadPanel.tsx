@@ -7,11 +7,10 @@ import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
-import { type EpisodeSpread, episodeMatchesQuery, episodeSpreadQuery } from "@/pages/run/episodes/api";
-import { EpisodeMatches } from "@/pages/run/episodes/EpisodeMatches";
-import { barsOf, groupsBetween } from "@/pages/run/episodes/ranges";
+import { type EpisodeSpread, episodeSpreadQuery } from "@/pages/run/episodes/api";
+import { Histogram } from "@/pages/run/episodes/Histogram";
+import { barsOf, samplesBetween } from "@/pages/run/episodes/ranges";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
-import { Histogram } from "@/pages/run/trajectories/Histogram";
 import { wordsOf } from "@/pages/run/words";
 import { isOver } from "@/theme/chips";
 
@@ -23,43 +22,23 @@ function nameOf(run: RunDetail, spread: Pick<EpisodeSpread, "unit" | "of">): str
   return spread.of === "return" ? "Return per episode" : `Episode length in ${wordsOf(run.kind).length}`;
 }
 
-/** The items in the selected range: groups as a list, fleet episodes by their reports. */
+/** A link to the list of the items in the selected range. */
 function Brushed({ run, spread, search }: { run: RunDetail; spread: EpisodeSpread; search: EpisodesSearch }) {
   const { least, most } = search;
-  const isBrushed = least !== undefined || most !== undefined;
-  const range = { least: least ?? spread.least ?? 0, most: most ?? spread.most ?? 0 };
-  const isOfFleet = spread.unit === "episodes";
-  const { data, error } = useQuery({
-    ...episodeMatchesQuery(run.name, spread.of, range.least, range.most),
-    enabled: isBrushed && isOfFleet,
-  });
-  if (!isBrushed) return <p className="faint small">Drag across the bars, or enter both ends, to list the items in a range.</p>;
-  if (!isOfFleet) {
-    const lesson = run.kind === "language" ? search.task?.replace(/^\w+ /, "") : undefined;
-    return (
-      <p>
-        <Link
-          to="/runs/$name/trajectories"
-          params={{ name: run.name }}
-          search={groupsBetween(spread.of, least, most, lesson)}
-          className="strong"
-        >
-          Show groups from {number(range.least)} to {number(range.most)}
-        </Link>
-      </p>
-    );
-  }
-  if (error && !data) return <ErrorState title="Episodes unavailable" error={error} />;
-  if (!data) return <Skeletons heights={[80]} />;
-  if (data.length === 0) return <p className="faint small">None of the newest 20,000 reports matches.</p>;
+  if (least === undefined && most === undefined)
+    return <p className="faint small">Drag across the bars, or enter both ends, to list the items in a range.</p>;
+  const task = search.task?.replace(/^\w+ /, "");
   return (
-    <EpisodeMatches
-      run={run}
-      matches={data}
-      label="Newest episodes in the range"
-      value={spread.of === "return" ? "Return" : "Length"}
-      of={spread.of}
-    />
+    <p>
+      <Link
+        to="/runs/$name/trajectories"
+        params={{ name: run.name }}
+        search={samplesBetween(spread, least, most, run.kind === "outside" ? undefined : task)}
+        className="strong"
+      >
+        Show {spread.unit} from {number(least ?? spread.least)} to {number(most ?? spread.most)}
+      </Link>
+    </p>
   );
 }
 

@@ -22,7 +22,6 @@ export function episodeSummaryQuery(run: string, seconds: number, goesOn: boolea
 }
 
 export type EpisodeSpread = Schemas["EpisodeSpread"];
-export type EpisodeFind = Schemas["EpisodeFind"];
 export type Measure = EpisodeSpread["of"];
 type AskedSpread = { of: Measure; task?: string; mode?: "train" | "eval" };
 
@@ -35,26 +34,4 @@ export function episodeSpreadQuery(run: string, asked: AskedSpread, goesOn: bool
     refetchInterval: goesOn && SLOW_MS,
     placeholderData: (shown) => shown,
   });
-}
-
-/** The newest reports with an episode in a range. */
-export function episodeMatchesQuery(run: string, of: Measure, least: number, most: number) {
-  return queryOptions({
-    queryKey: ["episode-matches", run, of, least, most],
-    queryFn: async (): Promise<EpisodeFind[]> =>
-      (await body(api.GET("/api/v1/runs/{run}/episodes/matches", { params: { path: { run }, query: { of, least, most } } }))).results,
-    placeholderData: (shown) => shown,
-  });
-}
-
-export type EpisodeFragments = Schemas["EpisodeFragments"];
-
-/** Stored fragments that contain the episode of a report. */
-export function fragmentsOfEpisode(
-  run: string,
-  { report, of, value }: { report: number; of: Measure; value: number },
-): Promise<EpisodeFragments> {
-  return body(
-    api.GET("/api/v1/runs/{run}/episodes/{report}/fragments", { params: { path: { run, report: String(report) }, query: { of, value } } }),
-  );
 }

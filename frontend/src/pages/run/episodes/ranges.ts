@@ -1,26 +1,29 @@
 /** Bars of a distribution, and filters of lists. Pure. */
 
-import type { GroupQuery, ScoreBins } from "@/api/groups";
-import type { EpisodeFind, EpisodeSpread } from "@/pages/run/episodes/api";
+import { term } from "@/components/filter/suggest";
+import type { EpisodeSpread } from "@/pages/run/episodes/api";
+import type { SampleSearch } from "@/samples/search";
 
-/** The distribution as bars; empty without data. */
+/** A histogram with bins of equal width. */
+export type ScoreBins = { least: number; most: number; counts: number[] };
+
+/** The distribution as bars; undefined without data. */
 export function barsOf({ counts, least, most }: Pick<EpisodeSpread, "counts" | "least" | "most">): ScoreBins | undefined {
   return least === null || most === null ? undefined : { least, most, counts };
 }
 
-/** Filter of the group list for the selected range. */
-export function groupsBetween(
-  of: EpisodeSpread["of"],
+/** The list of the groups or episodes in a range, of one task if there is one. */
+export function samplesBetween(
+  { of, unit }: Pick<EpisodeSpread, "of" | "unit">,
   least: number | undefined,
   most: number | undefined,
-  lesson: string | undefined,
-): GroupQuery {
-  const range = of === "return" ? { score_min: least, score_max: most } : { length_min: least, length_max: most };
-  return { ...range, ...(lesson ? { lesson: [lesson] } : {}) };
-}
-
-/** Filter of the fragment list for a worker and the version of an episode: the nearest version still stored. */
-export function fragmentsOf({ worker, policy_step }: Pick<EpisodeFind, "worker" | "policy_step">): GroupQuery {
-  const versions = policy_step >= -1 ? { version_min: policy_step, version_max: policy_step } : {};
-  return { q: `w${worker}-`, ...versions };
+  task: string | undefined,
+): SampleSearch {
+  const name = of === "return" ? "score" : "length";
+  const terms = [
+    ...(least === undefined ? [] : [term(name, least, ">=")]),
+    ...(most === undefined ? [] : [term(name, most, "<=")]),
+    ...(task ? [term("env", task)] : []),
+  ];
+  return { ...(unit === "episodes" ? { kind: "episode" } : {}), q: terms.join(" ") };
 }

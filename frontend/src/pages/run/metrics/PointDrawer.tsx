@@ -1,3 +1,4 @@
+import { term } from "@/components/filter/suggest";
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -108,7 +109,7 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
       <Items run={run} items={data.results} />
       <p className="small">
         {data.results.length > ITEMS_SHOWN && <span className="faint">{number(data.results.length - ITEMS_SHOWN)} more items · </span>}
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ batch: batch.id }}>
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: term("batch", batch.id) }}>
           View all in Samples
         </Link>
       </p>

@@ -3,12 +3,11 @@ import { Link } from "@tanstack/react-router";
 import type { NewestTrajectories, RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import { usePart } from "@/live/live";
-import { FragmentTable } from "@/pages/run/trajectories/FragmentTable";
-import { GroupTable } from "@/pages/run/trajectories/GroupTable";
+import { SampleTable } from "@/samples/SampleTable";
 
-function Rows({ run, newest }: { run: string; newest: NewestTrajectories | null | undefined }) {
-  if (newest?.fragments.length) return <FragmentTable run={run} rows={newest.fragments} query={{}} />;
-  if (newest?.groups.length) return <GroupTable run={run} groups={newest.groups} query={{}} />;
+function Rows({ newest }: { newest: NewestTrajectories | null | undefined }) {
+  const [first] = newest?.samples ?? [];
+  if (newest && first) return <SampleTable samples={newest.samples} kind={first.kind} />;
   // No data received, or still loading.
   return <p className="faint small">{newest ? "No data received yet." : "Loading…"}</p>;
 }
@@ -31,7 +30,7 @@ export default function Newest({ run }: { run: RunDetail }) {
       }
       className="span-12"
     >
-      <Rows run={run.name} newest={newest} />
+      <Rows newest={newest} />
     </Panel>
   );
 }

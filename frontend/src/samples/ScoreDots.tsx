@@ -1,6 +1,6 @@
 import { shareOf } from "@/charts/scale";
 import { number } from "@/format";
-import styles from "@/pages/run/trajectories/trajectories.module.css";
+import styles from "@/samples/samples.module.css";
 
 const WIDTH = 120;
 const HEIGHT = 18;

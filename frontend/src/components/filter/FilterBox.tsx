@@ -1,27 +1,43 @@
 import { Combobox, TextInput, useCombobox } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { ApiProblem } from "@/api/problems";
-import { qualifiersQuery, valuesQuery } from "@/api/runLists";
+import { askedAt, offers, type Qualifier, taken, type ValueRow } from "@/components/filter/suggest";
 import { visible } from "@/format";
-import { askedAt, offers, taken, valuesWanted } from "@/pages/runs/suggest";
-import css from "./runs.module.css";
+import css from "./filter.module.css";
 
-type Props = { value: string; onChange: (q: string) => void; problem: ApiProblem | null };
+/** A filter language of the server. */
+export type Language = {
+  qualifiers: Qualifier[];
+  /** Qualifiers whose values the server completes. */
+  valuesOf: readonly string[];
+  // biome-ignore lint/suspicious/noExplicitAny: each query has a key of its own
+  values: (of: string, part: string) => UseQueryOptions<ValueRow[], Error, ValueRow[], any>;
+};
+
+type Props = {
+  language: Language;
+  /** Accessible name. */
+  label: string;
+  placeholder: string;
+  value: string;
+  onChange: (q: string) => void;
+  problem: ApiProblem | null;
+};
 
 const TYPING_MS = 200;
 
 /** The filter input with completions and error messages. */
-export function FilterBox({ value, onChange, problem }: Props) {
+export function FilterBox({ language, label, placeholder, value, onChange, problem }: Props) {
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState(value.length);
   const input = useRef<HTMLInputElement>(null);
   const combobox = useCombobox();
-  const { data: qualifiers = [] } = useQuery(qualifiersQuery);
+  const { qualifiers, valuesOf } = language;
   const asked = askedAt(text, cursor, qualifiers);
-  const wanted = valuesWanted(asked);
-  const values = useQuery({ ...valuesQuery(wanted ?? "tag", asked.part), enabled: wanted !== null });
+  const wanted = valuesOf.find((name) => name === asked.qualifier?.name);
+  const values = useQuery({ ...language.values(wanted ?? "env", asked.part), enabled: wanted !== undefined });
   const list = offers(asked, qualifiers, wanted ? (values.data ?? []) : []);
 
   // The URL may change from elsewhere, such as the back button.
@@ -52,8 +68,8 @@ export function FilterBox({ value, onChange, problem }: Props) {
           role="combobox"
           className={css.filter}
           leftSection={<Search size={15} aria-hidden="true" />}
-          aria-label="Filter runs by name, state or environment"
-          placeholder="state:running env:… step>100 tag:… created<7d"
+          aria-label={label}
+          placeholder={placeholder}
           value={text}
           spellCheck={false}
           autoComplete="off"

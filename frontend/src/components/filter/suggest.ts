@@ -1,7 +1,10 @@
 /** Completions for the filter. Pure. */
 
-import { type Qualifier, VALUES_OF, type ValueOf } from "@/api/runLists";
-import { counted } from "@/format";
+import type { components } from "@/api/schema";
+import { number } from "@/format";
+
+export type Qualifier = components["schemas"]["QualifierRow"];
+export type ValueRow = components["schemas"]["ValueRow"];
 
 /** The filter term at the cursor. */
 export type Asked = {
@@ -16,7 +19,7 @@ export type Asked = {
 
 export type Offer = { insert: string; label: string; note: string };
 
-const QUALIFIED = /^(-?)([a-z]+)(>=|<=|[:=~<>])(.*)$/i;
+const QUALIFIED = /^(-?)([a-z]+)(:?(?:>=|<=|[<>])|[:=~])(.*)$/i;
 
 /** The cursor position. */
 export function askedAt(text: string, cursor: number, qualifiers: Qualifier[]): Asked {
@@ -47,17 +50,11 @@ function wordStart(text: string): number {
   return start;
 }
 
-/** The qualifier whose values must be requested from the server, if any. */
-export function valuesWanted(asked: Asked): ValueOf | null {
-  const name = asked.qualifier?.name;
-  return VALUES_OF.find((each) => each === name) ?? null;
-}
-
 const AGES = ["1h", "1d", "7d", "30d"];
 const MOST = 12;
 
 /** The completions; `values` are the server's for this qualifier. */
-export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: string; runs: number }[]): Offer[] {
+export function offers(asked: Asked, qualifiers: Qualifier[], values: ValueRow[]): Offer[] {
   const { qualifier, part } = asked;
   const has = (text: string) => text.toLowerCase().includes(part.toLowerCase());
   if (!qualifier) {
@@ -78,10 +75,10 @@ export function offers(asked: Asked, qualifiers: Qualifier[], values: { value: s
   }
   return values
     .filter(({ value }) => has(value) && value !== "")
-    .map(({ value, runs }) => ({
-      insert: `${/[\s,]/.test(value) ? `"${value}"` : value} `,
+    .map(({ value, count }) => ({
+      insert: `${quoted(value)} `,
       label: value,
-      note: counted(runs, "run"),
+      note: number(count),
     }));
 }
 
@@ -92,3 +89,9 @@ export function taken(text: string, asked: Asked, offer: Offer): { text: string;
   const head = text.slice(0, asked.start) + insert;
   return { text: head + tail, cursor: head.length };
 }
+
+/** A value of a term, quoted if it has spaces or commas. */
+export const quoted = (value: string): string => (/[\s,"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
+
+/** A term of a filter: `env:"two words"`. */
+export const term = (name: string, value: string | number, operator = ":"): string => `${name}${operator}${quoted(String(value))}`;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { barAt, spreadOf } from "@/pages/run/trajectories/brush";
+import { barAt, spreadOf } from "@/pages/run/episodes/brush";
 
 const BINS = { least: 0, most: 1, counts: [3, 0, 5, 1] };
 

@@ -1,8 +1,8 @@
 import { type PointerEvent, useId, useState } from "react";
-import type { ScoreBins } from "@/api/groups";
 import { number } from "@/format";
-import { barAt, rounded, spreadOf } from "@/pages/run/trajectories/brush";
-import styles from "@/pages/run/trajectories/trajectories.module.css";
+import { barAt, rounded, spreadOf } from "@/pages/run/episodes/brush";
+import styles from "@/pages/run/episodes/histogram.module.css";
+import type { ScoreBins } from "@/pages/run/episodes/ranges";
 
 type Props = {
   label: string;

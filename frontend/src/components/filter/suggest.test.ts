@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import type { Qualifier } from "@/api/runLists";
-import { askedAt, offers, taken, valuesWanted } from "./suggest";
+import { askedAt, offers, type Qualifier, taken, term, type ValueRow } from "./suggest";
 
 const row = (name: string, form: Qualifier["form"], operators: string[], choices: string[] = []): Qualifier => ({
   name,
@@ -16,8 +15,7 @@ const ALL = [
   row("step", "number", [":", ">"]),
   row("created", "time", [">", "<"]),
 ];
-const labels = (text: string, values: { value: string; runs: number }[] = []) =>
-  offers(askedAt(text, text.length, ALL), ALL, values).map(({ label }) => label);
+const labels = (text: string, values: ValueRow[] = []) => offers(askedAt(text, text.length, ALL), ALL, values).map(({ label }) => label);
 
 it("offers qualifiers at the start of a term", () => {
   expect(labels("")).toEqual(["state:x", "tag:x", "step:x", "created:x"]);
@@ -30,21 +28,25 @@ it("offers values after an operator or a comma", () => {
   expect(labels("state:running,pa")).toEqual(["paused"]);
 });
 
-it("requests only values known to the server", () => {
-  const wanted = (text: string) => valuesWanted(askedAt(text, text.length, ALL));
-  expect([wanted("tag:ab"), wanted("step>1"), wanted("ta")]).toEqual(["tag", null, null]);
+it("accepts a colon before a comparison", () => {
+  const asked = askedAt("step:>=1", 8, ALL);
+  expect([asked.qualifier?.name, asked.part]).toEqual(["step", "1"]);
+});
+
+it("quotes values of terms", () => {
+  expect([term("env", "math"), term("env", 'a "b"'), term("score", 0.5, "<=")]).toEqual(["env:math", 'env:"a b"', "score<=0.5"]);
 });
 
 it("replaces only the partial term", () => {
   const text = "tag:ab state:running";
   const asked = askedAt(text, 6, ALL);
-  const [offer] = offers(asked, ALL, [{ value: "ablation", runs: 2 }]);
+  const [offer] = offers(asked, ALL, [{ value: "ablation", count: 2 }]);
   expect(taken(text, asked, offer!)).toEqual({ text: "tag:ablation state:running", cursor: 12 });
 });
 
 it("quotes values with spaces", () => {
   const asked = askedAt('tag:"two w', 10, ALL);
   expect([asked.part, asked.start]).toEqual(["two w", 4]);
-  const [offer] = offers(asked, ALL, [{ value: "two words", runs: 1 }]);
+  const [offer] = offers(asked, ALL, [{ value: "two words", count: 1 }]);
   expect(taken('tag:"two w', asked, offer!).text).toBe('tag:"two words" ');
 });

@@ -1,7 +1,7 @@
 /** Convert a drag selection to a range. Pure. */
 
-import type { ScoreBins } from "@/api/groups";
 import { valueAt } from "@/charts/scale";
+import type { ScoreBins } from "@/pages/run/episodes/ranges";
 
 /** The numeric range from one bar to another, inclusive. */
 export function spreadOf({ least, most, counts }: ScoreBins) {

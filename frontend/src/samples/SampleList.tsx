@@ -1,0 +1,212 @@
+import { Button, SegmentedControl } from "@mantine/core";
+import { useThrottledValue } from "@mantine/hooks";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { type ReactNode, useCallback, useMemo, useRef, useState } from "react";
+import { ApiProblem } from "@/api/problems";
+import { useMayOperate } from "@/api/session";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { FilterBox, type Language } from "@/components/filter/FilterBox";
+import { ShowMore } from "@/components/ShowMore";
+import { Skeletons } from "@/components/Skeletons";
+import { counted, number } from "@/format";
+import { SelectionBar } from "@/marks/SelectionBar";
+import { useMarkKeys } from "@/marks/useMarkKeys";
+import { SampleTable } from "@/samples/SampleTable";
+import { MOST_NEW, newestQuery, newSamples, qualifiersQuery, type Sample, samplesQuery, VALUES_OF, valuesQuery } from "@/samples/samples";
+import styles from "@/samples/samples.module.css";
+import type { SampleKind, SampleSearch } from "@/samples/search";
+import { sortAfter } from "@/samples/search";
+
+const LOOK_MS = 15_000;
+const ARRIVALS_MS = 3_000;
+const LABELS: Record<SampleKind, string> = { group: "Groups", episode: "Episodes", fragment: "Fragments" };
+const PLACEHOLDERS: Record<SampleKind, string> = {
+  group: 'env:math score:<0.2 is:truncated "free text"',
+  episode: "env:maze score:<0 version:>=12",
+  fragment: "slot~w0-3 state:dropped version:>=12",
+};
+
+type Props = {
+  search: SampleSearch;
+  onSearch: (next: SampleSearch, replace: boolean) => void;
+  /** Kinds to choose from; the first is the default. */
+  kinds: readonly SampleKind[];
+  /** The only run; without it, the samples of all runs. */
+  run?: string;
+  /** Number of samples that the run has received, which tells when there may be new ones. */
+  arrived?: number;
+  /** Beside the filter. */
+  aside?: ReactNode;
+  /** Shown without any sample and without a filter. */
+  empty: ReactNode;
+};
+
+/** The samples of one or more runs with a filter, in an order that each column can set. */
+export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty }: Props) {
+  const { q = "", sort } = search;
+  const kind = kinds.find((each) => each === search.kind) ?? kinds[0] ?? "group";
+  const listed = { kind, run, q: q || undefined, sort };
+  const pages = useInfiniteQuery(samplesQuery(listed));
+  const problem = pages.error instanceof ApiProblem && pages.error.status === 400 ? pages.error : null;
+  // While the filter is invalid, show the rows of the last valid filter.
+  const lastGood = useRef({ kind, data: pages.data });
+  if (pages.isSuccess) lastGood.current = { kind, data: pages.data };
+  const isOld = (problem || pages.isPending) && lastGood.current.kind === kind;
+  const data = isOld ? lastGood.current.data : pages.data;
+  const samples = useMemo(() => data?.pages.flatMap(({ results }) => results) ?? [], [data]);
+  const [first, last] = [data?.pages[0], data?.pages.at(-1)];
+  const { data: qualifiers = [] } = useQuery(qualifiersQuery(kind));
+  const language: Language = { qualifiers, valuesOf: VALUES_OF, values: valuesQuery(listed) };
+  const change = (changes: Partial<SampleSearch>, replace = false) => onSearch({ ...search, ...changes }, replace);
+  const { fetchNextPage, hasNextPage, isFetchingNextPage } = pages;
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  return (
+    <>
+      <div className={styles.bar}>
+        {kinds.length > 1 && (
+          <SegmentedControl
+            size="xs"
+            aria-label="Kind"
+            value={kind}
+            data={kinds.map((each) => ({ value: each, label: LABELS[each] }))}
+            onChange={(next) => onSearch({ kind: next === kinds[0] ? undefined : (next as SampleKind) }, false)}
+          />
+        )}
+        <FilterBox
+          language={language}
+          label="Filter samples"
+          placeholder={PLACEHOLDERS[kind]}
+          value={q}
+          onChange={(text) => change({ q: text || undefined }, true)}
+          problem={problem}
+        />
+        {aside}
+      </div>
+      {first && (
+        <Coverage {...{ ...first, is_partial: last?.is_partial === true, isSorted: sort !== undefined }} kind={kind} isSearch={q !== ""} />
+      )}
+      {!sort && pages.isSuccess && <NewSamples listed={listed} arrived={arrived} loaded={samples} onShow={() => void pages.refetch()} />}
+      {pages.isPending && !data && <Skeletons heights={[320]} />}
+      {pages.isError && !problem && <ErrorState title="Samples unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
+      {samples.length > 0 && run !== undefined && kind === "group" && <Selectable run={run} {...{ samples, search, more, change }} />}
+      {samples.length > 0 && (run === undefined || kind !== "group") && (
+        <SampleTable
+          samples={samples}
+          kind={kind}
+          hasRuns={run === undefined}
+          list={{ q: search.q, sort }}
+          sort={sort}
+          onSort={(name) => change({ sort: sortAfter(sort, name) })}
+          onEnd={more}
+        />
+      )}
+      <ShowMore pages={pages} words={last?.is_partial ? "Search older" : undefined} />
+      {pages.isSuccess &&
+        samples.length === 0 &&
+        !pages.hasNextPage &&
+        (q ? (
+          <EmptyState
+            title={`No matching ${LABELS[kind].toLowerCase()}`}
+            action={
+              <Button variant="default" size="sm" onClick={() => change({ q: undefined })}>
+                Clear filter
+              </Button>
+            }
+          >
+            Remove a term of the filter, or change it.
+          </EmptyState>
+        ) : (
+          empty
+        ))}
+    </>
+  );
+}
+
+type SelectableProps = {
+  run: string;
+  samples: Sample[];
+  search: SampleSearch;
+  more: () => void;
+  change: (changes: Partial<SampleSearch>) => void;
+};
+
+/** The groups of a run, which users with the right to can mark and discard. */
+function Selectable({ run, samples, search, more, change }: SelectableProps) {
+  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const mayOperate = useMayOperate();
+  const groups = useMemo(() => samples.map(({ id, mark, state }) => ({ id: Number(id), mark, state })), [samples]);
+  const chosen = groups.filter(({ id }) => picked.has(String(id)));
+  const marking = useMarkKeys(run, groups, chosen);
+  const choose = useCallback(
+    (ids: string[], isOn: boolean) =>
+      setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id)))),
+    [],
+  );
+  const { q, sort } = search;
+  const list = useMemo(() => ({ q, sort }), [q, sort]);
+  return (
+    <>
+      {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
+      {chosen.length > 0 && <SelectionBar run={run} groups={chosen} onClear={() => setPicked(new Set())} />}
+      <SampleTable
+        samples={samples}
+        kind="group"
+        list={list}
+        sort={sort}
+        onSort={(name) => change({ sort: sortAfter(sort, name) })}
+        chosen={picked}
+        onChoose={mayOperate ? choose : undefined}
+        onEnd={more}
+      />
+    </>
+  );
+}
+
+type CoverageProps = {
+  kind: SampleKind;
+  isSearch: boolean;
+  isSorted: boolean;
+  is_partial: boolean;
+  runs: number;
+  runs_left_out: number;
+  unindexed: number;
+  partly_searched: number;
+};
+
+/** What the list covers, if that is not everything. */
+function Coverage({ kind, isSearch, isSorted, is_partial, runs, runs_left_out, unindexed, partly_searched }: CoverageProps) {
+  const facts = [
+    runs_left_out > 0 && `Searched the newest ${number(runs)} runs; ${number(runs_left_out)} older ones match too.`,
+    is_partial &&
+      (isSorted
+        ? `Sorted among the newest ${LABELS[kind].toLowerCase()}; older ones are not sorted in.`
+        : `Searched a part of the ${LABELS[kind].toLowerCase()}; older ones may match too.`),
+    isSearch && unindexed > 0 && `${unindexed >= 10_000 ? "10,000+" : number(unindexed)} groups are not indexed yet.`,
+    partly_searched > 0 &&
+      `${counted(partly_searched, "group")} with over 64,000 characters of text searched in part: the beginning and the end of each message.`,
+  ].filter(Boolean);
+  if (facts.length === 0) return null;
+  return (
+    <p className={styles.scope} role="status">
+      {facts.join(" ")}
+    </p>
+  );
+}
+
+type NewProps = { listed: Parameters<typeof newestQuery>[0]; arrived: number | undefined; loaded: Sample[]; onShow: () => void };
+
+/** The number of samples that arrived since the list was read; a click inserts them. */
+function NewSamples({ listed, arrived, loaded, onShow }: NewProps) {
+  const received = useThrottledValue(arrived, ARRIVALS_MS);
+  const { data = [] } = useQuery({ ...newestQuery(listed, received), refetchInterval: arrived === undefined ? LOOK_MS : false });
+  const fresh = data.length === 0 ? 0 : newSamples(data, loaded);
+  if (fresh <= 0) return null;
+  return (
+    <Button size="compact-xs" variant="light" onClick={onShow} className={styles.fresh}>
+      {fresh >= MOST_NEW ? `${MOST_NEW}+` : number(fresh)} new
+    </Button>
+  );
+}

@@ -1,0 +1,306 @@
+import { Checkbox } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { memo, useEffect, useRef } from "react";
+import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
+import { count, counted, number, policyStep, shortId, visible } from "@/format";
+import { MarkCell } from "@/marks/MarkCell";
+import { ScoreDots } from "@/samples/ScoreDots";
+import type { Sample } from "@/samples/samples";
+import styles from "@/samples/samples.module.css";
+import type { SampleKind, Sort, SortName } from "@/samples/search";
+
+export const ROW_PX = 34;
+/** Longer lists draw only the visible rows. */
+const VIRTUAL_ROWS = 100;
+const NONE: ReadonlySet<string> = new Set();
+
+/** Flags in lists; their tooltip has the words of the filter. */
+const SHORT_FLAGS: Record<string, string> = { truncated: "cut", zero_variance: "0 var", duplicate: "dup", quarantined: "quar" };
+const LOOKS: Record<string, [string, string]> = {
+  waiting: ["quiet", "◔"],
+  queued: ["busy", "▸"],
+  leased: ["held", "◑"],
+  served: ["good", "✓"],
+  quarantined: ["bad", "!"],
+  dropped: ["bad", "×"],
+};
+
+type StateProps = { state: string; why: string; step: number | null };
+
+/** The state of a group or fragment, with the cause of its drop or the train step that used it. */
+export function SampleState({ state, why, step }: StateProps) {
+  const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
+  const more = why || (step === null ? "" : `step ${step}`);
+  return (
+    <Chip tone={tone} sign={sign} title={more || undefined}>
+      {state}
+      {more && <span className="chip-age">· {more}</span>}
+    </Chip>
+  );
+}
+
+export type TableProps = {
+  samples: Sample[];
+  kind: SampleKind;
+  /** Whether the rows are of several runs. */
+  hasRuns?: boolean;
+  /** Parameters of the list, kept by links to its samples. */
+  list?: { q?: string; sort?: Sort };
+  sort?: Sort;
+  /** Absent in lists of a fixed order. */
+  onSort?: (name: SortName) => void;
+  chosen?: ReadonlySet<string>;
+  /** Absent if rows cannot be selected. */
+  onChoose?: (ids: string[], isOn: boolean) => void;
+  /** All groups have the same prompt: rows begin with their answers, and are selected one by one. */
+  isOnePrompt?: boolean;
+  /** Called when the last rows are drawn. */
+  onEnd?: () => void;
+};
+
+type LineProps = Pick<TableProps, "hasRuns" | "list" | "onChoose" | "isOnePrompt"> & {
+  sample: Sample;
+  isChosen: boolean;
+  least: number;
+  most: number;
+};
+
+function nameOf({ kind, id, slot, number: place }: Sample): string {
+  if (kind === "fragment") return `${shortId(slot)} · ${number(place)}`;
+  if (kind === "group") return `Group ${id}`;
+  const at = id.lastIndexOf("/");
+  return `Episode ${id.slice(at + 1)} of ${shortId(id.slice(0, at))}`;
+}
+
+function Title({ sample, list, isOnePrompt }: Pick<LineProps, "sample" | "list" | "isOnePrompt">) {
+  const { kind, id, run, excerpt, answer, slot } = sample;
+  const params = { name: run };
+  if (kind === "episode") {
+    return (
+      <Link to="/runs/$name/transcript" params={params} search={{ episode: id }} className="strong" title={visible(id)} data-open>
+        {visible(nameOf(sample))}
+      </Link>
+    );
+  }
+  if (kind === "fragment") {
+    return (
+      <Link to="/runs/$name/fragments/$fragment" params={{ ...params, fragment: id }} className="strong" title={visible(slot)} data-open>
+        {visible(nameOf(sample))}
+      </Link>
+    );
+  }
+  const title = visible((isOnePrompt && answer) || excerpt);
+  return (
+    <>
+      <Link to="/runs/$name/groups/$group" params={{ ...params, group: id }} search={list ?? {}} className="strong" title={title} data-open>
+        {title || nameOf(sample)}
+      </Link>
+      {answer && !isOnePrompt && (
+        <span className={`${styles.answer} wide-only`} title={visible(answer)}>
+          {visible(answer)}
+        </span>
+      )}
+    </>
+  );
+}
+
+const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isOnePrompt, least, most }: LineProps) {
+  const { kind, id, run, lesson, environment, flags, mark, worker } = sample;
+  const from = lesson || environment;
+  return (
+    <tr
+      className={`opens ${styles.row}`}
+      data-row
+      data-sample={id}
+      data-group={kind === "group" ? id : undefined}
+      data-selected={isChosen || undefined}
+    >
+      {onChoose && (
+        <td className={styles.pick}>
+          <Checkbox
+            size="xs"
+            aria-label={`Select group ${id}`}
+            checked={isChosen}
+            onChange={(event) => onChoose([id], event.currentTarget.checked)}
+          />
+        </td>
+      )}
+      <td className={styles.what}>
+        <div className={styles.texts}>
+          <Title sample={sample} list={list} isOnePrompt={isOnePrompt} />
+        </div>
+      </td>
+      {kind === "group" && (
+        <td className={styles.marks}>
+          <MarkCell run={run} group={{ id: Number(id), mark }} />
+          <span className="tiny held" title={flags.map((flag) => flag.replaceAll("_", " ")).join(", ")}>
+            {flags.map((flag) => SHORT_FLAGS[flag] ?? flag).join(" ")}
+          </span>
+        </td>
+      )}
+      {hasRuns && (
+        <td className={styles.from}>
+          <Link to="/runs/$name" params={{ name: run }}>
+            {run}
+          </Link>
+        </td>
+      )}
+      <td className={`${styles.from} ${styles.roomy}`} title={visible(from)}>
+        {visible(from) || "–"}
+      </td>
+      {kind === "group" && (
+        <td
+          className={`${styles.scoreCell} wide-only`}
+          title={sample.sequences === null ? undefined : counted(sample.sequences, "sequence")}
+        >
+          {sample.scores.length > 0 && <ScoreDots scores={sample.scores} least={least} most={most} mean={sample.score} />}
+        </td>
+      )}
+      <td className="num">{number(sample.score)}</td>
+      <td className={`num ${styles.roomy}`}>{sample.length === null ? "–" : count(sample.length)}</td>
+      <td className="num wide-only">{sample.policy_step === null ? "–" : policyStep(sample.policy_step)}</td>
+      {kind === "episode" ? (
+        <td className="wide-only" title={visible(worker)}>
+          {visible(shortId(worker)) || "–"}
+        </td>
+      ) : (
+        <td className={`${styles.state} wide-only`}>
+          <SampleState state={sample.state} why={sample.why} step={sample.step} />
+        </td>
+      )}
+      <td className="num soft">
+        <Age at={sample.at} />
+      </td>
+    </tr>
+  );
+});
+
+type Column = { label: string; sort?: SortName; className?: string; title?: string };
+
+function columnsOf(kind: SampleKind, hasRuns: boolean, isOnePrompt: boolean): Column[] {
+  const isGroup = kind === "group";
+  return [
+    { label: isOnePrompt ? "Answer" : { group: "Prompt → answer", episode: "Episode", fragment: "Slot · fragment" }[kind] },
+    ...(isGroup ? [{ label: "Marks" }] : []),
+    ...(hasRuns ? [{ label: "Run", sort: "run" as const }] : []),
+    { label: "Environment", sort: "env", className: styles.roomy },
+    ...(isGroup ? [{ label: "Scores", className: "wide-only", title: "One dot per sequence, on one scale for all rows" }] : []),
+    isGroup
+      ? { label: "Score", sort: "score", className: "num", title: "Mean over the sequences of the group" }
+      : { label: "Return", sort: kind === "episode" ? "score" : undefined, className: "num", title: "Sum of the rewards" },
+    {
+      label: isGroup ? "Tokens" : "Steps",
+      sort: "length",
+      className: `num ${styles.roomy}`,
+      title: isGroup ? "Tokens of the longest sequence" : "Env steps",
+    },
+    { label: "Version", sort: "version", className: "num wide-only", title: "Version of the policy that acted" },
+    kind === "episode" ? { label: "Worker", className: "wide-only" } : { label: "State", sort: "state", className: "wide-only" },
+    { label: "Age", sort: kind === "episode" ? undefined : "arrived", className: "num" },
+  ];
+}
+
+function Head({ column, sort, onSort }: { column: Column; sort: Sort | undefined; onSort: TableProps["onSort"] }) {
+  const { label, sort: name, className, title } = column;
+  const now = sort ?? "-arrived";
+  const isSorted = name !== undefined && now.replace(/^-/, "") === name;
+  const isDescending = now.startsWith("-");
+  if (!name || !onSort) {
+    return (
+      <th scope="col" className={className} title={title}>
+        {label}
+      </th>
+    );
+  }
+  return (
+    <th scope="col" className={className} title={title} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
+      <button type="button" className={styles.sort} onClick={() => onSort(name)}>
+        {label}
+        {isSorted && (isDescending ? <ArrowDown size={12} aria-hidden="true" /> : <ArrowUp size={12} aria-hidden="true" />)}
+      </button>
+    </th>
+  );
+}
+
+/** Samples, one per row of 34 px; all scores share one scale. */
+export function SampleTable(props: TableProps) {
+  const { samples, kind, hasRuns = false, list, sort, onSort, chosen = NONE, onChoose, isOnePrompt = false, onEnd } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const isVirtual = samples.length > VIRTUAL_ROWS;
+  const virtual = useVirtualizer({
+    count: samples.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    overscan: 20,
+    enabled: isVirtual,
+  });
+  const items = virtual.getVirtualItems();
+  const [first, last] = isVirtual ? [items[0]?.index ?? 0, items.at(-1)?.index ?? -1] : [0, samples.length - 1];
+  const isAtEnd = isVirtual && last >= samples.length - 1;
+  useEffect(() => {
+    if (isAtEnd) onEnd?.();
+  }, [isAtEnd, onEnd]);
+  const scores = samples.flatMap((sample) => [sample.score_min, sample.score_max]).filter((score) => score !== null);
+  const least = scores.reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY);
+  const most = scores.reduce((one, other) => Math.max(one, other), Number.NEGATIVE_INFINITY);
+  const ids = samples.map(({ id }) => id);
+  const columns = columnsOf(kind, hasRuns, isOnePrompt);
+  const width = columns.length + (onChoose ? 1 : 0);
+  return (
+    <div ref={box} className={styles.scroll} data-virtual={isVirtual || undefined}>
+      <table className={`table ${styles.samples}`}>
+        <caption className="unseen">{{ group: "Trajectory groups", episode: "Episodes", fragment: "Fragments" }[kind]}</caption>
+        <thead>
+          <tr>
+            {onChoose && (
+              <th scope="col" className={styles.pick}>
+                {isOnePrompt ? (
+                  <span className="unseen">Selected</span>
+                ) : (
+                  <Checkbox
+                    size="xs"
+                    aria-label="Select all shown groups"
+                    checked={chosen.size > 0 && ids.every((id) => chosen.has(id))}
+                    indeterminate={chosen.size > 0 && !ids.every((id) => chosen.has(id))}
+                    onChange={(event) => onChoose(ids, event.currentTarget.checked)}
+                  />
+                )}
+              </th>
+            )}
+            {columns.map((column) => (
+              <Head key={column.label} column={column} sort={sort} onSort={onSort} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {first > 0 && (
+            <tr>
+              <td colSpan={width} style={{ height: first * ROW_PX, padding: 0 }} />
+            </tr>
+          )}
+          {samples.slice(first, last + 1).map((sample) => (
+            <Line
+              key={`${sample.run} ${sample.id}`}
+              sample={sample}
+              hasRuns={hasRuns}
+              list={list}
+              isChosen={chosen.has(sample.id)}
+              onChoose={onChoose}
+              isOnePrompt={isOnePrompt}
+              least={least}
+              most={most}
+            />
+          ))}
+          {isVirtual && last < samples.length - 1 && (
+            <tr>
+              <td colSpan={width} style={{ height: (samples.length - 1 - last) * ROW_PX, padding: 0 }} />
+            </tr>
+          )}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import type { Sample } from "@/samples/samples";
+import { newSamples } from "@/samples/samples";
+import { sampleSearch, sortAfter } from "@/samples/search";
+
+it("keeps valid parameters of the URL", () => {
+  const search = { kind: "episode", q: "env:maze score:<1", sort: "-score" };
+  expect(sampleSearch(search)).toEqual(search);
+  expect(sampleSearch({ q: 17 })).toEqual({ q: "17" });
+});
+
+it("drops invalid values and defaults", () => {
+  expect(sampleSearch({ kind: "run", q: { a: 1 }, sort: "luck" })).toEqual({});
+  expect(sampleSearch({ sort: "-arrived", q: "" })).toEqual({});
+  expect(sampleSearch({ q: "x".repeat(2000) }).q).toHaveLength(1000);
+});
+
+it("turns the order with each click on a column", () => {
+  expect(sortAfter(undefined, "score")).toBe("-score");
+  expect(sortAfter("-score", "score")).toBe("score");
+  expect(sortAfter("score", "score")).toBeUndefined();
+  expect(sortAfter("score", "length")).toBe("-length");
+  expect(sortAfter(undefined, "arrived")).toBe("arrived");
+  expect(sortAfter("arrived", "arrived")).toBeUndefined();
+});
+
+it("counts the samples before the first loaded one", () => {
+  const of = (...ids: string[]) => ids.map((id) => ({ id, run: "a" }) as Sample);
+  expect(newSamples(of("9", "8", "7"), of("7", "6"))).toBe(2);
+  expect(newSamples(of("9", "8"), of("9", "8"))).toBe(0);
+  expect(newSamples(of("9", "8"), of("3"))).toBe(2);
+});

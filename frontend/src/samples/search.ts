@@ -1,0 +1,38 @@
+/** URL parameters of lists of samples. Pure. */
+
+export const KINDS = ["group", "episode", "fragment"] as const;
+export type SampleKind = (typeof KINDS)[number];
+
+/** Sort keys; a minus begins with the greatest value. Newest first without one. */
+const SORTS = ["arrived", "score", "length", "version", "step", "env", "state", "run"] as const;
+export type SortName = (typeof SORTS)[number];
+export type Sort = SortName | `-${SortName}`;
+
+export type SampleSearch = {
+  kind?: SampleKind;
+  /** A filter: `env:math score:<0.2 "free text"`. */
+  q?: string;
+  sort?: Sort;
+};
+
+const LONGEST = 1000;
+
+/** The parameters of the URL without invalid values and defaults. */
+export function sampleSearch(search: Record<string, unknown>): SampleSearch {
+  const { q } = search;
+  const text = typeof q === "string" || typeof q === "number" ? String(q).slice(0, LONGEST) : "";
+  const kind = KINDS.find((each) => each === search.kind);
+  const sort = typeof search.sort === "string" && SORTS.some((name) => name === String(search.sort).replace(/^-/, ""));
+  const found: SampleSearch = {};
+  if (kind) found.kind = kind;
+  if (text) found.q = text;
+  if (sort && search.sort !== "-arrived") found.sort = search.sort as Sort;
+  return found;
+}
+
+/** The order after a click on the head of a column: greatest first, then least first, then newest first. */
+export function sortAfter(sort: Sort | undefined, name: SortName): Sort | undefined {
+  const now = sort ?? "-arrived";
+  if (now === `-${name}`) return name;
+  return name === "arrived" || now === name ? undefined : `-${name}`;
+}
