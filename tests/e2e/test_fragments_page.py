@@ -77,11 +77,12 @@ def test_invalid_fragment_bytes_are_refused_with_a_reason(
 ) -> None:
     page = signed_in
     broken = newest(seeded_server)[-1]["id"]
+    row = seeded_server.get(f"/api/v1/runs/{RUN}/fragments/{broken}")["fragment"]
     in_the_shell(
         seeded_server,
         "from buffer.models import Payload;"
         f"Payload.objects.filter(kind='fragments', item_id={broken})"
-        ".update(content=b'\\xc1' * 4096)",
+        f".update(content=b'\\xc1' * {row['size_bytes']})",
     )
 
     page.goto(f"/runs/{RUN}/fragments/{broken}")

@@ -60,7 +60,7 @@ export function FilterBox({ language, label, placeholder, value, onChange, probl
     combobox.resetSelectedOption();
   };
   return (
-    <Combobox store={combobox} onOptionSubmit={take} position="bottom-start" width={480} shadow="md">
+    <Combobox store={combobox} onOptionSubmit={take} position="bottom-start" width="min(480px, calc(100vw - 2rem))" shadow="md">
       <Combobox.Target withExpandedAttribute>
         <TextInput
           ref={input}
