@@ -12,7 +12,7 @@ import { compareSearch } from "@/pages/compare/search";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
 import { episodesSearch } from "@/pages/run/episodes/search";
-import { type FleetSearch, logOf, viewOf } from "@/pages/run/fleet/views";
+import { type FleetSearch, logOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { metricsSearch } from "@/pages/run/metrics/search";
 import { overviewSearch } from "@/pages/run/overview/search";
@@ -172,7 +172,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fleet",
     component: page(tabCode.fleet, "FleetTab"),
-    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), view: viewOf(search.view), log: logOf(search.log) }),
+    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), log: logOf(search.log) }),
   }),
   createRoute({
     getParentRoute: () => run,

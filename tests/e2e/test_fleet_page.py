@@ -320,22 +320,9 @@ def test_stacks_of_a_worker_are_requested_shown_and_downloaded(
     assert download.value.suggested_filename.endswith("stacks.txt")
 
 
-def test_the_tile_view_of_workers_is_part_of_the_address(
+def test_the_newest_log_line_of_a_worker_is_shown_as_text(
     run_page: Page, fleet: SimulatedManager
 ) -> None:
     fleet.last_logs[0] = f"ready {HOSTILE}"
     expect(run_page.locator("[data-worker='0'] [data-last-log]")).to_contain_text("<script>")
-
-    run_page.get_by_text("Grid", exact=True).click()
-
-    expect(run_page).to_have_url(re.compile("view=grid"))
-    tiles = run_page.locator("[data-tile]")
-    expect(tiles).to_have_count(fleet.workers)
-    tiles.first.focus()
-    run_page.keyboard.press("ArrowRight")
-    run_page.keyboard.press("Enter")
-    expect(run_page).to_have_url(re.compile(r"worker=\d"))
-    run_page.reload()
-    expect(run_page.locator("[data-tile][aria-pressed='true']")).to_have_count(1)
-    expect(run_page.locator("[data-worker]")).to_have_count(1)
     assert barriers(run_page) == []

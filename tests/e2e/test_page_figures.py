@@ -32,7 +32,6 @@ NUMBER: Final = re.compile(r"[\d,.]+(?: [kMG]\b)?|–")
 # The quantities of each page that it shows in several places, and those that a live run changes.
 PAGES: Final = {
     "": ({"reward", "queue", "throughput"}, "throughput"),
-    "/pipeline": ({"received", "queue", "leased"}, None),
     "/queue": ({"queue"}, None),
 }
 

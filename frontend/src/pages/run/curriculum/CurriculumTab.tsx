@@ -7,11 +7,9 @@ import { onDemand } from "@/components/onDemand";
 import { Panels } from "@/components/Panels";
 import { lessonsQuery } from "@/pages/run/curriculum/api";
 import { LOOK_AT_MOST_EVERY_MS } from "@/pages/run/curriculum/curriculum";
-import { LessonGraph } from "@/pages/run/curriculum/LessonGraph";
 import { Lessons } from "@/pages/run/curriculum/Lessons";
 import { NoLessons } from "@/pages/run/curriculum/NoLessons";
 import { ProgressCharts } from "@/pages/run/curriculum/ProgressCharts";
-import { Transitions } from "@/pages/run/curriculum/Transitions";
 import { useRun } from "@/pages/run/RunContext";
 
 const LessonDrawer = onDemand(() => import("@/pages/run/curriculum/LessonDrawer"), "default");
@@ -27,10 +25,8 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
   const show = (lesson: string | undefined) => void navigate({ search: { lesson }, replace: true });
   return (
     <Panels>
-      {lessons.length > 0 && <LessonGraph lessons={lessons} onOpen={show} />}
       <ProgressCharts run={run.name} revision={revision} lessons={lessons} opened={opened} />
       <Lessons curriculum={curriculum} lessons={data?.results} error={error} onOpen={show} />
-      <Transitions run={run.name} revision={revision} onOpen={show} />
       {open && <LessonDrawer run={run.name} lesson={open} revision={revision} onClose={() => show(undefined)} />}
     </Panels>
   );
@@ -38,7 +34,7 @@ function Known({ curriculum }: { curriculum: CurriculumPart }) {
 
 const NOTHING: never[] = [];
 
-/** The lesson graph, the state of each lesson, and the reasons of its transitions. */
+/** The state and progress of each lesson. */
 export function CurriculumTab() {
   const { run, curriculum } = useRun();
   if (curriculum) return <Known curriculum={curriculum} />;

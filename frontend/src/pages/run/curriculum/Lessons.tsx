@@ -32,7 +32,10 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
         <button type="button" className="row-open" data-open onClick={onOpen}>
           {row.name}
         </button>
-        <div className="small faint">{row.spec}</div>
+        <div className="small faint">
+          {row.spec}
+          {row.requires.length > 0 && ` · after ${row.requires.map(({ lesson }) => lesson).join(", ")}`}
+        </div>
       </td>
       <td>
         <StateChip state={row.status} since={row.changed_at} />

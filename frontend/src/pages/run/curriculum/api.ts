@@ -6,8 +6,6 @@ import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
 const MATRIX_ROWS = 500;
-/** Number of newest transitions fetched for all lessons; each lesson shows its own. */
-export const MOVES_SHOWN = 50;
 /** Polling interval without a socket. */
 const LOOK_AGAIN_MS = 15_000;
 
@@ -27,19 +25,6 @@ export function historyQuery(run: string, lesson: string, revision: number) {
     queryKey: ["lesson-history", run, lesson, revision],
     queryFn: async () => {
       const query = { lesson, limit: ROWS };
-      return (await body(api.GET("/api/v1/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
-    },
-    placeholderData: (shown) => shown,
-    gcTime: 10_000,
-  });
-}
-
-/** Transitions of lessons, newest first. */
-export function lessonMovesQuery(run: string, revision: number) {
-  return queryOptions({
-    queryKey: ["lesson-history", run, "", revision],
-    queryFn: async () => {
-      const query = { limit: MOVES_SHOWN };
       return (await body(api.GET("/api/v1/runs/{run}/lessons/history", { params: { path: { run }, query } }))).results;
     },
     placeholderData: (shown) => shown,

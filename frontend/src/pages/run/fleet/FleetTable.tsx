@@ -1,4 +1,4 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useRef } from "react";
 import type { Diagnosis } from "@/api/pipeline";
@@ -11,16 +11,13 @@ import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
 import type { FleetPlace } from "@/pages/run/fleet/api";
-import { FleetGrid } from "@/pages/run/fleet/FleetGrid";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { workerHealth, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
-import { type FleetView, shownView } from "@/pages/run/fleet/views";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
 import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
-import css from "./fleet.module.css";
 
 const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");
 const route = getRouteApi("/shell/runs/$name/fleet");
@@ -64,10 +61,10 @@ function NoWorkers({ run }: { run: RunDetail }) {
   );
 }
 
-type MembersProps = { run: RunDetail; workers: WorkerRow[]; view: FleetView; onLog: (worker: number, slot: number | null) => void };
+type MembersProps = { run: RunDetail; workers: WorkerRow[]; onLog: (worker: number, slot: number | null) => void };
 
-/** Workers as rows or tiles; a selected tile shows its row above the grid. */
-function Members({ run, workers, view, onLog }: MembersProps) {
+/** Workers as rows, the worst first. */
+function Members({ run, workers, onLog }: MembersProps) {
   const chosen = route.useSearch().worker;
   const navigate = route.useNavigate();
   const now = useNow();
@@ -82,27 +79,7 @@ function Members({ run, workers, view, onLog }: MembersProps) {
       replace: true,
       resetScroll: false,
     });
-  const rows = { run, words, onLog, onOpen };
-  if (view === "table") return <WorkersTable {...rows} workers={workers} worst={worst} chosen={chosen} />;
-  const picked = workers.filter(({ index }) => index === chosen);
-  return (
-    <>
-      {picked.length > 0 ? (
-        <div className={css.chosen}>
-          <WorkersTable key={chosen} {...rows} workers={picked} worst={null} chosen={chosen} />
-        </div>
-      ) : (
-        <p className={`small soft ${css.hint}`}>
-          {worst ? `Worst: worker ${worst.worker.index}, ${worst.why}` : "All workers are healthy."} Select a tile for details.
-        </p>
-      )}
-      <FleetGrid
-        found={found}
-        chosen={chosen}
-        onChoose={(index) => void navigate({ search: (old) => ({ ...old, worker: index === chosen ? undefined : index }), replace: true })}
-      />
-    </>
-  );
+  return <WorkersTable run={run} words={words} workers={workers} worst={worst} chosen={chosen} onLog={onLog} onOpen={onOpen} />;
 }
 
 /** All workers: heartbeat, activity and weights version. */
@@ -110,7 +87,6 @@ export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undef
   const workers = fleet?.workers ?? [];
   const navigate = route.useNavigate();
   const search = route.useSearch();
-  const view = shownView(search.view, workers.length);
   const log = search.log === undefined ? null : processOf(search.log);
   const setLog = (place: FleetPlace | null) =>
     void navigate({ search: (old) => ({ ...old, log: place ? textOf(place) : undefined }), replace: true, resetScroll: false });
@@ -127,21 +103,9 @@ export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undef
         <>
           <FleetChip fleet={fleet} />
           {workers.length > 0 && (
-            <>
-              <SegmentedControl
-                size="xs"
-                aria-label="View"
-                data={[
-                  { value: "table", label: "Table" },
-                  { value: "grid", label: "Grid" },
-                ]}
-                value={view}
-                onChange={(value) => void navigate({ search: (old) => ({ ...old, view: value as FleetView }), replace: true })}
-              />
-              <Button size="compact-sm" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
-                Manager log
-              </Button>
-            </>
+            <Button size="compact-sm" variant="default" onClick={() => setLog({ worker: null, slot: null })}>
+              Manager log
+            </Button>
           )}
           {!ENDED.has(run.status) && <FleetSize run={run} workers={workers} />}
         </>
@@ -153,7 +117,7 @@ export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undef
       {workers.length === 0 ? (
         <NoWorkers run={run} />
       ) : (
-        <Members run={run} workers={workers} view={view} onLog={(worker, slot) => setLog({ worker, slot })} />
+        <Members run={run} workers={workers} onLog={(worker, slot) => setLog({ worker, slot })} />
       )}
     </Panel>
   );

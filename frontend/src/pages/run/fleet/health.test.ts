@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { WorkerRow } from "@/api/types";
-import { healthOf, medianSpeed, tally, workerHealth, worstOf } from "@/pages/run/fleet/health";
-import { shownView } from "@/pages/run/fleet/views";
+import { healthOf, medianSpeed, workerHealth, worstOf } from "@/pages/run/fleet/health";
 
 const AT = "2026-03-01T12:00:00Z";
 const NOW = Date.parse(AT);
@@ -66,22 +65,10 @@ describe("the workers of a fleet", () => {
     expect(worstOf(workerHealth(fleet, NOW), 2)?.worker.index).toBe(1);
   });
 
-  it("are counted by health", () => {
-    expect(tally(workerHealth(fleet, NOW)).map(({ word: one, count }) => [one, count])).toEqual([
-      ["failed", 1],
-      ["weights behind", 1],
-      ["well", 2],
-    ]);
-  });
-
   it("have a median of running workers only", () => {
     expect(medianSpeed([worker(0), worker(1, { state: "failed", env_steps_per_second: 0 }), worker(2, { env_steps_per_second: 50 })])).toBe(
       50,
     );
     expect(medianSpeed([])).toBe(0);
-  });
-
-  it("are shown as tiles in large fleets by default", () => {
-    expect([shownView(undefined, 20), shownView(undefined, 2000), shownView("table", 2000)]).toEqual(["table", "grid", "table"]);
   });
 });

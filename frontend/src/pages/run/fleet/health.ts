@@ -98,13 +98,3 @@ export function worstOf(found: readonly WorkerHealth[], before: number | null = 
   if (!first || first.badness < PINNED || found.length < 2) return null;
   return found.find(({ worker, badness }) => worker.index === before && badness === first.badness) ?? first;
 }
-
-/** Number of workers per health label, worst label first. */
-export function tally(found: readonly WorkerHealth[]): { word: string; tone: Tone; sign: string; count: number }[] {
-  const counts = new Map<string, { word: string; tone: Tone; sign: string; count: number }>();
-  for (const { word, tone, sign } of found) {
-    const known = counts.get(word) ?? { word, tone, sign, count: 0 };
-    counts.set(word, { ...known, count: known.count + 1 });
-  }
-  return [...counts.values()];
-}

@@ -3,7 +3,7 @@ import type { Diagnosis, Pipeline, PipelineStage } from "@/api/pipeline";
 import type { RunDetail } from "@/api/types";
 import { Panel } from "@/components/Panel";
 import styles from "@/pages/run/pipeline/pipeline.module.css";
-import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, waitText } from "@/pages/run/pipeline/stages";
+import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, trendText, waitText } from "@/pages/run/pipeline/stages";
 
 function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
   const { share, waits } = stage;
@@ -18,9 +18,6 @@ function Meter({ stage, words }: { stage: PipelineStage; words: string }) {
     </>
   );
 }
-
-/** The quantities of stages that the panel of the queue shows as well. */
-const RATES: Partial<Record<PipelineStage["name"], string>> = { push: "received", queue: "leased" };
 
 type StageProps = {
   run: RunDetail;
@@ -40,7 +37,7 @@ function Stage({ run, stage, pipeline, mark }: StageProps) {
         </Link>
         {mark && <span className={styles.mark}>▲ {mark}</span>}
       </div>
-      <div className={styles.rate} data-quantity={RATES[stage.name]}>
+      <div className={styles.rate}>
         {stage.rate !== null && <b>{amount}</b>}{" "}
         <span className={styles.per}>{stage.rate === null ? stillText(stage, pipeline.workers) : per}</span>
       </div>
@@ -48,9 +45,7 @@ function Stage({ run, stage, pipeline, mark }: StageProps) {
         <Meter stage={stage} words={shareText(stage, pipeline)} />
       </div>
       <div className={styles.low}>{waitText(stage, limitText(run))}</div>
-      <div className={styles.low} data-quantity={stage.name === "queue" ? "queue" : undefined}>
-        {heldText(stage, pipeline.unit)}
-      </div>
+      <div className={styles.low}>{heldText(stage, pipeline.unit)}</div>
     </li>
   );
 }
@@ -79,6 +74,7 @@ export function Flow({ run, pipeline, diagnosis }: FlowProps) {
           />
         ))}
       </ol>
+      <p className="soft small">{trendText(pipeline)}</p>
     </Panel>
   );
 }

@@ -5,9 +5,7 @@ import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { Diagnosis } from "@/pages/run/diagnosis/Diagnosis";
-import { BatchPhases } from "@/pages/run/pipeline/BatchPhases";
 import { Flow } from "@/pages/run/pipeline/Flow";
-import { QueueLaw, WhoWaits } from "@/pages/run/pipeline/Waiting";
 import { StepWaterfall, WorkerTimes } from "@/pages/run/pipeline/Workers";
 import { useRun } from "@/pages/run/RunContext";
 
@@ -24,9 +22,6 @@ export function PipelineTab() {
     <Panels>
       {diagnosis && <Diagnosis diagnosis={diagnosis} />}
       <Flow run={run} pipeline={data} diagnosis={diagnosis ?? null} />
-      <WhoWaits run={run} pipeline={data} />
-      <QueueLaw pipeline={data} />
-      <BatchPhases pipeline={data} />
       {run.kind !== "outside" && <WorkerTimes run={run} workers={running} />}
       <StepWaterfall workers={running} />
     </Panels>

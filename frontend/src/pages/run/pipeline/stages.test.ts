@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import {
   barsOf,
-  batchPhases,
   heldText,
   limitText,
   lookOf,
@@ -76,17 +75,6 @@ it("stacks the spans of a step, weighted by count", () => {
     ["env_step", 1 / 6],
   ]);
   expect(waterfallOf([]).segments).toEqual([]);
-});
-
-it("orders delivery before training", () => {
-  const { total, segments } = batchPhases({ in_transit: timing(500, 3), with_trainer: timing(1500, 2) });
-  expect(total).toBe(2000);
-  expect(segments.map(({ words, from, width, count }) => [words, from, width, count])).toEqual([
-    ["formed – delivered", 0, 0.25, 3],
-    ["delivered – acknowledged", 0.25, 0.75, 2],
-  ]);
-  expect(batchPhases({ in_transit: timing(500, 1), with_trainer: null }).segments).toHaveLength(1);
-  expect(batchPhases({ in_transit: null, with_trainer: null }).segments).toEqual([]);
 });
 
 it("shows the slowest measured workers", () => {

@@ -134,7 +134,7 @@ export function partsOf(workers: Pick<WorkerRow, "shares">[]): Part[] {
 }
 
 const OF_A_STEP: Part[] = ["recv", "infer", "act", "env_step"];
-export type Segment = { part: Part; from: number; width: number; mean: number; p95: number };
+type Segment = { part: Part; from: number; width: number; mean: number; p95: number };
 
 /** One env step of the fleet as a waterfall: means over workers in ms, and shares of the total. */
 export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: number; segments: Segment[] } {
@@ -150,30 +150,6 @@ export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: numb
   const segments = means.map(({ part, mean, p95 }) => {
     const segment = { part, from: from / total, width: mean / total, mean, p95 };
     from += mean;
-    return segment;
-  });
-  return { total, segments };
-}
-
-const PHASES = {
-  in_transit: "formed – delivered",
-  with_trainer: "delivered – acknowledged",
-} as const;
-type BatchPhase = keyof typeof PHASES;
-type PhaseSegment = Omit<Segment, "part"> & { part: BatchPhase; words: string; count: number };
-
-/** The phases of a batch: means of the last minute in ms, and shares of the total. */
-export function batchPhases(times: Pipeline["batches"]): { total: number; segments: PhaseSegment[] } {
-  const known = (Object.keys(PHASES) as BatchPhase[]).flatMap((part) => {
-    const timing = times[part];
-    return timing ? [{ part, timing }] : [];
-  });
-  const total = known.reduce((sum, { timing }) => sum + timing.mean_ms, 0);
-  let from = 0;
-  const segments = known.map(({ part, timing }) => {
-    const width = total > 0 ? timing.mean_ms / total : 0;
-    const segment = { part, words: PHASES[part], from, width, mean: timing.mean_ms, p95: timing.p95_ms, count: timing.count };
-    from += width;
     return segment;
   });
   return { total, segments };
