@@ -47,6 +47,15 @@ export function runAlertsQuery(run: string) {
   });
 }
 
+/** The open alerts of a run. */
+export function runOpenAlertsQuery(run: string) {
+  return queryOptions({
+    queryKey: ["alerts", "run", run, "open"],
+    queryFn: async () => (await body(api.GET("/api/v1/alerts", { params: { query: { run, state: "open", limit: PAGE_ROWS } } }))).results,
+    refetchInterval: RUN_REREAD_MS,
+  });
+}
+
 export const alertKindsQuery = queryOptions({
   queryKey: ["alert-kinds"],
   queryFn: async () => (await body(api.GET("/api/v1/alert-kinds"))).results,

@@ -8,6 +8,7 @@ import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { AppLink } from "@/components/AppLink";
 import { alertUrl } from "@/components/alertStyles";
+import { isLoss } from "@/components/DataLoss";
 import { ErrorState } from "@/components/ErrorState";
 import { RunChip } from "@/components/RunChip";
 import { counted, visible } from "@/format";
@@ -91,11 +92,12 @@ function ConcernLine({ run, why }: Concern) {
 
 type Props = { summary: AlertSummary | undefined; concerns: Concern[] };
 
-/** Open alerts by kind, errors first, then silent runs and runs paused for long. */
+/** Open alerts by kind, errors first, except losses of data, which stand above; then silent runs and runs paused for long. */
 export function Attention({ summary, concerns }: Props) {
   const open = summary ? summary.errors + summary.warnings : 0;
-  const groups = summary?.groups ?? [];
-  const left = open - groups.reduce((sum, { count }) => sum + count, 0);
+  const all = summary?.groups ?? [];
+  const left = open - all.reduce((sum, { count }) => sum + count, 0);
+  const groups = all.filter((group) => !isLoss(group));
   if (summary && open === 0 && concerns.length === 0) {
     return (
       <p className={css.well} role="status">
@@ -109,6 +111,7 @@ export function Attention({ summary, concerns }: Props) {
       </p>
     );
   }
+  if (groups.length === 0 && concerns.length === 0 && left === 0) return null;
   return (
     <section className="panel" aria-label="Needs attention">
       <div className="panel-head">

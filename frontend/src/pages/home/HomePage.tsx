@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
 import { NEWEST, runActivityQuery, runsQuery } from "@/api/runLists";
 import { useMayOperate, useSession } from "@/api/session";
+import { DataLoss } from "@/components/DataLoss";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Guarded } from "@/components/Panels";
@@ -65,6 +66,7 @@ export function HomePage() {
       {isKnown && (
         <div className={css.page}>
           <Guarded>
+            <DataLoss alerts={summary?.groups ?? []} />
             {!hasNone && <Attention summary={summary} concerns={concerns(runs, summary?.groups ?? [], now)} />}
             {hasNone && <Start />}
             {runs.length > 0 && (

@@ -1,11 +1,14 @@
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";
 import { type ReactNode, useMemo } from "react";
+import { runOpenAlertsQuery, useAlertSummary } from "@/api/alerts";
 import { useAsk } from "@/api/runs";
 import { ReadOnlyContext } from "@/api/session";
 import type { RunDetail } from "@/api/types";
 import { AppLink } from "@/components/AppLink";
+import { DataLoss, isLoss } from "@/components/DataLoss";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Guarded } from "@/components/Panels";
@@ -57,6 +60,13 @@ function Proven({ run, confirmedAt, children }: ProvenProps) {
   return <div data-unproven={!isProven || undefined}>{children}</div>;
 }
 
+/** The loss of data of this run; its alerts are read only while the live summary names the run. */
+function RunLosses({ run }: { run: string }) {
+  const isLosing = useAlertSummary()?.groups.some((group) => isLoss(group) && group.runs.includes(run)) ?? false;
+  const { data } = useQuery({ ...runOpenAlertsQuery(run), enabled: isLosing });
+  return isLosing && data ? <DataLoss alerts={data} /> : null;
+}
+
 function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
   const shown = usePart(topic, "run") ?? undefined;
@@ -99,6 +109,7 @@ function LiveRun({ name }: { name: string }) {
             {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
           </ReadOnlyContext>
           <RunTabs run={addressed} />
+          {!run.archived_at && <RunLosses run={run.name} />}
         </Guarded>
         <Proven run={run} confirmedAt={fleet?.confirmed_at}>
           <Sharing opened={opened}>

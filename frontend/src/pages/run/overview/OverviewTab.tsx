@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { runAlertsQuery } from "@/api/alerts";
+import { isLoss } from "@/components/DataLoss";
 import { onDemand } from "@/components/onDemand";
 import { Guarded, Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
@@ -26,7 +27,7 @@ export function OverviewTab() {
       <StartCard />
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
       <Panels className={classes.first}>
-        <RunAlerts run={run} rows={alerts.data ?? []} />
+        <RunAlerts run={run} rows={(alerts.data ?? []).filter((alert) => !isLoss(alert))} />
       </Panels>
       <OverviewCharts />
       <Panels className={classes.rest}>
