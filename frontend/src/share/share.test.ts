@@ -31,7 +31,7 @@ it("gives the metrics of a link back as they were", () => {
 });
 
 it("gives the sequence and the token of a link back as they were", () => {
-  const view = { view: "tokens", seq: 2, token: 40, color: "logprob", lesson: ["add"], sort: "score" };
+  const view = { view: "tokens", seq: 2, token: 40, color: "logprob", q: "env:add", sort: "score" };
   const address = known(view, [shareSearch, viewerSearch]);
   expect(known(overTheWire(address), [shareSearch, viewerSearch])).toEqual(view);
 });

@@ -17,7 +17,7 @@ export function quickStarts(origin: string, token: string | null, run: string): 
 curl --fail-with-body -X POST "${origin}/atropos/${run}/scored_data" \\
   -H "Authorization: Bearer ${shown}" -H "Content-Type: application/json" \\
   -d '{"tokens": [[1, 2], [1, 3]], "masks": [[-100, 2], [-100, 3]], "scores": [1.0, 0.0]}'
-curl --fail-with-body "${origin}/api/v1/runs/${run}/groups?limit=1" \\
+curl --fail-with-body "${origin}/api/v1/trajectories?run=${run}&limit=1" \\
   -H "Authorization: Bearer ${shown}"`,
     },
     {
