@@ -165,9 +165,11 @@ register_read_only(
 register_read_only(
     TokenizerFile,
     columns="sha256 tokens size_bytes created_at",
+    filters=("created_at",),
     search_fields=("sha256",),
     search_help="SHA-256 of a file",
-    ordering=("-created_at",),
+    ordering=("sha256",),
+    run_lookup="",
     hidden=("content", "texts"),
 )
 register_read_only(
@@ -176,7 +178,7 @@ register_read_only(
     filters=(RUN_FILTER,),
     search_fields=("run__name",),
     search_help="Name of a run",
-    ordering=("-set_at",),
+    ordering=("-pk",),
 )
 register_read_only(
     TensorObject,

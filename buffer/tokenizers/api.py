@@ -51,7 +51,7 @@ class TokenizerView(ApiView):
 
     @extend_schema(
         operation_id="tokenizer_put",
-        request={"application/json": OpenApiTypes.OBJECT},
+        request={"application/json": OpenApiTypes.BINARY},
         responses={200: RunTokenizerRow, 201: RunTokenizerRow, **problems(413, 422)},
         tags=["tokenizers"],
     )
@@ -76,7 +76,7 @@ class TokenizerFileView(ApiView):
 
     @extend_schema(
         operation_id="tokenizer_download",
-        responses={(200, "application/json"): OpenApiTypes.OBJECT},
+        responses={(200, "application/json"): OpenApiTypes.BINARY},
         tags=["tokenizers"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:

@@ -298,11 +298,11 @@ class RunSource:
         return [sample for read in readers for sample in read(position, count)]
 
     def _groups(self, position: Position, count: int) -> Iterator[RolloutSample]:
-        page = self._get("/groups", {"limit": count})["results"]
-        for group in reversed(page):
-            if group["id"] <= position.rollout or not (group["is_digested"] and group["has_bytes"]):
+        query: dict[str, str | int] = {"run": self._address, "limit": count}
+        for group in reversed(self._read("/api/v1/trajectories", query)["results"]):
+            if int(group["id"]) <= position.rollout or not group["is_indexed"]:
                 continue
-            position.rollout = group["id"]
+            position.rollout = int(group["id"])
             try:
                 yield from self._sequences(group)
             except RolldeckError as refusal:
@@ -332,7 +332,7 @@ class RunSource:
                 id=str(group["id"]),
                 sequence=sequence["index"],
                 mode="train",
-                at=micros(group["received_at"]) / 1e6,
+                at=micros(group["at"]) / 1e6,
                 step=max(0, group["step"] or group["policy_step"] or 0),
                 environment=group["environment"] or group["lesson"],
                 score=sequence["score"],
@@ -424,8 +424,12 @@ class RunSource:
         return f"/api/v1/runs/{quote(self._address, safe='')}{rest}"
 
     def _get(self, rest: str, params: Mapping[str, str | int] | None = None) -> Any:
-        call = Call(method="GET", path=self._path(rest), params=params)
-        return self._connection.decoded(call, dict[str, Any])
+        return self._read(self._path(rest), params)
+
+    def _read(self, path: str, params: Mapping[str, str | int] | None = None) -> Any:
+        return self._connection.decoded(
+            Call(method="GET", path=path, params=params), dict[str, Any]
+        )
 
 
 class StepsByTime:

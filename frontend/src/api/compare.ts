@@ -23,7 +23,18 @@ export function matchingRunsQuery(q: string) {
 
 export type NamesOfRun = { run: string; names: string[]; total: number };
 
-/** Metric names of a run; truncated for runs with very many, except for the built-in return. */
+/** Returns under their usual names: the built-in one, and those that trainers log. */
+const USUAL_RETURNS = [
+  BUILTIN_RETURN,
+  "episode_return",
+  "train/episode_return",
+  "eval/episode_return",
+  "reward",
+  "reward_mean",
+  "train/reward",
+];
+
+/** Metric names of a run; truncated for runs with very many, except for returns of usual names. */
 export function metricNamesQuery(run: string, search: string) {
   const keys = (query: { search: string; limit: number } | { names: string }) =>
     body(api.GET("/api/v1/runs/{run}/metrics/keys", { params: { path: { run }, query } }));
@@ -32,8 +43,8 @@ export function metricNamesQuery(run: string, search: string) {
     queryFn: async (): Promise<NamesOfRun> => {
       const { results, total } = await keys({ search, limit: NAMES_AT_MOST });
       const names = results.map(({ name }) => name);
-      const mayHaveMore = search === "" && total > names.length && !names.includes(BUILTIN_RETURN);
-      const further = mayHaveMore ? (await keys({ names: BUILTIN_RETURN })).results.map(({ name }) => name) : [];
+      const missing = search === "" && total > names.length ? USUAL_RETURNS.filter((name) => !names.includes(name)) : [];
+      const further = missing.length > 0 ? (await keys({ names: missing.join(",") })).results.map(({ name }) => name) : [];
       return { run, names: [...names, ...further], total };
     },
     staleTime: FRESH_MS,

@@ -23085,9 +23085,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": {
-                    [key: string]: unknown;
-                };
+                "application/json": string;
             };
         };
         responses: {
@@ -23209,9 +23207,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": {
-                        [key: string]: unknown;
-                    };
+                    "application/json": string;
                 };
             };
             /** @description A parameter or the body is invalid. */

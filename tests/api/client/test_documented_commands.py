@@ -37,5 +37,5 @@ def test_commands_of_the_quick_start_push_and_read_a_group(live_server: Any) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     group = TrajectoryGroup.objects.get()
     read_back = json.loads(done.stdout[done.stdout.index('{"results"') :])
-    assert [row["id"] for row in read_back["results"]] == [group.pk]
+    assert [row["id"] for row in read_back["results"]] == [str(group.pk)]
     assert ApiToken.objects.get(name="quick start").scopes == ["env", "read"]

@@ -43,7 +43,17 @@ def test_the_api_page_loads_nothing_from_other_hosts() -> None:
 TAGS: Final = {
     *("alerts", "archives", "atropos", "audit", "batches", "captures", "environments"),
     *("episodes", "fleet", "followers", "fragments", "groups", "lessons", "metrics", "payloads"),
-    *("recordings", "runs", "server", "session", "tensors", "tokens", "trainers", "weights"),
+    *(
+        "recordings",
+        "runs",
+        "server",
+        "session",
+        "tensors",
+        "tokenizers",
+        "tokens",
+        "trainers",
+        "weights",
+    ),
 }
 NOT_PLAIN: Final = re.compile(
     r"\b(what|say|says|tell|tells|let|lets|nobody|somebody)\b", re.IGNORECASE

@@ -53,6 +53,11 @@ def get(run: Run, path: str, **headers: str) -> Any:
     )
 
 
+def samples(run: Run, words: str = "") -> Any:
+    query = {"run": run.name, "q": words}
+    return Client().get("/api/v1/trajectories", query, headers=bearer("read", run=run))
+
+
 def push(run: Run, tokenizer: Any) -> int:
     """Push a group of tokens without messages; return its id."""
     end = tokenizer.token_to_id(END)
@@ -134,11 +139,11 @@ def test_tokens_are_words_in_the_viewer_the_list_and_the_search(run: Run, make: 
     group = push(run, tokenizer)
 
     assert text_of(run, group).endswith(f"😀{END}")
-    (row,) = get(run, "groups").json()["results"]
+    (row,) = samples(run).json()["results"]
     assert (row["excerpt"].strip(), row["answer"].strip()) == (QUESTION, ANSWER)
     digest_groups(now=NOW)
-    found = get(run, "groups?q=Hello").json()["results"]
-    assert [row["id"] for row in found] == [group]
+    found = samples(run, "Hello").json()["results"]
+    assert [row["id"] for row in found] == [str(group)]
 
 
 def test_digests_are_renewed_once_the_tokenizer_arrives(
@@ -160,7 +165,7 @@ def test_digests_are_renewed_once_the_tokenizer_arrives(
     assert set(GroupDigest.objects.values_list("answer", flat=True)) == {ANSWER}
     assert DigestCursor.objects.get().renew_before is None
     assert digest_groups(now=NOW) == 0
-    assert len(get(run, "groups?q=Hello").json()["results"]) == 3
+    assert len(samples(run, "Hello").json()["results"]) == 3
 
 
 def test_cached_answers_end_with_the_tokenizer_that_gave_them(run: Run) -> None:

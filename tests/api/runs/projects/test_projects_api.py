@@ -249,7 +249,7 @@ def test_runs_are_found_and_suggested_by_project(operator: APIClient) -> None:
     assert found("project~pole") == {"alpha", "beta"}
     assert found("-project:poles") == {"beta", "gamma"}
     values = operator.get("/api/v1/run-filter/values", {"of": "project", "part": "-"}).json()
-    assert values["results"] == [{"value": "poles-2", "runs": 1}]
+    assert values["results"] == [{"value": "poles-2", "count": 1}]
     header, first, *_ = operator.get("/api/v1/runs.csv?sort=name").content.decode().splitlines()
     assert first.split(",")[header.split(",").index("project")] == "poles"
 

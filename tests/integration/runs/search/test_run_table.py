@@ -144,7 +144,7 @@ def test_values_are_suggested_with_their_number_of_runs(four_runs: None) -> None
     make_run(name="cart-2", tags=["ablation"])
 
     offered = search_queries.filter_values(of="tag", part="A")
-    assert [(row.value, row.runs) for row in offered] == [("ablation", 2)]
+    assert [(row.value, row.count) for row in offered] == [("ablation", 2)]
     assert [row.value for row in search_queries.filter_values(of="owner", part="")] == ["ada"]
     assert "cartpole-v1" in {
         row.value for row in search_queries.filter_values(of="env", part="cart")

@@ -19,7 +19,7 @@ def fleet(**fields: Any) -> RunConfig:
 
 def test_a_train_step_is_described_in_groups_of_each_size() -> None:
     raw = msgspec.to_builtins(PRESETS["curriculum"][1])
-    raw["language"]["lessons"]["sort-2-digits"]["group_size"] = 16
+    raw["language"]["lessons"]["larger-prices"]["group_size"] = 16
 
     (finding,) = findings.batches(parse(raw))
 
@@ -35,15 +35,15 @@ def test_a_train_step_of_a_fleet_is_described_in_env_steps() -> None:
 
 def test_answers_as_long_as_the_context_leave_no_room_for_a_prompt() -> None:
     raw = msgspec.to_builtins(PRESETS["curriculum"][1])
-    raw["language"]["lessons"]["sort-2-digits"]["sampling"]["max_tokens"] = 32
+    raw["language"]["lessons"]["larger-prices"]["sampling"]["max_tokens"] = 96
 
     token_findings = findings.tokens(parse(raw))
 
     assert [(each.level, each.field) for each in token_findings] == [
-        ("error", "language.lessons.sort-2-digits.sampling.max_tokens"),
+        ("error", "language.lessons.larger-prices.sampling.max_tokens"),
         ("info", "language.model.max_position_embeddings"),
     ]
-    assert "4,096 tokens per train step" in token_findings[1].message
+    assert "12,288 tokens per train step" in token_findings[1].message
 
 
 @pytest.mark.parametrize(
