@@ -45,7 +45,7 @@ export default defineConfig(({ command }) => ({
             { name: "run", test: /src\/pages\/run\/(RunPage|overview\/OverviewTab)\.tsx$/, priority: 2 },
             {
               name: "small",
-              test: /lucide-react|src\/(pages\/(run\/(trajectories|metrics|episodes)|viewer|trajectories)|marks|charts)\//,
+              test: /lucide-react|@mantine\/hooks|src\/(pages\/(run\/(trajectories|metrics|episodes)|viewer|trajectories)|marks|charts|samples|components)\//,
               minShareCount: 2,
               maxModuleSize: 12_000,
               priority: 1,
