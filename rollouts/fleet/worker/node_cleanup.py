@@ -31,6 +31,9 @@ GPU_WAIT_SECONDS: Final = 20.0
 """Time a worker waits for GPU memory; a driver takes seconds to free a dead process' memory."""
 GPU_POLL_SECONDS: Final = 0.5
 PROC: Final = Path("/proc")
+STARTED_SECONDS: Final = 1.0
+"""Age from which a process without an environment has been given none."""
+STARTED_POLL_SECONDS: Final = 0.002
 PASSES: Final = 10
 """Lists of processes after which a worker starts although further ones are found."""
 
@@ -180,7 +183,7 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
     owners: set[int] = set()
     for process in psutil.process_iter():
         try:
-            mark = read_mark(process.environ().get(MARK_VARIABLE, ""))
+            mark = read_mark(_environment(process).get(MARK_VARIABLE, ""))
         except (psutil.Error, OSError):
             continue  # another user's process, or one that has ended
         if mark is None or process.pid == mine.owner_pid:
@@ -195,6 +198,22 @@ def _leftovers(mine: Mark, proc: Path) -> Iterator[tuple[psutil.Process, str]]:
             yield psutil.Process(mark.owner_pid), reason
         if reason:
             yield process, reason
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """Return the environment of a process.
+
+    A process that is executing its program has none for a moment, although its parent has already
+    continued. Its program is known by then, unlike that of a kernel thread.
+
+    Raises:
+        psutil.Error: If it has ended, or belongs to another user.
+    """
+    while not (found := process.environ()):
+        if time.time() - process.create_time() > STARTED_SECONDS or not process.exe():
+            break
+        time.sleep(STARTED_POLL_SECONDS)
+    return dict(found)
 
 
 def _shares_pid_namespace(pid: int, proc: Path) -> bool:

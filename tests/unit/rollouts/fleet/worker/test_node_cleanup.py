@@ -143,6 +143,37 @@ def test_a_process_that_starts_while_the_others_are_listed_is_ended(
         wait_until_gone(pid)
 
 
+def test_the_environment_of_a_process_that_executes_its_program_is_waited_for(
+    mine: Mark,
+    start: Callable[[Mark], list[int]],
+    idle: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pids = start(owned_by(idle, mine))
+    read, seen = psutil.Process.environ, set[int]()
+
+    def environ(process: psutil.Process) -> dict[str, str]:
+        # Linux returns nothing between the new address space and the arguments in it.
+        is_first = process.pid in pids and process.pid not in seen
+        seen.add(process.pid)
+        return {} if is_first else read(process)
+
+    monkeypatch.setattr(psutil.Process, "environ", environ)
+
+    end_leftovers(mine)
+
+    for pid in (*pids, idle.pid):
+        wait_until_gone(pid)
+
+
+def test_a_process_that_was_given_no_environment_is_kept(mine: Mark) -> None:
+    with subprocess.Popen(["/bin/sleep", "600"], env={}) as bare:
+        end_leftovers(mine)
+
+        assert not is_gone(bare.pid)
+        bare.kill()
+
+
 def test_processes_of_other_live_workers_and_this_one_are_kept(
     mine: Mark, start: Callable[[Mark], list[int]], idle: subprocess.Popen[bytes]
 ) -> None:
