@@ -16,7 +16,7 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the app's alert conditions."""
-        from runs.alerts import queries
+        from runs.alerts.queries import conditions
         from runs.alerts.rules import AlertKind
         from runs.alerts.services import alerts
         from runs.deployment import queries as deployment
@@ -25,9 +25,9 @@ class RunsConfig(AppConfig):
         pre_delete.connect(
             _revoke_tokens, sender=settings.AUTH_USER_MODEL, dispatch_uid="runs.revoke_tokens"
         )
-        alerts.register({AlertKind.RUN_FAILED}, queries.failed_runs)
-        alerts.register({AlertKind.REGISTRATION_DIFFERS}, queries.differing_registrations)
-        alerts.register({AlertKind.LEDGER_UNBALANCED}, queries.unbalanced_ledgers)
+        alerts.register({AlertKind.RUN_FAILED}, conditions.failed_runs)
+        alerts.register({AlertKind.REGISTRATION_DIFFERS}, conditions.differing_registrations)
+        alerts.register({AlertKind.LEDGER_UNBALANCED}, conditions.unbalanced_ledgers)
         alerts.register({AlertKind.JOBS_DOWN}, deployment.stopped_jobs)
         alerts.register({AlertKind.PART_EXITED}, deployment.exited_parts)
 

@@ -27,7 +27,7 @@ from buffer.items.rules.states import ItemKind
 from config.own_folders import folder_problem
 from rollouts.control.queries.fleets import weights_transfers
 from runs.access.api.permissions import scoped
-from runs.alerts.queries import unresolved_counts
+from runs.alerts.queries.alert_lists import unresolved_counts
 from runs.deployment.queries import jobs_health
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus

@@ -32,7 +32,7 @@ from rollouts.environments.services.check_results import refuse_denied
 from rollouts.episodes.queries import episodes
 from rollouts.metrics.queries.metrics import last_value, metric_part, names_of_runs
 from runs.access.queries import audit_reader, session_part
-from runs.alerts import queries as alerts_queries
+from runs.alerts.queries.alert_lists import alert_summary
 from runs.alerts.schemas import AlertSummary
 from runs.config import services
 from runs.deployment import queries as deployment
@@ -60,7 +60,7 @@ def diagnosis_part(run_id: int) -> PipelineDiagnosis:
 
 def alerts_part() -> AlertSummary:
     """Return the summary of all alerts."""
-    return alerts_queries.alert_summary(now=timezone.now())
+    return alert_summary(now=timezone.now())
 
 
 def notice_part(_username: str) -> Notice | None:

@@ -9,9 +9,9 @@ from rest_framework.request import Request
 
 from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, OperatorsToChange, Readers
-from runs.alerts import queries
 from runs.alerts.jobs import send_webhooks_soon
-from runs.alerts.queries import silence_list, silence_row
+from runs.alerts.queries import alert_lists, conditions
+from runs.alerts.queries.alert_lists import silence_list, silence_row
 from runs.alerts.rules import AlertKind, AlertState, Severity
 from runs.alerts.schemas import (
     AcknowledgeAlert,
@@ -56,7 +56,7 @@ class AlertsView(ApiView):
             *(OpenApiParameter(name, enum=words) for name, words in CHOICES.items()),
             OpenApiParameter("run", description="Full name of the run."),
             OpenApiParameter("text", description="A part of the message."),
-            *page_parameters(default=50, most=queries.ALERTS_AT_MOST),
+            *page_parameters(default=50, most=alert_lists.ALERTS_AT_MOST),
         ],
         responses={200: AlertList},
         tags=["alerts"],
@@ -68,12 +68,12 @@ class AlertsView(ApiView):
         rule in one state are one entry: the newest, with `count` and `runs`; errors come first.
         With `kind` they are listed one by one, like resolved alerts.
         """
-        page = page_of(request, int, default=50, most=queries.ALERTS_AT_MOST)
+        page = page_of(request, int, default=50, most=alert_lists.ALERTS_AT_MOST)
         filters = {
             name: text_parameter(request, name, choices=CHOICES.get(name, ()))
             for name in FILTER_PARAMETERS
         }
-        return answer(queries.alert_page(page, filters=filters, now=timezone.now()))
+        return answer(alert_lists.alert_page(page, filters=filters, now=timezone.now()))
 
 
 class AlertKindsView(ApiView):
@@ -88,7 +88,7 @@ class AlertKindsView(ApiView):
         Returns the title, the default severity and the recommended action of each kind; ordered
         by kind.
         """
-        return answer(queries.alert_kinds())
+        return answer(alert_lists.alert_kinds())
 
 
 class AlertView(ApiView):
@@ -102,7 +102,7 @@ class AlertView(ApiView):
 
         Returns its details and notifications.
         """
-        return answer(queries.alert_detail(queries.alert_of(alert), now=timezone.now()))
+        return answer(alert_lists.alert_detail(alert_lists.alert_of(alert), now=timezone.now()))
 
 
 class AcknowledgeView(ApiView):
@@ -129,7 +129,7 @@ class AcknowledgeView(ApiView):
             same_kind=body.same_kind,
             now=timezone.now(),
         )
-        return answer(queries.alert_detail(changed, now=timezone.now()))
+        return answer(alert_lists.alert_detail(changed, now=timezone.now()))
 
 
 class ResolveView(ApiView):
@@ -151,7 +151,7 @@ class ResolveView(ApiView):
             reason=read(request, ActionReason).reason,
             now=timezone.now(),
         )
-        return answer(queries.alert_detail(changed, now=timezone.now()))
+        return answer(alert_lists.alert_detail(changed, now=timezone.now()))
 
 
 # API views of alert rules and silences.
@@ -168,7 +168,7 @@ class AlertRulesView(ApiView):
 
         Rules are sorted by name; each has the number of its open alerts.
         """
-        return answer(queries.rule_list())
+        return answer(conditions.rule_list())
 
     @extend_schema(
         operation_id="alert_rules_create",
@@ -184,7 +184,7 @@ class AlertRulesView(ApiView):
         rule = alert_rules.make_rule(
             body=read(request, SetAlertRule), actor=identity_of(request), now=timezone.now()
         )
-        return answer(queries.rule_row(rule), status=201)
+        return answer(conditions.rule_row(rule), status=201)
 
 
 class AlertRuleView(ApiView):
@@ -195,7 +195,7 @@ class AlertRuleView(ApiView):
     @extend_schema(operation_id="alert_rules_get", responses={200: AlertRuleRow}, tags=["alerts"])
     def get(self, request: Request, rule: int) -> HttpResponse:
         """Get an alert rule."""
-        return answer(queries.rule_row(queries.rule_of(rule)))
+        return answer(conditions.rule_row(conditions.rule_of(rule)))
 
     @extend_schema(
         operation_id="alert_rules_replace",
@@ -214,7 +214,7 @@ class AlertRuleView(ApiView):
             actor=identity_of(request),
             now=timezone.now(),
         )
-        return answer(queries.rule_row(changed))
+        return answer(conditions.rule_row(changed))
 
     @extend_schema(
         operation_id="alert_rules_delete",
@@ -306,7 +306,7 @@ class WebhooksView(ApiView):
 
         In the order of the settings, with the answer to the newest test delivery.
         """
-        return answer(queries.webhooks())
+        return answer(alert_lists.webhooks())
 
 
 class WebhookTestView(ApiView):
@@ -332,4 +332,4 @@ class WebhookTestView(ApiView):
             now=timezone.now(),
         )
         send_webhooks_soon()
-        return answer(queries.delivery_row(delivery), status=202)
+        return answer(alert_lists.delivery_row(delivery), status=202)

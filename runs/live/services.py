@@ -174,20 +174,15 @@ class RunTopic:
 
     def delta(self, change: Change, *, previous: int, at: datetime) -> str:
         """Return the changes as one frame that follows frame `previous`."""
+        changed = change.parts.items()
         frame = DeltaFrame(
             topic=frame_topic(self.name),
             previous=previous,
             sequence=change.sequence,
             at=at,
             committed_at=_no_later(change.committed_at, at),
-            parts={
-                name: Raw(part.text) for name, part in change.parts.items() if part.changes is None
-            },
-            changes={
-                name: part.changes
-                for name, part in change.parts.items()
-                if part.changes is not None
-            },
+            parts={name: Raw(part.text) for name, part in changed if part.changes is None},
+            changes={name: part.changes for name, part in changed if part.changes is not None},
             series=_raw_series(change.series),
         )
         return msgspec.json.encode(frame).decode()

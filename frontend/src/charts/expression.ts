@@ -101,7 +101,7 @@ function parse(text: string): Expression {
   return { names: [...names], evaluate };
 }
 
-/** The expression of a text, which may begin with `=`, or what is wrong with it and where. Values that are not finite are gaps. */
+/** The expression of a text, which may begin with `=`, or its error with the place. Values that are not finite are gaps. */
 export function parsed(text: string): Parsed {
   try {
     return { expression: parse(text.replace(/^=/, " ")), problem: null };

@@ -22,7 +22,7 @@ from rollouts.metrics.queries.metrics import EPOCH, datetime_of, newest_samples
 from rollouts.metrics.queries.series import SeriesRange, blocks_of_series
 from rollouts.metrics.rules import condensed, written
 from runs.alerts.models import AlertRule
-from runs.alerts.queries import enabled_rules, watched_runs
+from runs.alerts.queries.conditions import enabled_rules, watched_runs
 from runs.alerts.rules import SEEN_AT_MOST, AlertKind, Condition, Limit, Severity
 from runs.lifecycle.rules import ACTIVE, RunStatus
 from web.disk_space import free_disk_bytes

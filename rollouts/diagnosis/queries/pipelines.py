@@ -24,7 +24,7 @@ from rollouts.diagnosis.rules.diagnosis import LATE_SECONDS, LONG_SECONDS, Diagn
 from rollouts.diagnosis.rules.problems import CRASH_MINUTES, causes
 from rollouts.diagnosis.schemas import BatchTimes, Cause, Pipeline, PipelineDiagnosis
 from rollouts.fleet.process.spans import mean_shares, timing_of
-from runs.alerts.queries import refused_environments
+from runs.alerts.queries.conditions import refused_environments
 from runs.deployment.queries import jobs_health
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, PolicyVersion, Run, Trainer

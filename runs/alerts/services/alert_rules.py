@@ -6,7 +6,8 @@ from typing import Any, Final
 from django.db import connection, transaction
 
 from runs.alerts.models import AlertRule, AlertSilence
-from runs.alerts.queries import RuleNotFound, SilenceNotFound, lasting, rule_of
+from runs.alerts.queries.alert_lists import SilenceNotFound, lasting
+from runs.alerts.queries.conditions import RuleNotFound, rule_of
 from runs.alerts.rules import (
     LONGEST,
     RULES_AT_MOST,

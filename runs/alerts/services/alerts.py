@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from runs.alerts.models import Alert, AlertDelivery, AlertSilence
-from runs.alerts.queries import alert_of
+from runs.alerts.queries.alert_lists import alert_of
 from runs.alerts.rules import (
     KINDS,
     SEEN_AT_MOST,

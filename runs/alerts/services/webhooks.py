@@ -24,7 +24,15 @@ from django.db.models import F
 
 from runs.alerts import rules as alerts_rules
 from runs.alerts.models import Alert, AlertDelivery
-from runs.alerts.queries import MAIL, Channel, alert_row, channel_of, channels, silences, until_of
+from runs.alerts.queries.alert_lists import (
+    MAIL,
+    Channel,
+    alert_row,
+    channel_of,
+    channels,
+    silences,
+    until_of,
+)
 from runs.alerts.rules import AlertKind, AlertState, Change, DeliveryState, Severity
 from runs.alerts.schemas import AlertMessage, AlertRow
 from runs.events.services import record_event

@@ -37,7 +37,7 @@ export function textDiff(left: string, right: string): TextDiff {
       passages.push(passage);
       continue;
     }
-    // Half of what is left, so that later lines are compared even if these cannot be.
+    // Half of the remaining budget; the other half is kept for later lines.
     const limit = Math.floor(Math.sqrt(budget / 2));
     const byWords = diffWordsWithSpace(before.text, passage.text, { maxEditLength: limit });
     const edits = byWords?.reduce((sum, change) => sum + (change.added || change.removed ? change.count : 0), 0);

@@ -13,7 +13,7 @@ from rolldeck import wire
 from rolldeck.group_encoding import pack_group
 from rolldeck.wire import GROUPS_TYPE
 from runs.alerts.models import Alert
-from runs.alerts.queries import RECENT, UNREGISTERED
+from runs.alerts.queries.conditions import RECENT, UNREGISTERED
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.services.refused_pushes import (
     FURTHER,

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from rollouts.metrics.services.metrics import Figure, pack_metrics, store_figures
 from runs.alerts.models import Alert, AlertRule
-from runs.alerts.queries import alert_page
+from runs.alerts.queries.alert_lists import alert_page
 from runs.alerts.schemas import SetAlertRule
 from runs.alerts.services import alert_rules
 from runs.alerts.services import alerts as services_alerts

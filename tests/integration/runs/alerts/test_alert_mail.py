@@ -13,7 +13,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from pytest_django import Settings
 
 from runs.alerts.models import AlertDelivery
-from runs.alerts.queries import channels
+from runs.alerts.queries.alert_lists import channels
 from runs.alerts.rules import AlertKind, Condition
 from runs.alerts.services import alerts, webhooks
 from tests.factories import NOON, make_run

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from runs.alerts.models import Alert
-from runs.alerts.queries import AlertNotFound, alert_summary
+from runs.alerts.queries.alert_lists import AlertNotFound, alert_summary
 from runs.alerts.rules import SEEN_AT_MOST, AlertKind, AlertState, Condition, Severity
 from runs.alerts.services import alerts
 from runs.events.models import RunEvent

@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from runs.alerts.models import Alert, AlertDelivery, AlertSilence
-from runs.alerts.queries import SilenceNotFound
+from runs.alerts.queries.alert_lists import SilenceNotFound
 from runs.alerts.rules import AlertKind, Condition, InvalidSilence
 from runs.alerts.schemas import NewSilence
 from runs.alerts.services import alert_rules, alerts, webhooks

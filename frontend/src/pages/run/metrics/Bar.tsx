@@ -24,7 +24,7 @@ type Props = {
   onMarks: () => void;
 };
 
-/** What is wrong with a new panel; null if nothing is. */
+/** The error of the text of a new panel; null if it is valid. */
 const problemOf = (text: string): string | null => (text.startsWith("=") ? parsed(text).problem : matched([], text).problem);
 
 /** Add a chart of all metrics that match a regular expression, or of an expression of metrics. */

@@ -86,7 +86,7 @@ it("adds a panel of an expression of metrics, once it is valid", async () => {
   await waitFor(() => expect(screen.queryByRole("region", { name: "= loss / kl" })).toBeNull());
 });
 
-it("states what is wrong with a panel of an address", async () => {
+it("shows the error of a panel in an address", async () => {
   serverWith("kl", "loss");
   await load(`/runs/rewarded-a/metrics?panels=${encodeURIComponent('["= loss /"]')}`);
   expect(await screen.findByText("Character 9: expected a metric, a number or “(”, found the end.")).toBeVisible();
