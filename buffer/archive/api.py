@@ -224,7 +224,7 @@ class GroupExportView(ApiView):
         responses={
             (200, JSON_LINES): OpenApiTypes.BINARY,
             (200, PARQUET): OpenApiTypes.BINARY,
-            (200, INSPECT_LOG): OpenApiTypes.BINARY,
+            (200, INSPECT_LOG): OpenApiTypes.OBJECT,
             **problems(409, 501),
         },
         tags=["groups"],

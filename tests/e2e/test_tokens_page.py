@@ -29,7 +29,9 @@ def test_a_token_is_created_used_and_revoked(signed_in: Page, server: Server) ->
     token = page.locator("[data-token]").inner_text()
     dialog.get_by_role("button", name="Done").click()
     expect(page.get_by_text("with the last created token")).to_be_visible()
-    expect(page.locator("pre:visible")).to_contain_text(f"{server.url}/api/v1/runs")
+    expect(page.locator("pre:visible")).to_contain_text(
+        f"{server.url}/api/v1/trajectories?run={run}"
+    )
     expect(page.locator("pre:visible")).to_contain_text(token)
 
     bearer = {"Authorization": f"Bearer {token}"}

@@ -19,11 +19,14 @@ from pytest_django import DjangoDbBlocker
 from schemathesis.checks import CHECKS
 from schemathesis.generation.meta import TestPhase
 
+from buffer.tokenizers.services import set_tokenizer
 from rollouts.control.models import MachineSample
+from runs.lifecycle.models import Run
 from tests.factories import make_run
 from tests.fuzz.conftest import Platform
-from tests.fuzz.known_objects import NODE, SPARE, KnownObjects
+from tests.fuzz.known_objects import LIVE, NODE, SPARE, KnownObjects
 from tests.sample_runs import sample_runs
+from tests.tokenizer_files import byte_level, content_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.full("sends thousands of generated requests")]
 
@@ -57,6 +60,8 @@ def known(platform: Platform, django_db_blocker: DjangoDbBlocker) -> Iterator[Kn
     with django_db_blocker.unblock():
         fleets = sample_runs.write(clock=now)
         make_run(name=SPARE, kind="outside")
+        live = Run.objects.get(name=LIVE)
+        set_tokenizer(run=live, content=content_of(byte_level()), actor="seed", now=now())
         MachineSample.objects.create(
             node=NODE, at=now(), cpu_cores=1, cpus=2, memory_bytes=1, memory_total_bytes=2
         )

@@ -18782,7 +18782,9 @@ export interface operations {
                 content: {
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
-                    "application/json": string;
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description A parameter or the body is invalid. */
