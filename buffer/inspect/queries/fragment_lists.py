@@ -8,7 +8,6 @@ from typing import Any, Final
 from django.db import connection
 
 from buffer.inspect.queries.sample_lists import (
-    EACH_RUN,
     Condition,
     Listing,
     bounded_cursor,
@@ -17,6 +16,7 @@ from buffer.inspect.queries.sample_lists import (
     or_last,
     read_page,
     rows_of_each,
+    rows_of_runs,
     tests_of,
     text,
 )
@@ -121,10 +121,12 @@ def fragment_page(
     )
     listing = Listing(
         row=f"g.run_id, {SQL['fragment_row'].replace('f.', 'g.')}",
-        source=EACH_RUN.format(
-            rows=f"""SELECT f.* FROM buffer_fragmentchunk f
+        source=rows_of_runs(
+            f"""SELECT f.* FROM buffer_fragmentchunk f
                 WHERE f.run_id = r.run AND {source}{beyond}
-                ORDER BY f.id {direction} LIMIT %(each)s"""  # noqa: S608 made of constants
+                ORDER BY f.id {direction} LIMIT %(each)s""",  # noqa: S608 made of constants
+            runs,
+            params,
         ),
         joined="LEFT JOIN buffer_batch b ON b.id = g.batch_id JOIN runs_run o ON o.id = g.run_id",
         tests=tests,

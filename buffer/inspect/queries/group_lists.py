@@ -9,7 +9,6 @@ from django.db import connection
 
 from buffer.inspect.models import DigestCursor
 from buffer.inspect.queries.sample_lists import (
-    EACH_RUN,
     Condition,
     Listing,
     moment,
@@ -17,6 +16,7 @@ from buffer.inspect.queries.sample_lists import (
     or_last,
     read_page,
     rows_of_each,
+    rows_of_runs,
     tests_of,
     text,
 )
@@ -185,7 +185,7 @@ def _listing(
     )
     listing = Listing(
         row=_ROW,
-        source=EACH_RUN.format(rows=source),
+        source=rows_of_runs(source, runs, params),
         joined=_JOINED,
         tests=left,
         params=params,

@@ -7,6 +7,7 @@ Where the rows of a run are cut off, the rows of all runs count only up to the f
 SQL. It belongs to the source if an index serves it, else to the tests.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from web.rules.errors import Unavailable
 _STATEMENT_TIMEOUT_MS: Final = 5000
 EACH_RUN: Final = """
     SELECT c.* FROM unnest(%(runs)s::bigint[]) AS r(run) CROSS JOIN LATERAL ({rows}) c"""
+_RUN: Final = re.compile(r"\br\.run\b")
 # Older samples have earlier times, so comparisons of ages are reversed.
 _TURNED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 FEWEST, MOST = "'-1e300'::float8", "'1e300'::float8"
@@ -55,6 +57,23 @@ def bounded_cursor() -> Iterator[Any]:
                 "use rarer words or filter by run or batch"
             ) from error
         raise
+
+
+NAMED_RUNS_AT_MOST: Final = 16
+"""Number of runs that the planner knows by id, and so their share of an index."""
+
+
+def rows_of_runs(rows: str, runs: Sequence[int], params: dict[str, Any]) -> str:
+    """Return the rows of each of some runs, from a query of those of `r.run`; add its parameters.
+
+    With a few runs, each is a constant: the planner then expects few rows of rare words, and reads
+    those of the only run in their order until a page is full.
+    """
+    if not 0 < len(runs) <= NAMED_RUNS_AT_MOST:
+        return EACH_RUN.format(rows=rows)
+    params |= {f"run_{place}": run for place, run in enumerate(runs)}
+    named = [_RUN.sub(f"%(run_{place})s", rows) for place in range(len(runs))]
+    return named[0] if len(named) == 1 else " UNION ALL ".join(f"({one})" for one in named)
 
 
 Condition = Callable[[str, str], str]
