@@ -200,6 +200,17 @@ class ArchiveFileView(ApiView):
 JSON_LINES: Final = "application/jsonl"
 MOST_GROUPS: Final = 1_000_000
 INSPECT_LOG: Final = "application/json"
+_INSPECT_SCHEMA: Final = {
+    "type": "object",
+    "description": "Log of Inspect, with a sample per sequence.",
+    "properties": {
+        "version": {"type": "integer"},
+        "status": {"type": "string"},
+        "eval": {"type": "object"},
+        "samples": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["version", "status", "eval", "samples"],
+}
 _FORMATS: Final = {"jsonl": JSON_LINES, "parquet": PARQUET, "inspect": INSPECT_LOG}
 _WRITERS: Final = {
     "jsonl": queries.json_lines,
@@ -224,7 +235,7 @@ class GroupExportView(ApiView):
         responses={
             (200, JSON_LINES): OpenApiTypes.BINARY,
             (200, PARQUET): OpenApiTypes.BINARY,
-            (200, INSPECT_LOG): OpenApiTypes.OBJECT,
+            (200, INSPECT_LOG): _INSPECT_SCHEMA,
             **problems(409, 501),
         },
         tags=["groups"],

@@ -35,7 +35,7 @@ class FragmentRow(Struct, frozen=True):
     drop_reason: str
     batch: str | None
     step: int | None
-    """Ordinal of its batch, which is the train step."""
+    """Ordinal of its batch, from 1."""
     uses: int
     """Number of batches that it was sampled into."""
     received_at: datetime
@@ -94,7 +94,7 @@ class GroupFields(Struct, frozen=True):
     epoch: int
     policy_step: int | None
     step: int | None
-    """Ordinal of its batch, which is the served step."""
+    """Ordinal of its batch, from 1."""
     position: int | None
     """Position in its batch."""
     received_at: datetime
@@ -231,7 +231,7 @@ class SampleRow(Struct, frozen=True, kw_only=True):
     policy_step: int | None
     """Step of the policy version that acted; of a fragment, the newest one."""
     step: int | None = None
-    """Ordinal of its batch, which is the train step."""
+    """Ordinal of its batch, from 1."""
     state: str = ""
     """State in the buffer; empty for episodes."""
     why: str = ""

@@ -1,8 +1,9 @@
 """API views of tokenizers."""
 
+from typing import Final
+
 from django.http import HttpResponse
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
@@ -18,6 +19,13 @@ from runs.lifecycle.queries import readable_run, run_named
 from web.http.bodies import answer
 from web.http.openapi import problems
 from web.http.views import ApiView
+
+TOKENIZER_SCHEMA: Final = {
+    "type": "object",
+    "description": "A `tokenizer.json` as the package `tokenizers` writes it.",
+    "properties": {"version": {"type": "string"}, "model": {"type": "object"}},
+    "required": ["model"],
+}
 
 
 def _row(tokenizer: RunTokenizer, *, status: int = 200) -> HttpResponse:
@@ -51,7 +59,7 @@ class TokenizerView(ApiView):
 
     @extend_schema(
         operation_id="tokenizer_put",
-        request={"application/json": OpenApiTypes.BINARY},
+        request={"application/json": TOKENIZER_SCHEMA},
         responses={200: RunTokenizerRow, 201: RunTokenizerRow, **problems(413, 422)},
         tags=["tokenizers"],
     )
@@ -76,7 +84,7 @@ class TokenizerFileView(ApiView):
 
     @extend_schema(
         operation_id="tokenizer_download",
-        responses={(200, "application/json"): OpenApiTypes.BINARY},
+        responses={(200, "application/json"): TOKENIZER_SCHEMA},
         tags=["tokenizers"],
     )
     def get(self, request: Request, run: str) -> HttpResponse:

@@ -174,9 +174,10 @@ class MetricContext(Struct, frozen=True, kw_only=True):
     version: ContextVersion | None
     """Null: no version was published by then."""
     handed_out: int
-    """Number of batches leased in between."""
+    """Number of batches leased in between; of a metric of arrived data, that took the data."""
     batches: list[ContextBatch]
-    """The newest of these batches and the one before them, newest first."""
+    """The newest of these batches and the one before them, newest first; of a metric of arrived
+    data, only these batches."""
 
 
 _Place = Annotated[int, Meta(ge=0, le=2**63 - 1)]

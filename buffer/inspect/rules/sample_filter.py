@@ -136,7 +136,7 @@ _DEFINED: Final[tuple[tuple[frozenset[SampleKind], Qualifier], ...]] = (
         Qualifier(
             name="step",
             form=Form.NUMBER,
-            meaning="Train step: ordinal of its batch.",
+            meaning="Number of its batch, from 1.",
             example="step:>=100",
         ),
     ),

@@ -18783,7 +18783,10 @@ export interface operations {
                     "application/jsonl": string;
                     "application/vnd.apache.parquet": string;
                     "application/json": {
-                        [key: string]: unknown;
+                        version: number;
+                        status: string;
+                        eval: Record<string, unknown>;
+                        samples: Record<string, unknown>[];
                     };
                 };
             };
@@ -23087,7 +23090,10 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": string;
+                "application/json": {
+                    version?: string;
+                    model: Record<string, unknown>;
+                };
             };
         };
         responses: {
@@ -23209,7 +23215,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": string;
+                    "application/json": {
+                        version?: string;
+                        model: Record<string, unknown>;
+                    };
                 };
             };
             /** @description A parameter or the body is invalid. */
