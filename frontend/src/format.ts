@@ -151,6 +151,12 @@ export function policyStep(step: number | null | undefined): string {
   return step === -1 ? "bootstrap" : number(step);
 }
 
+/** A policy version: the epoch, and its step in it. */
+export function versionName(epoch: number | null, step: number | null | undefined): string {
+  const name = policyStep(step);
+  return name === "none yet" ? name : `${epoch}.${name}`;
+}
+
 // Controls, soft hyphens, direction marks, zero width, line separators, fillers, tags, variation selectors (except
 // in emoji), joiners (except in emoji and in scripts that need them), unpaired surrogates.
 const UNSEEN =

@@ -21,6 +21,15 @@ from numpy.typing import NDArray
 from runs.saved.rules import SavedKind
 from web.rules.errors import Conflict
 
+OWN_PREFIX: Final = "rolldeck/"
+"""Prefix of the platform's own metrics."""
+OF_ARRIVALS: Final = tuple(
+    OWN_PREFIX + name
+    for name in ("reward/", "length/", "truncated_share", "zero_variance_share", "info/")
+)
+"""Beginnings of the metrics of data that arrived since the previous sample."""
+
+
 # Kind of the saved layouts of run metrics.
 
 

@@ -124,7 +124,9 @@ def test_a_point_links_to_its_batch_groups_and_tokens(
     expect(drawer.get_by_role("link", name=re.compile("^version 1\\."))).to_be_visible()
     batch = drawer.get_by_role("link", name=re.compile("^batch ")).first
     expect(batch).to_have_attribute("href", re.compile(r"/queue\?batch="))
-    drawer.get_by_role("table", name="Groups of the batch").get_by_role("link").first.click()
+    drawer.get_by_role("table", name="Groups with the lowest scores").get_by_role(
+        "link"
+    ).first.click()
 
     page.get_by_role("article", name=re.compile("^Group")).wait_for()
     expect(page.get_by_role("link", name=re.compile("^worker 0$"))).to_have_attribute(

@@ -1,6 +1,7 @@
 """Batches of a run: their items, those of a period, and their tokens."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple, TypeVar
@@ -109,34 +110,50 @@ class NearbyBatches:
     """Batches of a period."""
 
     handed_out: int
-    """Number of batches leased in the period."""
+    """Number of batches leased in the period, or that took its data."""
     batches: list[Batch]
-    """The newest of these batches and the last one before the period, newest first."""
+    """The newest of these batches and the last one before the period, newest first; for arrivals,
+    only these batches."""
 
 
-def nearby_batches(run_id: int, *, began_at: datetime, ended_at: datetime) -> NearbyBatches:
+def nearby_batches(
+    run_id: int, *, began_at: datetime, ended_at: datetime, of_arrivals: bool = False
+) -> NearbyBatches:
     """Return the batches leased from `began_at` to `ended_at`, and the last one before.
 
     Ordinals count batches in the order of their first lease, so a binary search finds a time among
     millions of batches. A batch that was leased again keeps its ordinal.
+
+    Args:
+        run_id: Id of the run.
+        began_at: Begin of the period.
+        ended_at: End of the period.
+        of_arrivals: Return the batches that took the data that arrived in the period instead: those
+            leased in it, and the first one after it.
     """
     of_run = Batch.objects.filter(run_id=run_id)
     newest = of_run.order_by("-ordinal").values_list("ordinal", flat=True).first() or 0
-    before = _last_by(run_id, began_at, newest=newest)
-    last = _last_by(run_id, ended_at, newest=newest)
-    first = max(1, before, last - BATCHES_SHOWN + 1)
+    if of_arrivals:
+        first = _leased(run_id, began_at, bisect_left, newest=newest) + 1
+        last = min(newest, _leased(run_id, ended_at, bisect_left, newest=newest) + 1)
+        handed_out = max(0, last - first + 1)
+    else:
+        first = _leased(run_id, began_at, bisect_right, newest=newest)
+        last = _leased(run_id, ended_at, bisect_right, newest=newest)
+        handed_out = last - first
+    first = max(1, first, last - BATCHES_SHOWN + 1)
     found = of_run.filter(ordinal__gte=first, ordinal__lte=last).select_related("trainer")
-    return NearbyBatches(handed_out=last - before, batches=list(found.order_by("-ordinal")))
+    return NearbyBatches(handed_out=handed_out, batches=list(found.order_by("-ordinal")))
 
 
-def _last_by(run_id: int, moment: datetime, *, newest: int) -> int:
-    """Return the ordinal of the last batch leased up to `moment`; 0 if there is none."""
+def _leased(run_id: int, moment: datetime, bisect: Callable[..., int], *, newest: int) -> int:
+    """Return the ordinal of the last batch leased before `moment`, or up to it; 0 if none was."""
 
     def leased_at(ordinal: int) -> datetime:
         rows = Batch.objects.filter(run_id=run_id, ordinal__gte=ordinal).order_by("ordinal")
         return rows.values_list("leased_at", flat=True)[0]
 
-    return bisect_right(range(1, newest + 1), moment, key=leased_at)
+    return bisect(range(1, newest + 1), moment, key=leased_at)
 
 
 class ServedTokens(NamedTuple):

@@ -30,10 +30,10 @@ const LOOKS: Record<string, [string, string]> = {
 
 type StateProps = { state: string; why: string; step: number | null };
 
-/** The state of a group or fragment, with the cause of its drop or the train step that used it. */
+/** The state of a group or fragment, with the cause of its drop or the ordinal of the batch that holds it. */
 export function SampleState({ state, why, step }: StateProps) {
   const [tone, sign] = LOOKS[state] ?? ["quiet", "·"];
-  const more = why || (step === null ? "" : `step ${step}`);
+  const more = why || (step === null ? "" : `batch ${number(step)}`);
   return (
     <Chip tone={tone} sign={sign} title={more || undefined}>
       {state}
@@ -75,7 +75,8 @@ function nameOf({ kind, id, slot, number: place }: Sample): string {
   return `Episode ${id.slice(at + 1)} of ${shortId(id.slice(0, at))}`;
 }
 
-function Title({ sample, list, isOnePrompt }: Pick<LineProps, "sample" | "list" | "isOnePrompt">) {
+/** Link to the reader of a sample: the texts of a group, the name of another. */
+export function SampleTitle({ sample, list, isOnePrompt }: Pick<LineProps, "sample" | "list" | "isOnePrompt">) {
   const { kind, id, run, excerpt, answer, slot } = sample;
   const params = { name: run };
   if (kind === "episode") {
@@ -130,7 +131,7 @@ const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isO
       )}
       <td className={styles.what}>
         <div className={styles.texts}>
-          <Title sample={sample} list={list} isOnePrompt={isOnePrompt} />
+          <SampleTitle sample={sample} list={list} isOnePrompt={isOnePrompt} />
         </div>
       </td>
       {kind === "group" && (

@@ -13,6 +13,8 @@ const INDEXING_MS = 1_000;
 /** Newest samples that are compared with the loaded ones. */
 export const MOST_NEW = 50;
 
+const MOST_OF_BATCHES = 100;
+
 /** A list; without a run, of all runs. */
 export type Listed = SampleSearch & { run?: string };
 
@@ -59,6 +61,18 @@ export const promptQuery = (run: string, prompt: string, limit: number) =>
     queryFn: () => body(api.GET("/api/v1/trajectories", { params: { query: { run, q: `prompt:${prompt}`, limit } } })),
     enabled: prompt !== "",
     staleTime: FRESH_MS,
+  });
+
+/** The samples of batches with the lowest scores first; fragments are ordered here, as their rewards are in their bytes. */
+export const worstQuery = (run: string, kind: "group" | "fragment", q: string) =>
+  queryOptions({
+    queryKey: ["samples", { run, kind, q }, "worst"],
+    queryFn: async () => {
+      const { results } = await ask({ run, kind, q, ...(kind === "group" ? { sort: "score" } : {}) }, MOST_OF_BATCHES);
+      return results.sort((one, other) => (one.score ?? Infinity) - (other.score ?? Infinity));
+    },
+    staleTime: FRESH_MS,
+    retry: false,
   });
 
 export const qualifiersQuery = (kind: SampleSearch["kind"]) =>

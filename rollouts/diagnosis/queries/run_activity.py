@@ -10,7 +10,7 @@ from django.db.models import Case, F, FloatField, Func, OuterRef, Q, Subquery, W
 from rollouts.control.models import Fleet
 from rollouts.control.rules import LastReports
 from rollouts.metrics.models import MeasureCursor
-from rollouts.metrics.services.metrics import OWN_PREFIX
+from rollouts.metrics.rules import OWN_PREFIX
 from runs.lifecycle.models import RunKind
 
 RECENT_RETURNS: Final = 20

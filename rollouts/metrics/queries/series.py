@@ -10,7 +10,15 @@ from django.db.models.functions import Coalesce
 from buffer.batches.queries.batches import nearby_batches
 from rollouts.metrics.models import MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.rules import BLOCK, BLOCK_SAMPLES, X_AT_MOST, Blocks, blocks_of, condensed
+from rollouts.metrics.rules import (
+    BLOCK,
+    BLOCK_SAMPLES,
+    OF_ARRIVALS,
+    X_AT_MOST,
+    Blocks,
+    blocks_of,
+    condensed,
+)
 from rollouts.metrics.schemas import ContextBatch, ContextVersion, MetricContext, MetricLine
 from runs.lifecycle.models import PolicyVersion, Run
 from web import sql
@@ -205,7 +213,9 @@ def metric_context_at(run: Run, name: str, chart_range: SeriesRange) -> MetricCo
         raise NotFound(f"the run has no sample of {name!r} in this range")
     last = max(found)
     began_at, ended_at = min(found).at, last.at
-    around = nearby_batches(run.pk, began_at=began_at, ended_at=ended_at)
+    around = nearby_batches(
+        run.pk, began_at=began_at, ended_at=ended_at, of_arrivals=name.startswith(OF_ARRIVALS)
+    )
     published = PolicyVersion.objects.filter(run=run, published_at__lte=ended_at)
     version = published.order_by("-id").only("epoch", "step", "published_at").first()
     return MetricContext(

@@ -46,9 +46,8 @@ from rollouts.metrics.queries.measuring import (
     runs_with_fleets,
     train_steps,
 )
-from rollouts.metrics.rules import WORKERS, at_rank, began_at, resource_values
+from rollouts.metrics.rules import OWN_PREFIX, WORKERS, at_rank, began_at, resource_values
 from rollouts.metrics.services.metrics import (
-    OWN_PREFIX,
     Figure,
     InvalidMetrics,
     advance_amount,

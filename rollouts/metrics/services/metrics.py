@@ -12,15 +12,13 @@ from buffer.batches.queries.batches import served_tokens_after
 from rollouts.control.models import Fleet
 from rollouts.metrics.models import MetricChunk, MetricSample, MetricSeries, TokenTally
 from rollouts.metrics.queries.metrics import datetime_of
-from rollouts.metrics.rules import CHUNK_SAMPLES, summarised
+from rollouts.metrics.rules import CHUNK_SAMPLES, OWN_PREFIX, summarised
 from rollouts.metrics.schemas import MetricsPush
 from runs.lifecycle.models import Run
 from web import sql
 from web.live.announcements import announce
 from web.rules.errors import InvalidField
 
-OWN_PREFIX: Final = "rolldeck/"
-"""Prefix of the platform's own metrics."""
 SERIES_AT_MOST: Final = 20_000
 """Maximum number of metric names of one run."""
 SAMPLES_KEPT: Final = 256

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import type { GroupDetail } from "@/api/groups";
 import { Age } from "@/components/Age";
 import { term } from "@/components/filter/suggest";
-import { bytes, number, policyStep, visible } from "@/format";
+import { bytes, number, versionName, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { workerIndex } from "@/pages/viewer/search";
 import styles from "@/pages/viewer/viewer.module.css";
@@ -43,7 +43,7 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
       {batch && (
         <Fact name="Batch">
           <Link to="/runs/$name/queue" params={params} search={{ batch: batch.id }}>
-            train step {batch.step}
+            {number(batch.step)}
           </Link>
           <span className="faint">
             {" "}
@@ -59,10 +59,10 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
         {group.policy_step === null && "unknown"}
         {version && (
           <Link to="/runs/$name/weights" params={params} search={{ version: version.id }}>
-            version {group.epoch}.{policyStep(group.policy_step)}
+            version {versionName(group.epoch, group.policy_step)}
           </Link>
         )}
-        {!version && group.policy_step !== null && `${group.epoch}.${policyStep(group.policy_step)}`}
+        {!version && group.policy_step !== null && versionName(group.epoch, group.policy_step)}
         {group.policy_step !== null && (
           <>
             <span className="faint"> · </span>

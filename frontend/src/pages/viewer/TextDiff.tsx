@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { groupQuery, messagesQuery, sequencesQuery, windowQuery } from "@/api/groups";
 import { Skeletons } from "@/components/Skeletons";
-import { counted, number, policyStep, visible } from "@/format";
+import { counted, number, versionName, visible } from "@/format";
 import type { Side } from "@/pages/viewer/sides";
 import { folded, type Passage, textDiff, transcript } from "@/pages/viewer/textDiff";
 import styles from "@/pages/viewer/textDiff.module.css";
@@ -66,9 +66,7 @@ function Column({ name, run, side, answer, passages, onChange }: ColumnProps) {
           {side.run && `${side.run} · `}Group {side.group}
         </Link>
         {data && data.group.policy_step !== null && (
-          <span className="faint tiny">
-            policy {data.group.epoch}.{policyStep(data.group.policy_step)}
-          </span>
+          <span className="faint tiny">policy {versionName(data.group.epoch, data.group.policy_step)}</span>
         )}
         <NativeSelect
           size="xs"

@@ -107,6 +107,31 @@ def test_a_step_has_the_newest_weights_and_batch_of_its_time(run: Run) -> None:
     assert moment_shown["batches"][0]["with_trainer"] is False
 
 
+@pytest.mark.parametrize(
+    ("seconds", "ordinals"),
+    [
+        # Batches are leased at 0, 10, … 50 seconds; a point is measured before or at a lease.
+        pytest.param([13], [3], id="measured before the batch was formed"),
+        pytest.param([20], [3], id="measured when the batch was formed"),
+        pytest.param([13, 20], [3], id="both"),
+        pytest.param([13, 33], [5, 4, 3], id="several batches"),
+        pytest.param([57], [], id="the batch is not formed yet"),
+    ],
+)
+def test_a_metric_of_data_leads_to_the_batches_that_took_the_data(
+    run: Run, seconds: list[float], ordinals: list[int]
+) -> None:
+    for at in seconds:
+        figure = Figure("rolldeck/reward/mean", 2, 0.5)
+        store_figures(run_id=run.pk, figures=[figure], now=after(at))
+    hand_out(run, count=6, interval_seconds=10)
+
+    shown = moment(run, name="rolldeck/reward/mean", **{"from": 2, "to": 2})
+
+    assert [batch["ordinal"] for batch in shown["batches"]] == ordinals
+    assert shown["handed_out"] == len(ordinals)
+
+
 def test_a_batch_held_by_a_trainer_at_that_time_is_marked(run: Run) -> None:
     measure(run, steps=40)
     hand_out(run, count=6, interval_seconds=10, holds=9)

@@ -1,24 +1,24 @@
-import { term } from "@/components/filter/suggest";
 import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { batchQuery } from "@/api/queue";
-import type { BatchItems, MetricAxis, RunDetail } from "@/api/types";
+import type { MetricAxis, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
-import { clock, elapsed, number, policyStep, visible } from "@/format";
+import { clock, elapsed, number, policyStep, versionName, visible } from "@/format";
 import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/pages/run/words";
+import { SampleTitle } from "@/samples/SampleTable";
+import { worstQuery } from "@/samples/samples";
 import { AnnotatePoint } from "./AnnotatePoint";
 import classes from "./metrics.module.css";
 import type { Picked } from "./search";
 
-const ITEMS_SHOWN = 8;
+const WORST_SHOWN = 8;
 
 type Props = { run: RunDetail; point: Picked; axis: MetricAxis; unit: string; onClose: () => void };
 
@@ -55,61 +55,48 @@ function When({ details }: { details: PointDetails }) {
   );
 }
 
-/** The first items of a batch, with scores and links. */
-function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] }) {
+/** The worst samples of the batches at the point, with links to their readers. */
+function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
   const isGroups = run.kind !== "fleet";
-  if (items.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
-  return (
-    <table className="table" aria-label={isGroups ? "Groups of the batch" : "Fragments of the batch"}>
-      <thead>
-        <tr>
-          <th scope="col">{isGroups ? "Group" : "Fragment"}</th>
-          <th scope="col">Environment</th>
-          <th scope="col" className="num">
-            {isGroups ? "Score" : "Steps"}
-          </th>
-          <th scope="col" className="num">
-            Weights
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {items.slice(0, ITEMS_SHOWN).map((item) => (
-          <tr key={item.position}>
-            <td>
-              {isGroups ? (
-                <Link to="/runs/$name/groups/$group" params={{ name: run.name, group: String(item.id) }} className="strong">
-                  {item.id}
-                </Link>
-              ) : (
-                <Link to="/runs/$name/fragments/$fragment" params={{ name: run.name, fragment: String(item.id) }} className="strong">
-                  {item.id}
-                </Link>
-              )}
-            </td>
-            <td className="anywhere">{visible(item.environment)}</td>
-            <td className="num">{number(isGroups ? item.score_mean : item.steps)}</td>
-            <td className="num" title={item.staleness === null ? undefined : `${number(item.staleness)} versions behind when leased`}>
-              {policyStep(item.policy_step)}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
-  const { data, error } = useQuery(batchQuery(run.name, batch.id));
-  if (error && !data) return <ErrorState title="Batch unavailable" error={error} />;
+  const q = `batch:${batches.map(({ id }) => id).join(",")}`;
+  const kind = isGroups ? "group" : "fragment";
+  const list = isGroups ? { q, sort: "score" as const } : { q };
+  const { data, error } = useQuery(worstQuery(run.name, kind, q));
+  if (error && !data) return <ErrorState title="Samples unavailable" error={error} />;
   if (!data) return <Skeletons heights={[160]} />;
+  if (data.length === 0) return <p className="faint small">The batch was released; its items are back in the queue.</p>;
   return (
     <>
-      <h3>In batch {number(batch.ordinal)}</h3>
-      <Items run={run} items={data.results} />
+      <h3>{isGroups ? "Lowest scores" : "Lowest returns"}</h3>
+      <table
+        className={`table ${classes.worst}`}
+        aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}
+      >
+        <thead>
+          <tr>
+            <th scope="col">{isGroups ? "Prompt → answer" : "Slot · fragment"}</th>
+            <th scope="col" className="num">
+              {isGroups ? "Score" : "Return"}
+            </th>
+            <th scope="col" className="num">
+              Weights
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {data.slice(0, WORST_SHOWN).map((sample) => (
+            <tr key={sample.id}>
+              <td className={classes.texts}>
+                <SampleTitle sample={sample} list={list} />
+              </td>
+              <td className="num">{number(sample.score)}</td>
+              <td className="num">{policyStep(sample.policy_step)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
       <p className="small">
-        {data.results.length > ITEMS_SHOWN && <span className="faint">{number(data.results.length - ITEMS_SHOWN)} more items · </span>}
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: term("batch", batch.id) }}>
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ ...list, kind: isGroups ? undefined : "fragment" }}>
           View all in Samples
         </Link>
       </p>
@@ -119,8 +106,16 @@ function NewestBatch({ run, batch }: { run: RunDetail; batch: PointBatch }) {
 
 function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
   const { batches, handed_out } = details;
-  const newest = batches[0];
-  if (!newest)
+  if (batches.length === 0 && run.served_steps > 0)
+    return (
+      <EmptyState title="Batch not formed yet">
+        The samples of this point are queued.{" "}
+        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: "state:queued" }}>
+          View queued samples
+        </Link>
+      </EmptyState>
+    );
+  if (batches.length === 0)
     return (
       <EmptyState
         title="No batch leased before this point"
@@ -153,12 +148,12 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
             )}
             <span className="faint small">
               leased <Moment at={batch.leased_at} />
-              {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {batch.epoch}.{policyStep(batch.policy_step)}
+              {batch.trainer ? ` to ${visible(batch.trainer)}` : ""}, weights {versionName(batch.epoch, batch.policy_step)}
             </span>
           </li>
         ))}
       </ul>
-      <NewestBatch key={newest.id} run={run} batch={newest} />
+      <Worst run={run} batches={batches} />
     </>
   );
 }
@@ -179,7 +174,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
                 <dt>Weights</dt>
                 <dd>
                   <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: data.version.id }}>
-                    version {data.version.epoch}.{policyStep(data.version.step)}
+                    version {versionName(data.version.epoch, data.version.step)}
                   </Link>
                   , published <Moment at={data.version.published_at} />
                 </dd>

@@ -3,7 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { PolicyVersionRow, RunDetail, WeightsCommands } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
-import { policyStep } from "@/format";
+import { policyStep, versionName } from "@/format";
 import { useOrderWeights, type WeightsCommand } from "@/pages/run/weights/api";
 import { pinEffect, pinnable } from "@/pages/run/weights/commands";
 
@@ -61,7 +61,7 @@ export function PinDialog({ run, orders, versions, onClose }: PinProps) {
         value={chosen}
         data={choices.map((version) => ({
           value: String(version.step),
-          label: `${version.epoch}.${policyStep(version.step)}${version.step === run.policy_step ? ", the newest" : ""}`,
+          label: `${versionName(version.epoch, version.step)}${version.step === run.policy_step ? ", the newest" : ""}`,
         }))}
         onChange={(event) => setChosen(event.currentTarget.value)}
         data-autofocus

@@ -7,7 +7,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Table } from "@/components/Table";
-import { bytes, duration, policyStep, visible } from "@/format";
+import { bytes, duration, versionName, visible } from "@/format";
 import { isHeldBack } from "@/pages/run/weights/commands";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
 import { trainerCommand } from "@/pages/run/words";
@@ -38,7 +38,7 @@ function Row({ run, orders, version, deliveries, isOpen }: RowProps) {
     >
       <td className="num">
         <Link to="/runs/$name/weights" params={{ name: run.name }} search={{ version: version.id }} replace className="strong" data-open>
-          {version.epoch}.{policyStep(version.step)}
+          {versionName(version.epoch, version.step)}
         </Link>
       </td>
       <td className="nowrap">

@@ -9,7 +9,7 @@ import { Chip } from "@/components/Chip";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
-import { counted, number, policyStep, visible } from "@/format";
+import { counted, number, policyStep, versionName, visible } from "@/format";
 import { usePart } from "@/live/live";
 import { nameOf } from "@/pages/run/curriculum/steering";
 import { ordersQuery } from "@/pages/run/weights/api";
@@ -63,7 +63,7 @@ function History({ orders }: { orders: WeightsCommands }) {
         {orders.results.map((order) => (
           <li key={order.number}>
             <span className="num faint">{order.number}</span> <b>{KINDS[order.kind]}</b>
-            {order.kind === "pin" && ` ${order.epoch}.${policyStep(order.pinned_step ?? -2)}`} by {nameOf(order.actor)},{" "}
+            {order.kind === "pin" && ` ${versionName(order.epoch, order.pinned_step)}`} by {nameOf(order.actor)},{" "}
             <Age at={order.at} suffix=" ago" />, at version {policyStep(order.newest_step)}
             {order.reason && `: ${visible(order.reason)}`}
           </li>
