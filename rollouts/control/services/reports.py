@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,11 @@ RECENT_RETURNS: Final = 20
 """Number of episodes whose mean return measures the present policy."""
 KEPT_STEPS: Final = 200
 """Number of versions per epoch for which weight syncs are kept."""
+_SHOWN_AT_ONCE: Final = (
+    *("index", "incarnation", "state", "reason", "restarts", "is_cordoned"),
+    *("announced_step", "staged_step", "active_step"),
+)
+"""Fields of workers whose changes pages show at once; counters, within 2 s."""
 _STORE: Final = """
     INSERT INTO rollouts_weightsdelivery
         (fleet_id, epoch, step, worker, announced_at, staged_at, active_at)
@@ -188,12 +194,14 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
         )
     if report.sequence <= fleet.sequence:
         return False
+    stored = list(FleetWorker.objects.filter(fleet=fleet))
+    is_news = _has_news(fleet, stored, report)
     if fleet.observed_at is None:
         # Clear the reason why the fleet cannot start: it has sent its first report.
         starting = Run.objects.filter(pk=run_id, status=RunStatus.STARTING)
         if starting.exclude(status_reason="").update(status_reason=""):
             announce(run_id, "run")
-    fleet.env_steps_total += _store_workers(fleet, report.workers, now=now)
+    fleet.env_steps_total += _store_workers(fleet, stored, report.workers, now=now)
     _store_episodes(fleet, report.episodes, now=now)
     added = control_rules.added(fleet.info_totals, report.info)
     fleet.info_totals = added.totals
@@ -220,13 +228,34 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
         starting = Run.objects.select_for_update().filter(pk=run_id, status=RunStatus.STARTING)
         if starting.exists():
             move(run_id=run_id, target=RunStatus.RUNNING, actor="fleet", now=now)
-    announce(run_id, "fleet", *(["episodes"] if report.episodes else []))
+    announced = [*(["fleet"] if is_news else []), *(["episodes"] if report.episodes else [])]
+    if announced:
+        announce(run_id, *announced)
     return True
 
 
-def _store_workers(fleet: Fleet, workers: Sequence[wire.WorkerReport], *, now: datetime) -> int:
-    """Store the workers and their slots; return the env steps since the last report."""
-    stored = list(FleetWorker.objects.filter(fleet=fleet))
+def _has_news(fleet: Fleet, stored: Sequence[FleetWorker], report: wire.FleetReport) -> bool:
+    """Return whether a report changes more than counters, which live pages poll."""
+    of_worker = attrgetter(*_SHOWN_AT_ONCE)
+    return (
+        fleet.observed_at is None
+        or bool(report.events)
+        or (fleet.observed, fleet.reason) != (report.state, report.reason)
+        or {of_worker(one) for one in stored} != {of_worker(one) for one in report.workers}
+    )
+
+
+def _store_workers(
+    fleet: Fleet,
+    stored: Sequence[FleetWorker],
+    workers: Sequence[wire.WorkerReport],
+    *,
+    now: datetime,
+) -> int:
+    """Store the workers and their slots; return the env steps since the last report.
+
+    `stored` are the workers of earlier reports.
+    """
     before = {worker.index: (worker.incarnation, worker.env_steps) for worker in stored}
     steps_before = {
         worker.index: (

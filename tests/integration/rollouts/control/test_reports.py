@@ -1,6 +1,7 @@
 """Fleets report, and the platform stores each report once."""
 
 import threading
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from rolldeck.wire import FleetEvent, ReplicaReport, SlotReport, StageTiming, We
 from rollouts.control.models import EnvSlot, EpisodeWindow, FleetWorker
 from rollouts.control.queries.fleets import control_of, fleet_state, running_fragments
 from rollouts.control.rules import InvalidReport, StaleIncarnation
+from rollouts.control.services import reports
 from rollouts.control.services.reconciliation import begin_launch
 from rollouts.diagnosis.queries.pipelines import pipeline_of
 from rollouts.diagnosis.queries.run_activity import fleet_activity
@@ -426,3 +428,39 @@ def test_the_shown_capacity_excludes_items_in_progress() -> None:
 
     assert depth.running == 7
     assert depth.admission_capacity == depth.admission_remaining - 7
+
+
+@pytest.mark.parametrize(
+    ("changed", "parts"),
+    [
+        pytest.param({}, [], id="counters"),
+        pytest.param({"state": "paused"}, ["fleet"], id="state of the fleet"),
+        pytest.param({"reason": "no GPU"}, ["fleet"], id="reason of the fleet"),
+        pytest.param({"worker": {"state": "starting"}}, ["fleet"], id="state of a worker"),
+        pytest.param({"worker": {"incarnation": "b"}}, ["fleet"], id="a worker was replaced"),
+        pytest.param(
+            {"worker": {"active_step": 3}}, ["weights", "fleet"], id="version of a worker"
+        ),
+        pytest.param({"worker": {"index": 1}}, ["fleet"], id="another worker"),
+        pytest.param({"episodes": [window(1.0)]}, ["episodes"], id="episodes"),
+        pytest.param(
+            {"events": [FleetEvent(kind="worker_lost", message="worker 0 was lost")]},
+            ["fleet"],
+            id="an event",
+        ),
+    ],
+)
+def test_reports_of_counters_are_not_announced(
+    changed: dict[str, Any],
+    parts: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = rolling(FakeCluster())
+    announced: list[str] = []
+    monkeypatch.setattr(reports, "announce", lambda _run, *names: announced.extend(names))
+    of_worker = {"env_steps": 30, **changed.get("worker", {})}
+    of_report = {name: value for name, value in changed.items() if name != "worker"}
+
+    accept(run, report(run, worker(**of_worker), sequence=1, **of_report), now=later(1))
+
+    assert announced == parts
