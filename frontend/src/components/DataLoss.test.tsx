@@ -20,13 +20,16 @@ function lossyServer(role: "admin" | "viewer" = "admin", alerts = [LOST], summar
 
 const strip = async () => within(await screen.findByRole("region", { name: "Loss of data" }));
 
-it.each(["/", "/runs/lossy", "/runs/lossy/metrics", "/runs/lossy/trajectories"])("stands first on %s, once", async (address) => {
-  lossyServer();
-  await load(address);
-  expect((await strip()).getByRole("link", { name: MESSAGE })).toHaveAttribute("href", "/alerts?alert=5");
-  await waitFor(() => expect(screen.getAllByText(MESSAGE)).toHaveLength(1));
-  expect(document.querySelector("main section, main .panel, main table")).toHaveAccessibleName("Loss of data");
-});
+it.each(["/", "/runs/lossy", "/runs/lossy/metrics", "/runs/lossy/trajectories", "/trajectories"])(
+  "stands first on %s, once",
+  async (address) => {
+    lossyServer();
+    await load(address);
+    expect((await strip()).getByRole("link", { name: MESSAGE })).toHaveAttribute("href", "/alerts?alert=5");
+    await waitFor(() => expect(screen.getAllByText(MESSAGE)).toHaveLength(1));
+    expect(document.querySelector("main section, main .panel, main table")).toHaveAccessibleName("Loss of data");
+  },
+);
 
 it("ends when a user acknowledges it", async () => {
   const server = lossyServer().on("POST", "/api/v1/alerts/{alert}/acknowledge", () => {

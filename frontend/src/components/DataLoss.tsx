@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { type AlertKind, type AlertRow, useAlertAction } from "@/api/alerts";
+import { type AlertKind, type AlertRow, useAlertAction, useAlertSummary } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
@@ -64,4 +64,10 @@ export function DataLoss({ alerts }: { alerts: LossAlert[] }) {
       </ul>
     </section>
   );
+}
+
+/** The loss of data of some runs, or of all runs, as of the live summary. */
+export function LossOfRuns({ runs }: { runs?: readonly string[] }) {
+  const groups = useAlertSummary()?.groups ?? [];
+  return <DataLoss alerts={runs ? groups.filter((group) => group.runs.some((run) => runs.includes(run))) : groups} />;
 }

@@ -1,4 +1,5 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { LossOfRuns } from "@/components/DataLoss";
 import { EmptyState } from "@/components/EmptyState";
 import { SampleList } from "@/samples/SampleList";
 import { KINDS } from "@/samples/search";
@@ -12,6 +13,7 @@ export function TrajectoriesPage() {
       <div className="page-title">
         <h1>Samples</h1>
       </div>
+      <LossOfRuns />
       <section className="panel" aria-label="Found samples">
         <SampleList
           search={search}
