@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from rolldeck import api_command, track_command
 from rolldeck.errors import RolldeckError
-from rolldeck.http import Call, Connection
+from rolldeck.http import DEFAULT_URL, Call, Connection
 from rolldeck.tokenizer_files import store_tokenizer, tokenizer_json
 
 EVENTS_PER_PAGE: Final = 200
@@ -29,7 +29,6 @@ VERBS: Final = {
     "stop": "drain with a deadline, then stop",
     "kill": "end the fleet immediately",
 }
-DEFAULT_URL: Final = "http://127.0.0.1:8000"
 FURTHER: Final = "rolldeck.commands"
 """Entry points of commands from other packages: ``main(argv) -> exit code``."""
 Row = dict[str, Any]
@@ -52,10 +51,8 @@ def _run(words: list[str]) -> int:
     if words and words[0] in further:
         return int(further[words[0]].load()(words[1:]) or 0)
     args = build_parser(further.values()).parse_args(words)
-    token = args.token or os.environ.get("ROLLDECK_TOKEN")
-    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
     try:
-        with Connection(url, token, retry_for_seconds=args.retry_for) as connection:
+        with Connection(args.url, args.token, retry_for_seconds=args.retry_for) as connection:
             command: Callable[[Connection, argparse.Namespace], object] = args.command
             answer = command(connection, args)
     except (RolldeckError, OSError) as error:

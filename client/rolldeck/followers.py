@@ -81,8 +81,8 @@ class Follower(PlatformClient):
 
     def __init__(
         self,
-        url: str,
-        run: str,
+        url: str | None = None,
+        run: str = "",
         token: str | None = None,
         *,
         name: str,
@@ -91,9 +91,10 @@ class Follower(PlatformClient):
         """Configure the follower without sending a request.
 
         Args:
-            url: URL of the platform, as ``http://host:8000``.
+            url: URL of the platform, as ``http://host:8000``; ``ROLLDECK_URL`` by default.
             run: Name of the run.
-            token: Token with the scope ``trainer`` for this run.
+            token: Token with the scope ``trainer`` for this run; ``ROLLDECK_TOKEN`` by
+                default.
             name: Name of the follower; readers with the same name share its position.
             connection: Existing connection to use; `close` leaves it open.
         """

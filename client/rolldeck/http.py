@@ -51,6 +51,7 @@ RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 # The first attempt with the same key is still in progress; its result will be available.
 RETRIED_CODES: Final = frozenset({"in_flight"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
 MOST_IDLE: Final = 20
 """Connections of one server that are kept for later requests."""
 
@@ -98,7 +99,7 @@ class Connection(Closing):
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         token: str | None = None,
         *,
         timeout_seconds: float = 30.0,
@@ -109,8 +110,9 @@ class Connection(Closing):
 
         Args:
             url: Base URL of every path, with an optional prefix; credentials in it are sent as
-                HTTP Basic.
-            token: Sent as ``Authorization: Bearer``.
+                HTTP Basic. By default ``ROLLDECK_URL``, or the local server of `rolldeck up`.
+            token: Sent as ``Authorization: Bearer``. By default ``ROLLDECK_TOKEN``, unless `url`
+                is on another server than ``ROLLDECK_URL``.
             timeout_seconds: Timeout for connecting and for each silent period of an attempt.
             retry_for_seconds: Maximum time from the first to the last attempt of a call.
             backoff: Waits between attempts.
@@ -118,6 +120,7 @@ class Connection(Closing):
         Raises:
             InvalidRequest: If `url` has no scheme or no host.
         """
+        url, token = _address(url, token)
         parts = _parts_of(url)
         self._base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._headers = {
@@ -290,16 +293,26 @@ class PlatformClient(Closing):
     """Base of clients of one run: they use an existing connection, or open their own."""
 
     def __init__(
-        self, url: str, run: str, token: str | None, connection: Connection | None = None
+        self,
+        url: str | None,
+        run: str,
+        token: str | None,
+        connection: Connection | None = None,
     ) -> None:
         """Configure the client without sending a request.
 
         Args:
-            url: URL of the platform, as ``http://host:8000``.
+            url: URL of the platform, as ``http://host:8000``; ``ROLLDECK_URL`` by default.
             run: Name of the run.
-            token: Token for this run.
+            token: Token for this run; ``ROLLDECK_TOKEN`` by default.
             connection: Existing connection to use; `close` leaves it open.
+
+        Raises:
+            InvalidRequest: If `run` is empty.
         """
+        if not run:
+            detail = "give the name of a run: run="
+            raise InvalidRequest(status=0, code="invalid_run", detail=detail)
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
         self._root = f"/api/v1/runs/{quote(run, safe='')}"
@@ -355,6 +368,22 @@ def _pool_for(server: SplitResult) -> urllib3.PoolManager:
     auth = urlsplit(proxy).netloc.rpartition("@")[0]
     options["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(auth) or None)
     return urllib3.ProxyManager(proxy, **options)
+
+
+def _address(url: str | None, token: str | None) -> tuple[str, str | None]:
+    """Return the URL and the token, those of the environment by default."""
+    usual, usual_token = os.environ.get("ROLLDECK_URL"), os.environ.get("ROLLDECK_TOKEN")
+    if url is None:
+        return usual or DEFAULT_URL, token or usual_token
+    # A token is for one platform: it is not sent to others, such as a stock Atropos server.
+    if token is None and (not usual or _origin(url) == _origin(usual)):
+        token = usual_token
+    return url, token
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2]
 
 
 def _parts_of(url: str) -> SplitResult:

@@ -46,8 +46,8 @@ class ReplayBufferInterface(PlatformClient):
 
     def __init__(
         self,
-        url: str,
-        run: str,
+        url: str | None = None,
+        run: str = "",
         token: str | None = None,
         *,
         name: str = "replay",

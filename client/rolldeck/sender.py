@@ -29,8 +29,8 @@ class GroupSender(TokenizerClient):
 
     def __init__(
         self,
-        url: str,
-        run: str,
+        url: str | None = None,
+        run: str = "",
         token: str | None = None,
         *,
         logprob_dtype: str | None = None,
@@ -39,9 +39,9 @@ class GroupSender(TokenizerClient):
         """Configure the sender without sending a request.
 
         Args:
-            url: URL of the platform, as ``http://host:8000``.
+            url: URL of the platform, as ``http://host:8000``; ``ROLLDECK_URL`` by default.
             run: Name of the run.
-            token: Token with the scope ``env`` for this run.
+            token: Token with the scope ``env`` for this run; ``ROLLDECK_TOKEN`` by default.
             logprob_dtype: ``float16`` or ``float32`` to send smaller log probabilities; by
                 default arrays keep their dtype, and lists become float64.
             connection: Existing connection to use; `close` leaves it open.

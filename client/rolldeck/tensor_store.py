@@ -32,13 +32,13 @@ class Value(NamedTuple):
 class TensorStore(PlatformClient):
     """Access to the stored tensors of one run; thread-safe."""
 
-    def __init__(self, url: str, run: str, token: str | None = None) -> None:
+    def __init__(self, url: str | None = None, run: str = "", token: str | None = None) -> None:
         """Configure the access without opening a socket.
 
         Args:
-            url: Base URL of the platform.
+            url: URL of the platform; ``ROLLDECK_URL`` by default.
             run: Name of the run.
-            token: A token with the scope `trainer`.
+            token: A token with the scope `trainer`; ``ROLLDECK_TOKEN`` by default.
         """
         super().__init__(url, run, token)
         self._path = f"{self._root}/tensors"

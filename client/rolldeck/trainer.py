@@ -159,8 +159,8 @@ class Trainer(TokenizerClient):
 
     def __init__(
         self,
-        url: str,
-        run: str,
+        url: str | None = None,
+        run: str = "",
         token: str | None = None,
         *,
         name: str = "trainer",
@@ -172,9 +172,10 @@ class Trainer(TokenizerClient):
         """Configure the trainer without sending a request.
 
         Args:
-            url: URL of the platform, as ``http://host:8000``.
+            url: URL of the platform, as ``http://host:8000``; ``ROLLDECK_URL`` by default.
             run: Name of the run.
-            token: Token with the scope ``trainer`` for this run; the same for all ranks.
+            token: Token with the scope ``trainer`` for this run, the same for all ranks;
+                ``ROLLDECK_TOKEN`` by default.
             name: Display name.
             rank: Rank of this process. Rank 0 registers, acknowledges and publishes; the others
                 only request batches and report that they are done with them.

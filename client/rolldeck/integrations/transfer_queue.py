@@ -10,7 +10,6 @@ samples to a new controller.
 
 import asyncio
 import logging
-import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,16 +65,15 @@ def store_of(config: Mapping[str, Any]) -> TensorStore:
     """Return the store of a backend's configuration.
 
     Args:
-        config: `url` and `run`; `token` is taken from ``ROLLDECK_TOKEN`` by default.
+        config: `run`; `url` and `token` are taken from ``ROLLDECK_URL`` and ``ROLLDECK_TOKEN`` by
+            default.
 
     Raises:
-        ValueError: If `url` or `run` is missing.
+        ValueError: If `run` is missing.
     """
-    for name in ("url", "run"):
-        if not config.get(name):
-            raise ValueError(f"backend.{BACKEND}.{name}: required")
-    token = config.get("token") or os.environ.get("ROLLDECK_TOKEN")
-    return TensorStore(config["url"], config["run"], token)
+    if not config.get("run"):
+        raise ValueError(f"backend.{BACKEND}.run: required")
+    return TensorStore(config.get("url") or None, config["run"], config.get("token") or None)
 
 
 class RolldeckStorageClient(StorageKVClient):

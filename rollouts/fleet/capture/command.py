@@ -1,16 +1,14 @@
 """Command ``rolldeck proxy``."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 import uvicorn
 
 from rolldeck import tracing
-from rolldeck.cli import DEFAULT_URL
 from rolldeck.errors import RolldeckError
-from rolldeck.http import Call, Connection
+from rolldeck.http import DEFAULT_URL, Call, Connection
 from rollouts.fleet.capture.calls import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
 from rollouts.fleet.capture.upstream import UPSTREAM_SECONDS
@@ -44,9 +42,7 @@ def main(argv: Sequence[str]) -> int:
         help="seconds to retry during an outage (default 30)",
     )
     args = parser.parse_args(argv)
-    token = args.token or os.environ.get("ROLLDECK_TOKEN")
-    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
-    connection = Connection(url, token, retry_for_seconds=args.retry_for)
+    connection = Connection(args.url, args.token, retry_for_seconds=args.retry_for)
     try:
         connection.json(Call(method="GET", path=f"/api/v1/runs/{args.run}"))
     except RolldeckError as refusal:

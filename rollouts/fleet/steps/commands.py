@@ -8,7 +8,6 @@ import argparse
 import json
 import logging
 import math
-import os
 import signal
 import sys
 import tempfile
@@ -24,10 +23,9 @@ import msgspec
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.cli import DEFAULT_URL
 from rolldeck.errors import RolldeckError
 from rolldeck.fragment_files import FragmentFiles
-from rolldeck.http import Call, Connection
+from rolldeck.http import DEFAULT_URL, Call, Connection
 from rolldeck.published_weights import find_version, read_version
 from rolldeck.wire import InvalidMessage
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
@@ -266,13 +264,11 @@ def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, 
         InvalidRunConfig: If this version of the command does not support the configuration.
         OSError: If the shared weights folder cannot be read.
     """
-    token = args.token or os.environ.get("ROLLDECK_TOKEN")
-    url = args.url or os.environ.get("ROLLDECK_URL", DEFAULT_URL)
-    with Connection(url, token, retry_for_seconds=args.retry_for) as connection:
+    with Connection(args.url, args.token, retry_for_seconds=args.retry_for) as connection:
         path = f"/api/v1/runs/{quote(args.run, safe='')}"
         run = connection.json(Call(method="GET", path=path))
         if not isinstance(run, dict) or "kind" not in run:
-            raise InvalidMessage(f"{url}{path} is not a run; is it a Rolldeck platform?")
+            raise InvalidMessage(f"{connection.url}{path} is not a run; is it a Rolldeck platform?")
         config = run.get("config") or {}
         if run["kind"] != "fleet" or config.get("language"):
             kind = "a language" if config.get("language") else f"an {run['kind']}"

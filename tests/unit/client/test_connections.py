@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import PIECE_BYTES, Call, Connection
+from rolldeck.trainer import Trainer
 from tests.unit.client.failing_server import Planned, in_turn, serving
 
 Handler = Callable[[socket.socket], None]
@@ -289,3 +290,59 @@ def test_the_certificate_of_a_server_is_verified(
             pytest.raises(Unreachable, match="IP address mismatch"),
         ):
             get(client)
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "sent"),
+    [
+        pytest.param({}, ("{server}", None), None, id="nothing"),
+        pytest.param({"ROLLDECK_TOKEN": "usual"}, ("{server}", None), "usual", id="a token"),
+        pytest.param(
+            {"ROLLDECK_URL": "{server}", "ROLLDECK_TOKEN": "usual"},
+            (None, None),
+            "usual",
+            id="both",
+        ),
+        pytest.param(
+            {"ROLLDECK_URL": "{server}/", "ROLLDECK_TOKEN": "usual"},
+            ("{server}/atropos/demo", None),
+            "usual",
+            id="a path of the usual server",
+        ),
+        pytest.param(
+            {"ROLLDECK_URL": "http://rolldeck.example", "ROLLDECK_TOKEN": "usual"},
+            ("{server}", None),
+            None,
+            id="another server",
+        ),
+        pytest.param(
+            {"ROLLDECK_URL": "http://rolldeck.example", "ROLLDECK_TOKEN": "usual"},
+            ("{server}", "own"),
+            "own",
+            id="another server and its token",
+        ),
+        pytest.param({"ROLLDECK_TOKEN": "usual"}, ("{server}", "own"), "own", id="an own token"),
+    ],
+)
+def test_url_and_token_of_the_environment_are_defaults(
+    environment: dict[str, str],
+    given: tuple[str | None, str | None],
+    sent: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ROLLDECK_URL", "ROLLDECK_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(in_turn(Planned(200, b"{}"))) as server:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value.format(server=server.url))
+        url, token = given
+        with Connection(url and url.format(server=server.url), token) as connection:
+            connection.json(Call(method="GET", path="/x"))
+
+    header = server.seen[0].headers.get("Authorization")
+    assert header == (None if sent is None else f"Bearer {sent}")
+
+
+def test_a_client_without_a_run_is_an_error() -> None:
+    with pytest.raises(InvalidRequest, match="give the name of a run"):
+        Trainer("http://127.0.0.1:1")
