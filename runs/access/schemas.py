@@ -31,15 +31,6 @@ class AuditList(Page[AuditRow], frozen=True, kw_only=True):
     """A page of the audit, newest first."""
 
 
-class RecentAudit(Struct, frozen=True, kw_only=True):
-    """Newest audit id, and the last changes by people and tokens."""
-
-    newest: int
-    """Id of the newest row; 0 without rows."""
-    recent: list[AuditRow]
-    """The newest rows caused by people and tokens, newest first."""
-
-
 class BrowserRow(Struct, frozen=True, kw_only=True):
     """A signed-in browser, as identified at sign-in."""
 

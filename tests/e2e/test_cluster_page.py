@@ -96,9 +96,8 @@ def test_a_notice_is_shown_on_every_page_until_it_is_removed(
         dialog.get_by_label("Reason").fill("it is full")
         dialog.get_by_role("button", name="Set notice").click()
         expect(page.locator("[data-notice]")).to_contain_text("noon <b id=hostile>")
-        page.goto("/audit")
+        page.goto("/settings")
         expect(page.locator("[data-notice]")).to_be_visible()
-        expect(page.locator("[data-row]").first).to_contain_text("it is full")
 
         page.goto("/cluster")
         page.get_by_role("button", name="Remove notice").click()

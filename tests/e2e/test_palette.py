@@ -52,8 +52,8 @@ def test_the_palette_changes_the_theme_copies_the_link_and_opens_the_help(
 ) -> None:
     page = signed_in
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
-    page.goto("/audit?kind=created")
-    page.get_by_role("heading", name="Audit").wait_for()
+    page.goto("/runs?q=is%3Aactive")
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
     page.get_by_role("button", name="Search or command").click()
     expect(page.get_by_role("combobox", name="Search pages")).to_be_focused()
     assert pages.barriers(page) == []
@@ -65,7 +65,7 @@ def test_the_palette_changes_the_theme_copies_the_link_and_opens_the_help(
     page.keyboard.type("copy link")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("Link copied")
-    assert page.evaluate("navigator.clipboard.readText()") == f"{server.url}/audit?kind=created"
+    assert page.evaluate("navigator.clipboard.readText()") == f"{server.url}/runs?q=is%3Aactive"
 
     page.keyboard.press("Control+a")
     page.keyboard.type("no such thing")
@@ -81,11 +81,11 @@ def test_the_palette_fits_a_phone(at_home: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     page.get_by_role("button", name="Search or command").click()
     expect(page.get_by_role("combobox", name="Search pages")).to_be_focused()
-    page.keyboard.type("audit")
-    expect(chosen(page)).to_contain_text("Audit")
+    page.keyboard.type("settin")
+    expect(chosen(page)).to_contain_text("Settings")
     pages.wait_for_width(page, 360)
     chosen(page).click()
-    expect(page.get_by_role("heading", name="Audit")).to_be_visible()
+    expect(page.get_by_role("heading", name="Settings", exact=True)).to_be_visible()
 
 
 def test_general_actions_open_pages_in_and_beside_the_dashboard(

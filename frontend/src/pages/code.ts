@@ -10,7 +10,6 @@ export const pageCode = {
   alerts: () => import("@/pages/alerts/AlertsPage"),
   compare: () => import("@/pages/compare/ComparePage"),
   tokens: () => import("@/pages/tokens/TokensPage"),
-  audit: () => import("@/pages/audit/AuditPage"),
   environments: () => import("@/pages/environments/EnvironmentsPage"),
   cluster: () => import("@/pages/cluster/ClusterPage"),
   settings: () => import("@/pages/settings/SettingsPage"),

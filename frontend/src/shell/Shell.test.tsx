@@ -29,8 +29,8 @@ it("opens the tabs of the last run with shortcuts", async () => {
     await user.keyboard(`g${key}`);
     await waitFor(() => expect(here()).toBe(`/runs/pole/${tab}`));
   }
-  const again = await load("/audit");
-  await heading("Audit");
+  const again = await load("/tokens");
+  await heading("API & tokens");
   await again.keyboard("gf");
   await waitFor(() => expect(here()).toBe("/runs/pole/fleet"));
 });

@@ -1,15 +1,12 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { AuditRow } from "@/api/audit";
 import type { Cluster } from "@/api/deployment";
-import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
-import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { bytes, number, visible } from "@/format";
+import { bytes, number } from "@/format";
 import { useCluster } from "@/live/deployment";
-import { useIsOutdated, usePart, useTopicError } from "@/live/live";
+import { useIsOutdated } from "@/live/live";
 import { healthOf, share } from "@/pages/cluster/parts";
 import css from "./home.module.css";
 
@@ -68,62 +65,10 @@ function ClusterStrip() {
   );
 }
 
-function ChangeLine({ row }: { row: AuditRow }) {
-  return (
-    <li>
-      <b className="anywhere">{visible(row.actor_name)}</b>
-      <span className="anywhere">
-        {row.run && (
-          <>
-            <Link to="/runs/$name" params={{ name: row.run }}>
-              {row.run}
-            </Link>{" "}
-            <span className="faint">·</span>{" "}
-          </>
-        )}
-        <LongText text={row.message} />
-        {row.reason && <span className="soft"> “{visible(row.reason)}”</span>}
-      </span>
-      <span className="soft nowrap">
-        <Age at={row.at} suffix=" ago" />
-      </span>
-    </li>
-  );
-}
-
-/** The latest changes by users and tokens. */
-function Lately() {
-  const data = usePart("audit", "audit")?.recent;
-  const error = useTopicError("audit")?.detail;
-  return (
-    <Panel
-      title="Recent changes"
-      note="by users and tokens"
-      aside={
-        <Button size="compact-sm" variant="default" renderRoot={(props) => <Link to="/audit" search={{ people: "1" }} {...props} />}>
-          All changes
-        </Button>
-      }
-    >
-      {error && !data && <ErrorState title="Changes unavailable" error={error} />}
-      {!data && !error && <Skeletons heights={[64]} />}
-      {data?.length === 0 && <p className="faint small">No changes yet.</p>}
-      {data && data.length > 0 && (
-        <ul className={css.recent}>
-          {data.map((row) => (
-            <ChangeLine key={row.id} row={row} />
-          ))}
-        </ul>
-      )}
-    </Panel>
-  );
-}
-
-/** The panels beside the runs: cluster and recent changes. */
+/** The panel below the runs: the cluster. */
 export function ServerPanels() {
   return (
     <div className={css.around}>
-      <Lately />
       <ClusterStrip />
     </div>
   );

@@ -143,7 +143,7 @@ describe.each(PLACES)("on %s", (place) => {
 
 it("names a search without a match", async () => {
   serverWith("admin");
-  const user = await visit("/audit");
+  const user = await visit("/settings");
   await opened(user);
   await user.keyboard("no such thing");
   const palette = within(await screen.findByRole("dialog"));

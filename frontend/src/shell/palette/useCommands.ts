@@ -5,7 +5,7 @@ import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
 import { useSignOut } from "@/api/session";
 import { viewLink } from "@/share/link";
-import { MAIN_PAGES } from "@/shell/mainPages";
+import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
 
@@ -70,6 +70,7 @@ export function useCommands(typed: string, { onHelp, onCopied }: Callbacks): { c
     { id: "general:keys", group: "General", title: "Keyboard shortcuts", words: "help shortcuts keys", keys: ["?"], act: onHelp },
     { id: "general:docs", group: "General", title: "API reference", words: "docs openapi swagger", act: () => location.assign("/docs") },
     { id: "general:admin", group: "General", title: "Admin", words: "django tables", act: () => location.assign("/admin/") },
+    { id: "general:audit", group: "General", title: "Audit", words: "changes history log", act: () => location.assign(AUDIT_PAGE) },
     { id: "general:out", group: "General", title: "Sign out", words: "log out leave", act: () => signOut.mutate() },
   ];
   return {
