@@ -43,7 +43,7 @@ function AlertLine({ alert, isFurther = false, children }: LineProps) {
 function Further({ alert }: { alert: AlertRow }) {
   const { data, error, isPending } = useInfiniteQuery(alertsQuery({ kind: alert.kind, state: "open" }));
   if (error && !data) return <ErrorState title="Alerts unavailable" error={error} />;
-  const isOther = (row: AlertRow) => row.id !== alert.id && !row.silenced_until && (alert.kind !== "rule" || row.subject === alert.subject);
+  const isOther = (row: AlertRow) => row.id !== alert.id && !row.is_snoozed && (alert.kind !== "rule" || row.subject === alert.subject);
   return (
     <>
       {isPending && <li className={`faint small ${css.item}`}>Loading…</li>}
