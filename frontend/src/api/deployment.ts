@@ -1,6 +1,6 @@
 /** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
 
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -20,7 +20,6 @@ export type BrowserRow = Schemas["BrowserRow"];
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
 export type Retention = Schemas["RetentionRow"];
-export type MachineHistory = Schemas["MachineHistory"];
 export type Notice = Schemas["Notice"];
 type SetNotice = Schemas["SetNoticeRequest"];
 
@@ -29,18 +28,6 @@ export const deploymentQuery = queryOptions({
   queryFn: () => body(api.GET("/api/v1/server")),
   staleTime: 60_000,
 });
-
-const MACHINE_REREAD_MS = 60_000;
-
-/** Usage of a machine in the last hours, refetched once a minute: the interval of its samples. */
-export function machineUsageQuery(node: string, hours: number) {
-  return queryOptions({
-    queryKey: ["machine-usage", node, hours],
-    queryFn: () => body(api.GET("/api/v1/cluster/nodes/{node}/usage", { params: { path: { node }, query: { hours } } })),
-    refetchInterval: MACHINE_REREAD_MS,
-    placeholderData: keepPreviousData,
-  });
-}
 
 export const retentionQuery = queryOptions({
   queryKey: ["retention"],

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { MachineCordon, RayNode } from "@/api/deployment";
-import { emptied, placesOf } from "@/pages/cluster/topology";
+import { emptied, type Located, placesOf } from "@/pages/cluster/machines";
 
 const node = (host: string, given: Partial<RayNode> = {}): RayNode => ({
   ...{ node: `${host}-id`, host, is_head: false, alive: true, cpus: 4, cpus_used: 1, gpus: 0, gpus_used: 0 },
@@ -8,14 +8,18 @@ const node = (host: string, given: Partial<RayNode> = {}): RayNode => ({
   ...given,
 });
 
+const located = (nodes: RayNode[], given: Partial<Located> = {}): Located => ({
+  ...{ placements: [], cordons: [], web: [], workers: [], schedulers: [] },
+  ray: { nodes },
+  ...given,
+});
+
 it("sorts head first and dead nodes last, with all workers", () => {
-  const places = placesOf(
-    [node("b"), node("gone", { alive: false }), node("a", { is_head: true })],
-    [
-      { node: "b", node_id: "", run: "pole", workers: 3 },
-      { node: "elsewhere", node_id: "", run: "pole", workers: 1 },
-    ],
-  );
+  const placements = [
+    { node: "b", node_id: "", run: "pole", workers: 3 },
+    { node: "elsewhere", node_id: "", run: "pole", workers: 1 },
+  ];
+  const places = placesOf(located([node("b"), node("gone", { alive: false }), node("a", { is_head: true })], { placements }));
   expect(places.map(({ host, runs }) => [host, runs.map(({ workers }) => workers)])).toEqual([
     ["a", []],
     ["b", [3]],
@@ -29,13 +33,11 @@ const cordon = (node: string, host: string): MachineCordon => ({
 });
 
 it("distinguishes nodes of one host by Ray id", () => {
-  const places = placesOf(
-    [node("north", { host: "box" }), node("south", { host: "box" })],
-    [
-      { node: "box", node_id: "south-id", run: "pole", workers: 2 },
-      { node: "box", node_id: "left-id", run: "pole", workers: 1 },
-    ],
-  );
+  const placements = [
+    { node: "box", node_id: "south-id", run: "pole", workers: 2 },
+    { node: "box", node_id: "left-id", run: "pole", workers: 1 },
+  ];
+  const places = placesOf(located([node("north", { host: "box" }), node("south", { host: "box" })], { placements }));
   expect(places.map(({ node: at, runs }) => [at?.node, runs.map(({ workers }) => workers)])).toEqual([
     ["north-id", []],
     ["south-id", [2]],
@@ -44,7 +46,7 @@ it("distinguishes nodes of one host by Ray id", () => {
 });
 
 it("shows cordons, also of machines unknown to Ray", () => {
-  const places = placesOf([node("a"), node("b")], [], [cordon("b-id", "b"), cordon("old-id", "old")]);
+  const places = placesOf(located([node("a"), node("b")], { cordons: [cordon("b-id", "b"), cordon("old-id", "old")] }));
   expect(places.map(({ host, node: at, cordon: up }) => [host, at !== null, up?.reason])).toEqual([
     ["a", true, undefined],
     ["b", true, "its fan"],
@@ -56,4 +58,17 @@ it("describes remaining workers and managers", () => {
   expect(emptied({ workers: 2, managers: [] })).toBe("2 workers remaining");
   expect(emptied({ workers: 1, managers: ["pole"] })).toBe("1 worker remaining; the manager of pole stays");
   expect(emptied({ workers: 0, managers: ["a", "b"] })).toBe("no workers remaining; the managers of a, b stay");
+});
+
+it("lists the processes of a machine once, also of one that is no node", () => {
+  const process = (name: string, host: string) => ({
+    ...{ name, host, pid: 1, started_at: "", confirmed_at: "", version: "", memory_bytes: null },
+  });
+  const given = { web: [process("w1", "box"), process("w2", "front")], schedulers: [process("beat", "box")] };
+  const places = placesOf(located([node("north", { host: "box" }), node("south", { host: "box" })], given));
+  expect(places.map(({ host, processes }) => [host, processes.map(({ row }) => row.name)])).toEqual([
+    ["box", ["w1", "beat"]],
+    ["box", []],
+    ["front", ["w2"]],
+  ]);
 });
