@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
-from runs.access.api.sessions import AuditCsvView, AuditView, BrowserView, SessionsView, SessionView
+from runs.access.api.sessions import AuditCsvView, AuditView, SessionsView, SessionView
 from runs.alerts.api import (
     AcknowledgeView,
     AlertKindsView,
@@ -83,7 +83,6 @@ urlpatterns = [
     path("server/notice", NoticeView.as_view()),
     path("session", SessionView.as_view()),
     path("sessions", SessionsView.as_view()),
-    path("sessions/<slug:browser>", BrowserView.as_view()),
     path("audit", AuditView.as_view()),
     path("audit.csv", AuditCsvView.as_view()),
     path("alerts", AlertsView.as_view()),

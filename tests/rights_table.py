@@ -48,7 +48,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("DELETE", "/api/v1/session"): ANYONE,
     ("GET", "/api/v1/sessions"): KNOWN,
     ("DELETE", "/api/v1/sessions"): KNOWN,
-    ("DELETE", "/api/v1/sessions/<slug:browser>"): KNOWN,
     ("GET", "/api/v1/audit"): READ,
     ("GET", "/api/v1/audit.csv"): READ,
     ("GET", "/api/v1/alerts"): READ,

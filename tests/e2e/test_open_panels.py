@@ -55,7 +55,6 @@ WAYS: dict[str, list[list[str]]] = {
     ],
     f"{LIVE}/fleet?worker=0": [
         [button("Replace worker")],
-        [button("Stacks of worker")],
         [button("Log of worker")],
         [button("Record")],
     ],

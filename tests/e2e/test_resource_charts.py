@@ -22,25 +22,6 @@ pytestmark = [
 
 REQUESTS_AT_MOST: Final = 25
 GIB: Final = 1 << 30
-SAMPLES: Final = """
-from datetime import timedelta
-from django.utils import timezone
-from rollouts.control.queries.machines import nodes_seen
-from rollouts.models import MachineSample
-[node] = [one["node"] for one in nodes_seen() if one["is_head"]]
-now = timezone.now().replace(second=0, microsecond=0)
-MachineSample.objects.filter(node=node).delete()
-MachineSample.objects.bulk_create(
-    MachineSample(
-        node=node, at=now - timedelta(minutes=minute), cpu_cores=2 + minute % 7, cpus=16,
-        memory_bytes=(20 + minute % 5) * 10**9, memory_total_bytes=128 * 10**9,
-        gpus=2, gpu_percent=40 + minute % 30, gpu_memory_bytes=(30 + minute % 3) * 10**9,
-        gpu_memory_total_bytes=160 * 10**9,
-    )
-    for minute in range(50) if not 20 <= minute < 30
-)
-print(node)
-"""
 
 
 def usage_of(index: int) -> dict[str, Any]:

@@ -15,7 +15,6 @@ export type RayNode = Schemas["RayNode"];
 export type ProcessRow = Schemas["ProcessRow"];
 export type PartExit = Schemas["PartExitRow"];
 export type JobWorker = Schemas["WorkerRow"];
-export type BrowserRow = Schemas["BrowserRow"];
 
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
@@ -57,19 +56,16 @@ export function useCordonMachine() {
   });
 }
 
-export const browsersQuery = queryOptions({
-  queryKey: ["browsers"],
-  queryFn: async () => (await body(api.GET("/api/v1/sessions"))).results,
+export const sessionsQuery = queryOptions({
+  queryKey: ["sessions"],
+  queryFn: async () => (await body(api.GET("/api/v1/sessions"))).sessions,
 });
 
-/** End one session, or all sessions but the current one. */
+/** End all sessions but the current one. */
 export function useEndSessions() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ browser, reason }: { browser: string | null; reason: string }) =>
-      browser === null
-        ? body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } }))
-        : body(api.DELETE("/api/v1/sessions/{browser}", { params: { path: { browser }, query: { reason } } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: browsersQuery.queryKey }),
+    mutationFn: (reason: string) => body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
   });
 }

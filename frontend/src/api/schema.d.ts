@@ -3167,31 +3167,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your sessions
-         * @description Most recent first; empty for tokens.
+         * Count your sessions
+         * @description 0 for tokens.
          */
-        get: operations["sessions_list"];
+        get: operations["sessions_count"];
         put?: never;
         post?: never;
         /** End your other sessions */
         delete: operations["sessions_delete_others"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sessions/{browser}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /** End one of your sessions */
-        delete: operations["sessions_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -4498,18 +4481,6 @@ export interface components {
             uptime_seconds: number | null;
             /** @default null */
             waiting_jobs: number | null;
-        };
-        /**
-         * BrowserRow
-         * @description A signed-in browser, as identified at sign-in.
-         */
-        BrowserRow: {
-            id: string;
-            is_current: boolean;
-            browser: string;
-            address: string;
-            signed_in_at: string | null;
-            expires_at: string;
         };
         /**
          * CallPush
@@ -8200,12 +8171,10 @@ export interface components {
             role: "admin" | "anonymous" | "operator" | "viewer";
         };
         /**
-         * SessionRow
-         * @description Browsers that a person is signed in on, including this one; newest first.
+         * SessionCount
+         * @description Number of browsers that a person is signed in on, including this one.
          */
-        SessionRow: {
-            results: components["schemas"]["BrowserRow"][];
-            next: string | null;
+        SessionCount: {
             sessions: number;
         };
         /**
@@ -24649,7 +24618,7 @@ export interface operations {
             };
         };
     };
-    sessions_list: {
+    sessions_count: {
         parameters: {
             query?: never;
             header?: never;
@@ -24664,7 +24633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionRow"];
+                    "application/json": components["schemas"]["SessionCount"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -24714,7 +24683,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionRow"];
+                    "application/json": components["schemas"]["SessionCount"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -24737,76 +24706,6 @@ export interface operations {
             };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    sessions_delete: {
-        parameters: {
-            query?: {
-                /** @description Reason for the audit log; at most 2,000 characters. */
-                reason?: string;
-            };
-            header?: never;
-            path: {
-                browser: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SessionRow"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
