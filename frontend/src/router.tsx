@@ -1,6 +1,6 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
-import { createRootRoute, createRoute, createRouter, Link } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, Link, redirect } from "@tanstack/react-router";
 import { EmptyState } from "@/components/EmptyState";
 import { page } from "@/components/onDemand";
 import { FailedPage } from "@/components/Panels";
@@ -41,7 +41,9 @@ const shell = createRoute({ getParentRoute: () => root, id: "shell", component: 
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
-  component: page(pageCode.home, "HomePage"),
+  beforeLoad: () => {
+    throw redirect({ to: "/runs", replace: true });
+  },
 });
 const runs = createRoute({
   getParentRoute: () => shell,

@@ -23,7 +23,7 @@ BETTER: Final = {
     "/runs/$name/environments": f"/runs/{MIXED}/environments",
     "/runs/$name/trajectories": f"/runs/{MIXED}/trajectories",
 }
-NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
+NAMES: Final = {"/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
 
 
 def place_of(address: str, server: Server) -> str:

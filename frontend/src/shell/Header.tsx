@@ -86,7 +86,7 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
   return (
     <header className="header">
       <PlacesMenu />
-      <Link to="/" className="brand" aria-label="Rolldeck, home">
+      <Link to="/runs" className="brand" aria-label="Rolldeck, runs">
         <Mark size={22} />
         <span className="wide-only">Rolldeck</span>
       </Link>

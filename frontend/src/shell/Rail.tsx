@@ -7,7 +7,7 @@ import { AUDIT_PAGE, MAIN_PAGES, type MainPage } from "@/shell/mainPages";
 /** Whether a page is the place itself, or below it and below no more specific place. */
 function isWithin(path: string, place: MainPage): boolean {
   const below = (to: string) => path === to || path.startsWith(`${to}/`);
-  if (place.isExact || place.to === "/") return path === place.to;
+  if (place.isExact) return path === place.to;
   if (place.holds?.some(below)) return true;
   return below(place.to) && !MAIN_PAGES.some(({ to }) => to.length > place.to.length && below(to));
 }

@@ -1,7 +1,7 @@
 /** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
 
 import type { LinkProps } from "@tanstack/react-router";
-import { Bell, BookOpen, Boxes, Folder, House, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
+import { Bell, BookOpen, Boxes, Folder, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
 
 export type MainPage = {
   to: NonNullable<LinkProps["to"]>;
@@ -18,7 +18,6 @@ export type MainPage = {
 };
 
 export const MAIN_PAGES: MainPage[] = [
-  { to: "/", label: "Home", icon: House, key: "h" },
   { to: "/runs", label: "Runs", icon: Rows3, key: "r", holds: ["/compare"] },
   { to: "/projects", label: "Projects", icon: Folder, key: "j" },
   { to: "/trajectories", label: "Samples", icon: SearchCode, key: "x" },

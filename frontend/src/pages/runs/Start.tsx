@@ -4,11 +4,11 @@ import type { ReactNode } from "react";
 import { useMayOperate } from "@/api/session";
 import { AppLink } from "@/components/AppLink";
 import { Command } from "@/components/Copying";
-import css from "./home.module.css";
+import css from "./attention.module.css";
 
 function Way({ title, children, command, action }: { title: string; children: ReactNode; command?: string; action?: ReactNode }) {
   return (
-    <section className={`panel ${css.way}`} aria-label={title}>
+    <section className={css.way} aria-label={title}>
       <h2>{title}</h2>
       <p className="soft">{children}</p>
       {command && <Command text={command} />}
