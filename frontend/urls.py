@@ -17,7 +17,6 @@ urlpatterns = [
     path("alerts", index, name="alerts"),
     path("compare", index, name="compare"),
     path("tokens", index, name="tokens"),
-    path("audit", index, name="audit"),
     path("guide", index, name="guide"),
     path("guide/<path:place>", index, name="guide-page"),
 ]

@@ -1,7 +1,7 @@
 """Models of runs and of the requests about them."""
 
 from runs.access.models import ApiToken, LoginCount, TokenIssuer
-from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSilence
+from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSnooze
 from runs.deployment.models import PART_KINDS, Deployment, PartExit, ProcessHeartbeat, ServerNotice
 from runs.events.models import RunEvent
 from runs.lifecycle.models import (
@@ -25,7 +25,7 @@ __all__ = [
     "Alert",
     "AlertDelivery",
     "AlertRule",
-    "AlertSilence",
+    "AlertSnooze",
     "ApiToken",
     "Deployment",
     "Environment",

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
-from runs.access.api.sessions import AuditCsvView, AuditView, BrowserView, SessionsView, SessionView
+from runs.access.api.sessions import AuditCsvView, AuditView, SessionsView, SessionView
 from runs.alerts.api import (
     AcknowledgeView,
     AlertKindsView,
@@ -11,9 +11,9 @@ from runs.alerts.api import (
     AlertRuleView,
     AlertsView,
     AlertView,
-    EndSilenceView,
     ResolveView,
-    SilencesView,
+    SnoozesView,
+    SnoozeView,
     WebhooksView,
     WebhookTestView,
 )
@@ -29,7 +29,6 @@ from runs.lifecycle.api.runs import (
 from runs.lifecycle.api.steering import (
     EnvironmentView,
     NotesView,
-    NoteView,
     ResetView,
     TokensView,
     TokenView,
@@ -84,7 +83,6 @@ urlpatterns = [
     path("server/notice", NoticeView.as_view()),
     path("session", SessionView.as_view()),
     path("sessions", SessionsView.as_view()),
-    path("sessions/<slug:browser>", BrowserView.as_view()),
     path("audit", AuditView.as_view()),
     path("audit.csv", AuditCsvView.as_view()),
     path("alerts", AlertsView.as_view()),
@@ -94,8 +92,8 @@ urlpatterns = [
     path("alert-kinds", AlertKindsView.as_view()),
     path("alert-rules", AlertRulesView.as_view()),
     path("alert-rules/<large:rule>", AlertRuleView.as_view()),
-    path("alert-silences", SilencesView.as_view()),
-    path("alert-silences/<large:silence>/end", EndSilenceView.as_view()),
+    path("alert-snoozes", SnoozesView.as_view()),
+    path("alert-snoozes/<large:snooze>", SnoozeView.as_view()),
     path("webhooks", WebhooksView.as_view()),
     path("webhooks/<slug:webhook>/test", WebhookTestView.as_view()),
     path("run-config-schema", RunConfigSchemaView.as_view()),
@@ -116,7 +114,6 @@ urlpatterns = [
     *(path(f"runs/<slug:run>/{verb}", status_change_view(verb).as_view()) for verb in RunVerb),
     path("runs/<slug:run>/tags", TagsView.as_view()),
     path("runs/<slug:run>/notes", NotesView.as_view()),
-    path("runs/<slug:run>/notes/<small:revision>", NoteView.as_view()),
     path("runs/<slug:run>/events", EventsView.as_view()),
     path("runs/<slug:run>/environments", EnvironmentsView.as_view()),
     path("runs/<slug:run>/environments/<small:env_id>", EnvironmentView.as_view()),

@@ -12,7 +12,7 @@ from buffer.items.models import Batch, FragmentChunk, TrajectoryGroup
 from rollouts.control.models import EpisodeWindow, Fleet, FleetWorker, LogRequest, Recording
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
 from rollouts.metrics.models import Annotation
-from runs.lifecycle.models import Environment, PolicyVersion, Run, RunNote, Trainer
+from runs.lifecycle.models import Environment, PolicyVersion, Run, Trainer
 from runs.saved.models import SavedObject
 from tests.factories import NOON
 
@@ -80,7 +80,6 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
         ],
         "report": [_made(EpisodeWindow, run=run, environment=mark)],
         "annotation": [_made(Annotation, run=run, text=mark)],
-        "revision": [_made(RunNote, run=run, revision=INDEX, text=mark)],
         "env_id": [_made(Environment, run=run, env_id=INDEX, wandb_name=mark)],
         "step": [_made(PolicyVersion, run=run, epoch=1, step=INDEX, file=mark)],
     }
@@ -94,7 +93,6 @@ def named_by(parameter: str, row: Any) -> Any:
         "lesson": "name",
         "worker": "index",
         "log_request": "request",
-        "revision": "revision",
         "env_id": "env_id",
         "step": "step",
     }

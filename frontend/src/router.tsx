@@ -1,7 +1,6 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
-import { createRootRoute, createRoute, createRouter, Link } from "@tanstack/react-router";
-import type { Asked } from "@/api/audit";
+import { createRootRoute, createRoute, createRouter, Link, redirect } from "@tanstack/react-router";
 import { EmptyState } from "@/components/EmptyState";
 import { page } from "@/components/onDemand";
 import { FailedPage } from "@/components/Panels";
@@ -42,7 +41,9 @@ const shell = createRoute({ getParentRoute: () => root, id: "shell", component: 
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
-  component: page(pageCode.home, "HomePage"),
+  beforeLoad: () => {
+    throw redirect({ to: "/runs", replace: true });
+  },
 });
 const runs = createRoute({
   getParentRoute: () => shell,
@@ -85,19 +86,6 @@ const tokens = createRoute({
   getParentRoute: () => shell,
   path: "/tokens",
   component: page(pageCode.tokens, "TokensPage"),
-});
-const audit = createRoute({
-  getParentRoute: () => shell,
-  path: "/audit",
-  component: page(pageCode.audit, "AuditPage"),
-  validateSearch: (search): Asked => ({
-    text: text(search.text),
-    actor: text(search.actor),
-    run: text(search.run),
-    kind: text(search.kind),
-    request: text(search.request),
-    people: text(search.people),
-  }),
 });
 const environments = createRoute({
   getParentRoute: () => shell,
@@ -293,7 +281,6 @@ export const router = createRouter({
       environments,
       cluster,
       tokens,
-      audit,
       settings,
       launch,
       guide,

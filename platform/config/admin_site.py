@@ -44,7 +44,7 @@ _GROUPS: Final = (
             ("Runs", "list", "runs.run"),
             ("Alerts", "notifications", "runs.alert"),
             ("Alert rules", "rule", "runs.alertrule"),
-            ("Silences", "notifications_off", "runs.alertsilence"),
+            ("Snoozed", "notifications_off", "runs.alertsnooze"),
             ("Events", "history", "runs.runevent"),
             ("Environments", "public", "runs.environment"),
             ("Trainers", "model_training", "runs.trainer"),

@@ -31,7 +31,7 @@ from rollouts.diagnosis.schemas import PipelineDiagnosis
 from rollouts.environments.services.check_results import refuse_denied
 from rollouts.episodes.queries import episodes
 from rollouts.metrics.queries.metrics import last_value, metric_part, names_of_runs
-from runs.access.queries import audit_reader, session_part
+from runs.access.queries import session_part
 from runs.alerts.queries.alert_lists import alert_summary
 from runs.alerts.schemas import AlertSummary
 from runs.config import services
@@ -39,7 +39,7 @@ from runs.deployment import queries as deployment
 from runs.deployment.schemas import Notice
 from runs.lifecycle.queries import event_series, run_part
 from runs.lifecycle.services import lifecycle
-from runs.live.rules import ALERTS, AUDIT, CLUSTER, CLUSTER_ADMIN, RUN_LIST
+from runs.live.rules import ALERTS, CLUSTER, CLUSTER_ADMIN, RUN_LIST
 from runs.search.queries import columns, lists
 from runs.search.queries.lists import active_run_rows, inactive_run_rows
 from web.live import parts
@@ -107,7 +107,6 @@ def fill() -> None:
                 "heartbeats": fleet_heartbeats,
             },
             ALERTS: {"alerts": alerts_part},
-            AUDIT: {"audit": audit_reader.read},
             CLUSTER: {"cluster": cluster_part},
             CLUSTER_ADMIN: {"cluster": cluster_admin_part},
         }

@@ -1,6 +1,5 @@
 """Callers, their roles and rights, and the audit log."""
 
-import threading
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, Final
@@ -8,14 +7,14 @@ from typing import Any, Final
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
-from django.db.models import Max, Q
+from django.db.models import Q
 
 from runs.access.models import ApiToken, TokenIssuer
 from runs.access.rules import Caller, Role, token_caller
-from runs.access.schemas import AuditRow, RecentAudit, Session, TokenRow
+from runs.access.schemas import AuditRow, Session, TokenRow
 from runs.events.models import RunEvent
 
-# Read the audit log, all of it or the newest rows.
+# Read the audit log.
 
 AUDIT_AT_MOST: Final = 500
 
@@ -36,9 +35,7 @@ def shown_name(identity: str, names: Mapping[str, str]) -> str:
     return names.get(identity) or identity.partition(":")[2] or identity
 
 
-def audit(
-    *, filters: dict[str, str], before: int | None, limit: int, after: int | None = None
-) -> list[AuditRow]:
+def audit(*, filters: dict[str, str], before: int | None, limit: int) -> list[AuditRow]:
     """Return audit rows, newest first.
 
     Args:
@@ -46,7 +43,6 @@ def audit(
             reason), `people` ("1": only actions of people and tokens).
         before: Only rows with a smaller id.
         limit: Maximum number of rows.
-        after: Only rows with a larger id.
     """
     found = RunEvent.objects.all()
     whole = {"actor": "actor", "run": "run__name", "kind": "kind", "request": "request_id"}
@@ -57,8 +53,6 @@ def audit(
         found = found.filter(Q(actor__startswith="user:") | Q(actor__startswith="token:"))
     if text := filters.get("text"):
         found = found.filter(Q(message__icontains=text) | Q(reason__icontains=text))
-    if after is not None:
-        found = found.filter(id__gt=after)
     if before is not None:
         found = found.filter(id__lt=before)
     rows = list(found.select_related("run").order_by("-id")[:limit])
@@ -72,39 +66,6 @@ def audit(
         )
         for row in rows
     ]
-
-
-RECENT_ROWS: Final = 6
-# Overlap in ids: transactions commit out of order, so rows may become visible out of order.
-OVERLAP_IDS: Final = 64
-
-
-class AuditReader:
-    """Reads new audit rows since the last call; the first call finds the newest ones."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._newest: int | None = None
-        self._recent: list[AuditRow] = []
-
-    def read(self) -> RecentAudit:
-        """Return the newest row's id, and the newest rows of people and tokens."""
-        with self._lock:
-            newest = RunEvent.objects.aggregate(Max("id"))["id__max"] or 0
-            after = None
-            if self._newest is None or newest < self._newest:
-                self._recent = []
-            else:
-                after = self._newest - OVERLAP_IDS
-            known = {row.id: row for row in self._recent}
-            read = audit(filters={"people": "1"}, before=None, limit=RECENT_ROWS, after=after)
-            known |= {row.id: row for row in read}
-            recent = [known[row_id] for row_id in sorted(known, reverse=True)]
-            self._newest, self._recent = newest, recent[:RECENT_ROWS]
-            return RecentAudit(newest=newest, recent=self._recent)
-
-
-audit_reader: Final = AuditReader()
 
 
 # Roles and rights of people and tokens, their sessions, and the API tokens.

@@ -31,30 +31,8 @@ class AuditList(Page[AuditRow], frozen=True, kw_only=True):
     """A page of the audit, newest first."""
 
 
-class RecentAudit(Struct, frozen=True, kw_only=True):
-    """Newest audit id, and the last changes by people and tokens."""
-
-    newest: int
-    """Id of the newest row; 0 without rows."""
-    recent: list[AuditRow]
-    """The newest rows caused by people and tokens, newest first."""
-
-
-class BrowserRow(Struct, frozen=True, kw_only=True):
-    """A signed-in browser, as identified at sign-in."""
-
-    id: str
-    """Identifier of the session; it does not grant access."""
-    is_current: bool
-    browser: str
-    """Unverified user agent; empty for a sign-in through the admin."""
-    address: str
-    signed_in_at: datetime | None
-    expires_at: datetime
-
-
-class SessionRow(Page[BrowserRow], frozen=True, kw_only=True):
-    """Browsers that a person is signed in on, including this one; newest first."""
+class SessionCount(Struct, frozen=True, kw_only=True):
+    """Number of browsers that a person is signed in on, including this one."""
 
     sessions: int
 

@@ -243,58 +243,17 @@ def authenticate(*, text: str, address: str | None, now: datetime) -> ApiToken |
     return token
 
 
-# List and end the sessions of a person.
-
-LONGEST_BROWSER: Final = 300
-_ID_LETTERS: Final = 20
-_NOTE: Final = "came_in"
+# Count and end the sessions of a person.
 
 
-class SessionNotFound(NotFound):
-    """The person has no such session."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonSession:
-    """One session of a person.
-
-    `public_id` identifies the session without granting access to it.
-    """
-
-    key: str
-    public_id: str
-    browser: str
-    address: str
-    signed_in_at: datetime | None
-    expires_at: datetime
-
-
-def note_of(*, browser: str, address: str, now: datetime) -> dict[str, Any]:
-    """Return session data that records the browser, address and time of a sign-in."""
-    return {_NOTE: [browser[:LONGEST_BROWSER], address, now.isoformat()]}
-
-
-def sessions_of(user: User, *, now: datetime) -> list[PersonSession]:
-    """Return the valid sessions of a person, the latest first."""
+def session_keys(user: User, *, now: datetime) -> list[str]:
+    """Return the keys of the valid sessions of a person."""
     mine = str(user.pk)
-    found = []
-    for session in Session.objects.filter(expire_date__gt=now).iterator():
-        content = session.get_decoded()
-        if content.get("_auth_user_id") == mine:
-            browser, address, at = content.get(_NOTE) or ("", "", "")
-            # The key's entropy makes a plain hash irreversible.
-            hashed = hashlib.sha256(session.session_key.encode()).hexdigest()
-            found.append(
-                PersonSession(
-                    key=session.session_key,
-                    public_id=hashed[:_ID_LETTERS],
-                    browser=browser,
-                    address=address,
-                    signed_in_at=datetime.fromisoformat(at) if at else None,
-                    expires_at=session.expire_date,
-                )
-            )
-    return sorted(found, key=lambda one: one.expires_at, reverse=True)
+    return [
+        session.session_key
+        for session in Session.objects.filter(expire_date__gt=now).iterator()
+        if session.get_decoded().get("_auth_user_id") == mine
+    ]
 
 
 @transaction.atomic
@@ -302,7 +261,7 @@ def end_sessions(
     *, user: User, but: str | None, actor: str, reason: str = "", now: datetime
 ) -> int:
     """Sign a person out of all browsers except session `but`; return the number of sessions."""
-    keys = [one.key for one in sessions_of(user, now=now) if one.key != but]
+    keys = [key for key in session_keys(user, now=now) if key != but]
     ended, _ = Session.objects.filter(session_key__in=keys).delete()
     record_event(
         run_id=None,
@@ -313,27 +272,6 @@ def end_sessions(
         now=now,
     )
     return ended
-
-
-@transaction.atomic
-def end_session(*, user: User, public_id: str, actor: str, reason: str = "", now: datetime) -> None:
-    """Sign a person out of one browser.
-
-    Raises:
-        SessionNotFound: If the person has no such session.
-    """
-    keys = [one.key for one in sessions_of(user, now=now) if one.public_id == public_id]
-    ended, _ = Session.objects.filter(session_key__in=keys).delete()
-    if not ended:
-        raise SessionNotFound("session not found, or already signed out")
-    record_event(
-        run_id=None,
-        kind="signed_out",
-        message=f"{user.get_username()} signed out on one browser",
-        actor=actor,
-        reason=reason,
-        now=now,
-    )
 
 
 # Check passwords with counted attempts, bounded concurrency and no held database connection.

@@ -1,6 +1,6 @@
-"""Admin of alerts, deliveries, rules and silences; the dashboard changes them, audited."""
+"""Admin of alerts, deliveries, rules and snoozes; the dashboard changes them, audited."""
 
-from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSilence
+from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSnooze
 from web.admin.read_only import RUN_FILTER, register_read_only
 
 register_read_only(
@@ -30,9 +30,9 @@ register_read_only(
     dashboard="/alerts?view=rules",
 )
 register_read_only(
-    AlertSilence,
-    columns="kind rule run_link until reason created_by ended_at ended_by",
+    AlertSnooze,
+    columns="kind alert rule run_link until reason created_by created_at",
     filters=("kind", RUN_FILTER),
-    joins=("rule",),
-    dashboard="/alerts?view=silences",
+    joins=("alert", "rule"),
+    dashboard="/alerts?view=snoozed",
 )

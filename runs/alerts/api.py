@@ -1,4 +1,4 @@
-"""API views of alerts, alert rules, silences and notification channels."""
+"""API views of alerts, alert rules, snoozes and notification channels."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from runs.access.api.identity import identity_of
 from runs.access.api.permissions import Operators, OperatorsToChange, Readers
 from runs.alerts.jobs import send_webhooks_soon
 from runs.alerts.queries import alert_lists, conditions
-from runs.alerts.queries.alert_lists import silence_list, silence_row
+from runs.alerts.queries.alert_lists import snooze_list, snooze_row
 from runs.alerts.rules import AlertKind, AlertState, Severity
 from runs.alerts.schemas import (
     AcknowledgeAlert,
@@ -21,10 +21,10 @@ from runs.alerts.schemas import (
     AlertList,
     AlertRuleList,
     AlertRuleRow,
-    NewSilence,
+    NewSnooze,
     SetAlertRule,
-    SilenceList,
-    SilenceRow,
+    SnoozeList,
+    SnoozeRow,
     WebhookList,
 )
 from runs.alerts.services import alert_rules, alerts, webhooks
@@ -37,7 +37,7 @@ from web.http.views import ApiView
 # API views that list, acknowledge and resolve alerts.
 
 CHOICES = {
-    "state": ["unresolved", *map(str, AlertState), "silenced", "all"],
+    "state": ["unresolved", *map(str, AlertState), "all"],
     "severity": [str(each) for each in Severity],
     "kind": [str(each) for each in AlertKind],
 }
@@ -154,7 +154,7 @@ class ResolveView(ApiView):
         return answer(alert_lists.alert_detail(changed, now=timezone.now()))
 
 
-# API views of alert rules and silences.
+# API views of alert rules and snoozes.
 
 
 class AlertRulesView(ApiView):
@@ -225,7 +225,7 @@ class AlertRuleView(ApiView):
     def delete(self, request: Request, rule: int) -> HttpResponse:
         """Delete an alert rule.
 
-        Deletes its silences too; its alerts resolve within seconds.
+        Deletes its snoozes too; its alerts resolve within seconds.
         """
         alert_rules.delete_rule(
             rule_id=rule, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
@@ -233,63 +233,59 @@ class AlertRuleView(ApiView):
         return HttpResponse(status=204)
 
 
-class SilencesView(ApiView):
-    """The silences of alerts."""
+class SnoozesView(ApiView):
+    """The snoozed alerts and rules."""
 
     permission_classes = [OperatorsToChange]
 
-    @extend_schema(
-        operation_id="alert_silences_list", responses={200: SilenceList}, tags=["alerts"]
-    )
+    @extend_schema(operation_id="alert_snoozes_list", responses={200: SnoozeList}, tags=["alerts"])
     def get(self, request: Request) -> HttpResponse:
-        """List alert silences.
+        """List snoozed alerts and rules.
 
-        Active silences come first, then expired ones, newest first.
+        Those that end last come first.
         """
-        return answer(silence_list(now=timezone.now()))
+        return answer(snooze_list(now=timezone.now()))
 
     @extend_schema(
-        operation_id="alert_silences_create",
-        request=NewSilence,
-        responses={201: SilenceRow},
+        operation_id="alert_snoozes_create",
+        request=NewSnooze,
+        responses={201: SnoozeRow},
         tags=["alerts"],
     )
     def post(self, request: Request) -> HttpResponse:
-        """Create an alert silence.
+        """Snooze an alert or a rule.
 
-        Alerts of the kind or rule send no notifications until the silence expires.
+        Sends no notifications until the snooze ends; a second one replaces the first.
         """
-        now = timezone.now()
-        made = alert_rules.silence(
-            body=read(request, NewSilence), actor=identity_of(request), now=now
+        made = alert_rules.snooze(
+            body=read(request, NewSnooze), actor=identity_of(request), now=timezone.now()
         )
-        return answer(silence_row(made, names={}, now=now), status=201)
+        return answer(snooze_row(made, names={}), status=201)
 
 
-class EndSilenceView(ApiView):
-    """Early end of a silence."""
+class SnoozeView(ApiView):
+    """One snooze."""
 
     permission_classes = [Operators]
 
     @extend_schema(
-        operation_id="alert_silences_end",
-        request=ActionReason,
-        responses={200: SilenceRow},
+        operation_id="alert_snoozes_end",
+        parameters=[REASON],
+        responses={204: None},
         tags=["alerts"],
     )
-    def post(self, request: Request, silence: int) -> HttpResponse:
-        """End an alert silence.
+    def delete(self, request: Request, snooze: int) -> HttpResponse:
+        """End a snooze.
 
         Alerts that still hold send their notifications.
         """
-        now = timezone.now()
-        ended = alert_rules.end_silence(
-            silence_id=silence,
+        alert_rules.end_snooze(
+            snooze_id=snooze,
             actor=identity_of(request),
-            reason=read(request, ActionReason).reason,
-            now=now,
+            reason=reason_in(request),
+            now=timezone.now(),
         )
-        return answer(silence_row(ended, names={}, now=now))
+        return HttpResponse(status=204)
 
 
 # API views that list and test webhooks.

@@ -1,4 +1,4 @@
-"""Alerts, their deliveries, rules and silences."""
+"""Alerts, their deliveries, rules and snoozes."""
 
 from collections.abc import Iterable
 from typing import get_args
@@ -24,7 +24,7 @@ def _choices(words: Iterable[str]) -> list[tuple[str, str]]:
     return [(str(word), str(word)) for word in words]
 
 
-# Alert rules and silences.
+# Alert rules.
 
 _IS_UNCOMPARED = Q(comparator__in=sorted(str(each) for each in UNCOMPARED))
 
@@ -84,43 +84,6 @@ class AlertRule(models.Model):
         )
 
 
-class AlertSilence(models.Model):
-    """A silence: alerts of a kind or a rule send no notifications until a given time."""
-
-    kind = models.CharField(max_length=40, choices=_choices(AlertKind))
-    # Null for all rules, if the kind is `rule`.
-    rule = models.ForeignKey(
-        AlertRule, null=True, blank=True, on_delete=models.CASCADE, related_name="silences"
-    )
-    # Null for all runs and the deployment.
-    run = models.ForeignKey(
-        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_silences"
-    )
-    until = models.DateTimeField()
-    reason = models.TextField()
-    created_at = models.DateTimeField()
-    created_by = models.CharField(max_length=200)
-    ended_at = models.DateTimeField(
-        null=True, blank=True, help_text="Set when a person ended it early."
-    )
-    ended_by = models.CharField(max_length=200, blank=True)
-
-    class Meta:
-        indexes = [
-            models.Index(
-                F("until").desc(), condition=Q(ended_at=None), name="alert_silence_lasting"
-            )
-        ]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(rule=None) | Q(kind=str(AlertKind.RULE)), name="alert_silence_of_a_rule"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} until {self.until:%Y-%m-%d %H:%M} UTC"
-
-
 # Alerts and their deliveries.
 
 
@@ -161,7 +124,7 @@ class Alert(models.Model):
     is_held_back = models.BooleanField(
         default=False,
         db_default=False,
-        help_text="Raised during a silence; notifications are withheld.",
+        help_text="Raised while snoozed; notifications are withheld.",
     )
 
     class Meta:
@@ -242,3 +205,53 @@ class AlertDelivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.change} to {self.target}: {self.state}"
+
+
+class AlertSnooze(models.Model):
+    """A snooze: an alert, or all alerts of a rule, send no notifications until its end.
+
+    A snoozed alert stays so when its condition clears and returns.
+    """
+
+    alert_key = models.CharField(
+        max_length=260, blank=True, help_text="Key of the alert's condition; empty for a rule."
+    )
+    kind = models.CharField(max_length=40, choices=_choices(AlertKind))
+    # The snoozed alert, until it is deleted.
+    alert = models.ForeignKey(
+        Alert, null=True, blank=True, on_delete=models.SET_NULL, related_name="snoozes"
+    )
+    # The snoozed rule, or the rule of the snoozed alert.
+    rule = models.ForeignKey(
+        AlertRule, null=True, blank=True, on_delete=models.CASCADE, related_name="snoozes"
+    )
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.CASCADE, related_name="alert_snoozes"
+    )
+    until = models.DateTimeField(null=True, blank=True, help_text="Null until a person ends it.")
+    reason = models.TextField()
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["alert_key"], condition=~Q(alert_key=""), name="alert_is_snoozed_once"
+            ),
+            models.UniqueConstraint(
+                fields=["rule"], condition=Q(alert_key=""), name="alert_rule_is_snoozed_once"
+            ),
+            models.CheckConstraint(
+                condition=~Q(alert_key="") | Q(rule__isnull=False),
+                name="alert_snooze_has_a_subject",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.alert_key or f"rule {self.rule_id}"
+
+    def covers(self, alert: Alert) -> bool:
+        """Return whether the notifications of an alert are suspended."""
+        if self.alert_key:
+            return alert.key == self.alert_key
+        return alert.kind == AlertKind.RULE and alert.subject == str(self.rule_id)

@@ -1,4 +1,4 @@
-"""Schemas of the API of alerts, their rules and silences."""
+"""Schemas of the API of alerts, their rules and snoozes."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -42,8 +42,9 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     resolved_at: datetime | None
     resolved_by: str
     resolved_reason: str
-    silenced_until: datetime | None
-    """End of the silence; null if not silenced."""
+    is_snoozed: bool
+    snoozed_until: datetime | None
+    """End of the snooze; null without one, or until it is ended."""
 
 
 class AcknowledgeAlert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,15 +82,15 @@ class AlertSummary(Struct, frozen=True, kw_only=True):
     """Counts of alerts that need attention, and the newest of them, errors first."""
 
     errors: int
-    """Open, unsilenced alerts of this severity."""
+    """Open alerts of this severity that are not snoozed."""
     warnings: int
     acknowledged: int
     """Acknowledged alerts of either severity."""
-    silenced: int
-    """Silenced open alerts of either severity."""
+    snoozed: int
+    """Snoozed open alerts of either severity."""
     newest: list[AlertRow]
     groups: list[AlertGroup]
-    """Open, unsilenced alerts by kind, errors first: of the first 1,000 alerts."""
+    """Open alerts that are not snoozed by kind, errors first: of the first 1,000 alerts."""
 
 
 class AlertList(Page[AlertGroup], frozen=True, kw_only=True):
@@ -158,7 +159,7 @@ class WebhookList(Page[WebhookRow], frozen=True, kw_only=True):
     """Configured notification channels."""
 
 
-# Schemas of alert rules and silences.
+# Schemas of alert rules and snoozes.
 
 RuleId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
@@ -215,35 +216,37 @@ class AlertRuleList(Page[AlertRuleRow], frozen=True, kw_only=True):
     """Maximum number of rules per deployment."""
 
 
-class NewSilence(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Alerts to silence, the end of the silence and its reason."""
+class NewSnooze(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An alert or a rule to snooze, the end and the reason."""
 
-    kind: AlertKind
+    alert: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)] | None = None
     rule: RuleId | None = None
-    """For the kind `rule`: the only rule that is silenced."""
-    run: str | None = None
-    """Null for all runs and the deployment."""
-    until: datetime
+    """For all alerts of a rule, in place of `alert`."""
+    until: datetime | None = None
+    """At most 30 days ahead; null until the snooze is ended."""
     reason: Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
-class SilenceRow(Struct, frozen=True, kw_only=True):
-    """A silence: alerts without notifications for a limited time."""
+class SnoozeRow(Struct, frozen=True, kw_only=True):
+    """A snooze: an alert or a rule without notifications."""
 
     id: int
     kind: AlertKind
+    title: str
+    """Name of the rule, or title of the kind."""
+    message: str
+    """Message of the snoozed alert."""
+    alert: int | None
+    """The snoozed alert; null for a rule, and for an alert that was deleted since."""
     rule: int | None
-    rule_name: str
+    """The snoozed rule; null for an alert."""
     run: str | None
-    until: datetime
+    until: datetime | None
+    """Null until the snooze is ended."""
     reason: str
     created_at: datetime
     created_by: str
-    ended_at: datetime | None
-    """Set when a person ended the silence early."""
-    ended_by: str
-    is_lasting: bool
 
 
-class SilenceList(Page[SilenceRow], frozen=True, kw_only=True):
-    """Active silences, then past ones, newest first."""
+class SnoozeList(Page[SnoozeRow], frozen=True, kw_only=True):
+    """All snoozes that apply, those that end last first."""

@@ -7,7 +7,6 @@ from typing import IO, Any, Final
 
 import msgspec
 from django.conf import settings
-from django.db.models.functions import Length
 
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, PolicyVersion, Run, RunKind, RunNote, Trainer
@@ -21,8 +20,6 @@ from runs.lifecycle.rules import (
 from runs.lifecycle.schemas import (
     EnvironmentRow,
     Event,
-    Note,
-    NoteRevision,
     Notes,
     PolicyVersionRow,
     RefusedPushes,
@@ -37,12 +34,6 @@ from web.sql import first_row
 
 # Read the notes of a run.
 
-EARLIER_AT_MOST: Final = 50
-
-
-class NoteNotFound(NotFound):
-    """The run's notes have no such revision."""
-
 
 def newest_note(run_id: int) -> RunNote | None:
     """Return the current notes of a run, or None without notes."""
@@ -50,44 +41,12 @@ def newest_note(run_id: int) -> RunNote | None:
 
 
 def notes_of(run_id: int) -> Notes:
-    """Return the notes of a run with their earlier edits."""
+    """Return the notes of a run."""
     newest = newest_note(run_id)
     if newest is None:
-        return Notes(text="", revision=0, author="", at=None, earlier=[])
-    earlier = (
-        RunNote.objects.filter(run_id=run_id, revision__lt=newest.revision)
-        .annotate(letters=Length("text"))
-        .order_by("-revision")
-        .values_list("revision", "author", "at", "letters")[:EARLIER_AT_MOST]
-    )
-    return Notes(
-        text=newest.text,
-        revision=newest.revision,
-        author=newest.author,
-        at=newest.at,
-        earlier=[
-            NoteRevision(revision=revision, author=author, at=at, letters=letters)
-            for revision, author, at, letters in earlier
-        ],
-    )
-
-
-def note_at(run_id: int, revision: int) -> Note:
-    """Return one revision of a run's notes.
-
-    Raises:
-        NoteNotFound: If the revision does not exist.
-    """
-    found = RunNote.objects.filter(run_id=run_id, revision=revision).first()
-    if found is None:
-        raise NoteNotFound(f"revision {revision} of the notes not found")
-    return Note(
-        revision=found.revision,
-        author=found.author,
-        at=found.at,
-        letters=len(found.text),
-        text=found.text,
-    )
+        return Notes(text="", revision=0, author="", at=None)
+    names = Notes.__struct_fields__
+    return Notes(**{name: getattr(newest, name) for name in names})
 
 
 # Read the summary fields of a run.

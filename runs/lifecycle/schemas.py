@@ -13,32 +13,15 @@ from web.rules.pages import Page
 LETTERS_AT_MOST: Final = 20_000
 
 
-class NoteRevision(Struct, frozen=True, kw_only=True):
-    """One edit of the notes."""
-
-    revision: int
-    author: str
-    at: datetime
-    letters: int
-
-
-class Note(NoteRevision, frozen=True, kw_only=True):
-    """The notes after one edit, in Markdown."""
-
-    text: str
-
-
 class Notes(Struct, frozen=True, kw_only=True):
-    """Current notes of a run, and their earlier edits."""
+    """The notes of a run."""
 
     text: str
     """Markdown; empty without notes."""
     revision: int
-    """0 before the first edit."""
+    """Number of edits; 0 before the first."""
     author: str
     at: datetime | None
-    earlier: list[NoteRevision]
-    """Earlier edits, the latest first, at most 50."""
 
 
 class WriteNotes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,6 @@ from runs.access.rules import ADMINISTER, READ, Caller, may_administer, may_read
 
 RUN_LIST: Final = "runs"
 ALERTS: Final = "alerts"
-AUDIT: Final = "audit"
 CLUSTER: Final = "cluster"
 CLUSTER_ADMIN: Final = "cluster_admin"
 ME: Final = "me"
@@ -38,7 +37,6 @@ class GlobalTopicRule:
 SERVER_TOPICS: Final[dict[str, GlobalTopicRule]] = {
     RUN_LIST: GlobalTopicRule(listens_to=None),
     ALERTS: GlobalTopicRule(listens_to=frozenset({"alerts"})),
-    AUDIT: GlobalTopicRule(listens_to=frozenset({"events"}), is_visible_only=True),
     # Machines announce only cordons: other changes are polled, once for all watchers.
     CLUSTER: GlobalTopicRule(
         listens_to=frozenset({"cluster"}), poll_seconds=5.0, is_visible_only=True

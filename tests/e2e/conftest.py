@@ -229,12 +229,12 @@ def sign_in(page: Page, username: str) -> Page:
 
 
 def sign_in_anew(page: Page, username: str) -> Page:
-    """Sign in with the form; the page then shows the home view."""
+    """Sign in with the form; the page then shows the list of runs."""
     page.goto("/login")
     page.get_by_label("User name").fill(username)
     page.get_by_role("textbox", name="Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("heading", name="Home", exact=True).wait_for()
+    page.get_by_role("heading", name="Runs", exact=True).wait_for()
     return page
 
 
@@ -246,7 +246,7 @@ def signed_in(page: Page) -> Page:
 
 @pytest.fixture
 def at_home(signed_in: Page) -> Page:
-    """A page that shows an administrator's home view."""
+    """A page that shows an administrator the first page, the list of runs."""
     signed_in.goto("/")
-    signed_in.get_by_role("heading", name="Home", exact=True).wait_for()
+    signed_in.get_by_role("heading", name="Runs", exact=True).wait_for()
     return signed_in

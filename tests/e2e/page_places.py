@@ -13,7 +13,6 @@ RECORDED: Final = pages.Samples(LANGUAGE, LIVE, PROJECT)
 BETTER: Final = {
     "/compare": f"/compare?runs={SWEEP[0]},{SWEEP[1]},{LIVE},{PAUSED},{FAILED}",
     "/trajectories": f"/trajectories?q=run:{MIXED}&sort=-score",
-    "/audit": "/audit?people=1",
     "/runs/$name": f"/runs/{LIVE}",
     "/runs/$name/metrics": f"/runs/{LIVE}/metrics",
     "/runs/$name/fleet": f"/runs/{LIVE}/fleet",
@@ -24,7 +23,7 @@ BETTER: Final = {
     "/runs/$name/environments": f"/runs/{MIXED}/environments",
     "/runs/$name/trajectories": f"/runs/{MIXED}/trajectories",
 }
-NAMES: Final = {"/": "home", "/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
+NAMES: Final = {"/runs/$name": "run-page", "/runs/new": "launch", "/login": "login"}
 
 
 def place_of(address: str, server: Server) -> str:

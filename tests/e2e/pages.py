@@ -72,8 +72,8 @@ def addresses() -> list[str]:
         place = f"{parent}/{path}" if path else parent
         if route["name"]:
             places[route["name"]] = place
-        if route["path"] is not None:
-            paths.append(place or "/")
+        if route["path"] not in {None, "/"}:  # the first page is that of the runs
+            paths.append(place)
     assert len(paths) >= 10, "the table of routes is written in a way that this does not read"
     return sorted({*paths})
 

@@ -65,7 +65,6 @@ class SimulatedManager:
         """Workers that have ended and are not replaced."""
         self.last_logs: dict[int, str] = {}
         """Newest log line by worker."""
-        self.stacks: list[str] = []
         """Stack traces that answer every request; no answer is sent while the list is empty."""
         self.acting = (-2, 0)
         """Policy version of all workers, and the weight order that they have applied."""
@@ -182,11 +181,6 @@ class SimulatedManager:
         self.control = msgspec.json.decode(answer.content, type=FleetControl)
         for request in self.control.log_requests:
             self._answer_log(request)
-        for stacks_request in self.control.stacks if self.stacks else []:
-            lines = LogLines(
-                lines=self.stacks, node="node-a", path=f"pid {100 + stacks_request.worker}"
-            )
-            self._http.post(f"/fleet/logs/{stacks_request.id}", content=msgspec.json.encode(lines))
 
     def _answer_log(self, request: LogRequest) -> None:
         lines = self.logs.get((request.worker, request.slot), [])

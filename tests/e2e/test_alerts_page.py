@@ -140,7 +140,7 @@ def test_the_bell_is_correct_after_lost_frames(page: Page, seeded_server: Server
     assert lost, "no frame was lost, so nothing was tried"
 
 
-def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
+def test_a_rule_made_from_a_chart_fires_is_snoozed_and_deleted(
     signed_in: Page, server: Server
 ) -> None:
     page, run = signed_in, server.new_run("ruled")
@@ -166,14 +166,13 @@ def test_a_rule_made_from_a_chart_fires_is_silenced_and_deleted(
     page.get_by_role("button", name=re.compile(f"^kl of {run} is above")).click(timeout=60_000)
     drawer = page.get_by_role("dialog", name=rule)
     expect(drawer.get_by_text("Lower the learning rate.")).to_be_visible()
-    drawer.get_by_role("button", name="Silence…").click()
-    silence = page.get_by_role("dialog", name="Silence alerts")
-    silence.get_by_label("Reason").fill("we know of it")
-    silence.get_by_role("button", name="Add silence").click()
-    expect(drawer.locator("[data-alert=silenced]")).to_be_visible()
-    page.goto("/alerts?view=silences")
-    row = page.get_by_role("row").filter(has_text=rule)
-    expect(row.locator("[data-silence=lasting]")).to_be_visible()
+    drawer.get_by_role("button", name="Snooze…").click()
+    snooze = page.get_by_role("dialog", name=f"Snooze {rule}")
+    snooze.get_by_label("Reason").fill("we know of it")
+    snooze.get_by_role("button", name="Snooze").click()
+    expect(drawer.locator("[data-alert=snoozed]")).to_be_visible()
+    page.goto("/alerts?view=snoozed")
+    expect(page.locator("[data-snooze]").filter(has_text=rule)).to_be_visible()
 
     page.goto("/alerts?view=rules")
     row = page.get_by_role("row").filter(has_text=rule)

@@ -144,7 +144,7 @@ def test_a_page_whose_code_does_not_load_is_requested_again(context: BrowserCont
     main = page.get_by_role("navigation", name="Main")
     main.get_by_role("link", name="Cluster").click()
     expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached")
-    expect(main.get_by_role("link", name="Home")).to_be_visible()
+    expect(main.get_by_role("link", name="Runs")).to_be_visible()
     page.unroute_all()
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_role("heading", name="Cluster", level=1)).to_be_visible()

@@ -300,26 +300,6 @@ def test_the_progress_of_a_worker_cordon_is_shown(run_page: Page, fleet: Simulat
     expect(line.locator("[data-cordon]")).to_have_count(0)
 
 
-def test_stacks_of_a_worker_are_requested_shown_and_downloaded(
-    run_page: Page, fleet: SimulatedManager
-) -> None:
-    run_page.goto(f"/runs/{fleet.name}/fleet?worker=0")
-    run_page.get_by_role("button", name="Stacks of worker 0").click()
-    drawer = run_page.get_by_role("dialog", name="Stacks of worker 0")
-    expect(drawer).to_contain_text("No stacks captured yet")
-    drawer.get_by_label("Reason").fill("it hangs")
-    drawer.get_by_role("button", name="Capture stacks").click()
-    expect(drawer.locator("[data-stacks='requested']")).to_be_visible()
-
-    fleet.stacks = ["Thread rollout (0x1)", f"  a.py:1 in step {HOSTILE}"]
-
-    expect(drawer.locator("[data-stacks='answered']")).to_contain_text("pid 100")
-    expect(drawer.get_by_label("Stacks by thread")).to_contain_text("<script>")
-    with run_page.expect_download() as download:
-        drawer.get_by_role("button", name="Download").click()
-    assert download.value.suggested_filename.endswith("stacks.txt")
-
-
 def test_the_newest_log_line_of_a_worker_is_shown_as_text(
     run_page: Page, fleet: SimulatedManager
 ) -> None:

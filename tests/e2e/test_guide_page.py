@@ -103,7 +103,7 @@ def test_the_guide_is_reached_from_every_page(at_home: Page) -> None:
     page.keyboard.press("d")
     expect(page.get_by_role("heading", name="Documentation", level=1)).to_be_visible()
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto("/audit")
+    page.goto("/tokens")
     page.get_by_role("button", name="Pages", exact=True).click()
     page.get_by_role("menuitem", name="Guide").click()
     expect(page.get_by_role("heading", name="Documentation", level=1)).to_be_visible()

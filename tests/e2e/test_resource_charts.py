@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import in_the_shell
 from tests.e2e.pages import barriers, wait_for_width
 from tests.e2e.simulated_manager import SimulatedManager, simulated_manager
 from tests.server import Server, wait_until
@@ -23,25 +22,6 @@ pytestmark = [
 
 REQUESTS_AT_MOST: Final = 25
 GIB: Final = 1 << 30
-SAMPLES: Final = """
-from datetime import timedelta
-from django.utils import timezone
-from rollouts.control.queries.machines import nodes_seen
-from rollouts.models import MachineSample
-[node] = [one["node"] for one in nodes_seen() if one["is_head"]]
-now = timezone.now().replace(second=0, microsecond=0)
-MachineSample.objects.filter(node=node).delete()
-MachineSample.objects.bulk_create(
-    MachineSample(
-        node=node, at=now - timedelta(minutes=minute), cpu_cores=2 + minute % 7, cpus=16,
-        memory_bytes=(20 + minute % 5) * 10**9, memory_total_bytes=128 * 10**9,
-        gpus=2, gpu_percent=40 + minute % 30, gpu_memory_bytes=(30 + minute % 3) * 10**9,
-        gpu_memory_total_bytes=160 * 10**9,
-    )
-    for minute in range(50) if not 20 <= minute < 30
-)
-print(node)
-"""
 
 
 def usage_of(index: int) -> dict[str, Any]:
@@ -135,34 +115,3 @@ def test_a_chart_of_resources_offers_an_alert_rule(
 
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Metric")).to_have_value("rolldeck/resources/memory_bytes")
-
-
-def test_the_cluster_page_charts_a_machine_over_time(signed_in: Page, server: Server) -> None:
-    page = signed_in
-    if server.get("/api/v1/cluster")["ray"]["state"] == "absent":
-        page.goto("/cluster")
-        expect(page.get_by_role("region", name="Ray")).to_contain_text("RAY_ADDRESS")
-        expect(page.get_by_role("region", name="Machines over time")).to_have_count(0)
-        return
-    wait_until(
-        lambda: server.get("/api/v1/cluster")["ray"]["nodes"], seconds=90, what="a node is listed"
-    )
-    in_the_shell(server, SAMPLES)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto("/cluster")
-    part = page.get_by_role("region", name="Machines over time")
-    part.scroll_into_view_if_needed()
-    part.get_by_label("Time range").select_option("1")
-    for key in ("cpu", "memory", "gpu", "gpu-memory"):
-        chart = part.locator(f"[data-machine-chart='{key}']")
-        chart.scroll_into_view_if_needed()
-        expect(chart.locator("canvas")).to_be_visible(timeout=30_000)
-    expect(part).to_contain_text("busy cores of 16")
-    expect(part).to_contain_text("in GB of 128 GB")
-    assert [url for url in asked if "/usage?" in url]
-    assert barriers(page) == []
-
-    page.set_viewport_size({"width": 390, "height": 844})
-    expect(part.locator("canvas").first).to_be_visible()
-    wait_for_width(page, 390)

@@ -122,7 +122,7 @@ def test_another_style_is_a_difference(gallery: Gallery, style: str) -> None:
         assert pictures.compare(before, after).is_too_large, variant
 
 
-@pytest.mark.parametrize("address", ["/", "/runs/$name/config"])
+@pytest.mark.parametrize("address", ["/runs", "/runs/$name/config"])
 def test_a_page_uses_no_font_of_the_machine(gallery: Gallery, address: str) -> None:
     assert fonts_of(gallery.open(address)) == FONTS
 

@@ -9,8 +9,8 @@ from rollouts.control.models import EpisodeWindow, Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.metrics.models import Annotation, MetricSeries
 from runs.access.models import ApiToken
-from runs.alerts.models import Alert, AlertRule, AlertSilence
-from runs.lifecycle.models import PolicyVersion, Run, RunNote
+from runs.alerts.models import Alert, AlertRule, AlertSnooze
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.projects.models import Project
 from runs.saved.models import SavedObject
 
@@ -64,7 +64,7 @@ class KnownObjects:
         alone: dict[str, Any] = {
             "alert": Alert,
             "rule": AlertRule,
-            "silence": AlertSilence,
+            "snooze": AlertSnooze,
         }
         for name, model in alone.items():
             if row := model.objects.order_by("pk").first():
@@ -77,7 +77,6 @@ class KnownObjects:
             "lesson": (Lesson, lambda row: row.name),
             "recording": (Recording, lambda row: str(row.pk)),
             "report": (EpisodeWindow, lambda row: row.pk),
-            "revision": (RunNote, lambda row: row.revision),
         }
         for name, (model, value) in in_runs.items():
             # Only a finished recording has content.

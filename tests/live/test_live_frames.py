@@ -66,7 +66,7 @@ def test_every_topic_conforms_to_the_protocol() -> None:
     )
     show_notice()
     ada = make_user(username="ada", role="operator")
-    server = ["runs", "alerts", "audit", "cluster", "cluster_admin", f"me:user:{ada.username}"]
+    server = ["runs", "alerts", "cluster", "cluster_admin", f"me:user:{ada.username}"]
     parts_seen: dict[str, set[str]] = {}
     rows_seen: dict[str, set[str]] = {}
 

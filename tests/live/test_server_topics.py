@@ -1,4 +1,4 @@
-"""The topics of machines, audit and session: their access and content."""
+"""The topics of machines and session: their access and content."""
 
 import asyncio
 import time
@@ -11,13 +11,10 @@ from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
 from rollouts.control.services.machines import cordon_machine
-from runs.access.schemas import RecentAudit
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import clear_notice, record_heartbeat, set_notice
-from runs.events.models import RunEvent
-from runs.events.services import record_event
 from runs.live import rules as topic_names
-from runs.live.rules import AUDIT, CLUSTER, CLUSTER_ADMIN
+from runs.live.rules import CLUSTER, CLUSTER_ADMIN
 from tests.factories import NOON, make_run
 from tests.fake_cluster import node_row
 from tests.live_sockets import Page, cookie_of, headers_of, in_database, opened
@@ -30,19 +27,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SOONER_THAN_A_LOOK = 1.5
 
 
-def audited(frame: Any) -> RecentAudit:
-    return msgspec.convert(frame["parts"]["audit"], RecentAudit)
-
-
 def cluster(frame: Any) -> Cluster:
     return msgspec.convert(frame["parts"]["cluster"], Cluster, strict=False)
-
-
-async def note(text: str, *, run_id: int | None = None, actor: str = "user:ada") -> RunEvent:
-    event: RunEvent = await in_database(record_event)(
-        run_id=run_id, kind="note", message=text, actor=actor, now=NOON
-    )
-    return event
 
 
 @pytest.fixture
@@ -71,56 +57,6 @@ def poll_cluster(monkeypatch: pytest.MonkeyPatch, *, seconds: float) -> None:
         frame_seconds=seconds / 2, poll_seconds=seconds, is_visible_only=True
     )
     monkeypatch.setitem(topic_names.SERVER_TOPICS, CLUSTER, rule)
-
-
-async def test_the_audit_shows_changes_by_people_at_once() -> None:
-    run = await in_database(make_run)(name="pole")
-    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        before = audited(await page.watch(AUDIT))
-
-        began = time.monotonic()
-        event = await note("paused by hand", run_id=run.pk)
-        audit_summary = audited(await page.receive("delta"))
-
-        assert time.monotonic() - began < SOONER_THAN_A_LOOK
-        assert audit_summary.newest == event.pk > before.newest
-        assert [(row.run, row.message) for row in audit_summary.recent][:1] == [
-            ("pole", "paused by hand")
-        ]
-
-        of_the_server = await note("a notice was set")
-        audit_summary = audited(await page.receive("delta"))
-        assert (
-            audit_summary.newest,
-            audit_summary.recent[0].message,
-            audit_summary.recent[0].run,
-        ) == (
-            of_the_server.pk,
-            "a notice was set",
-            None,
-        )
-
-
-async def test_events_of_the_platform_are_in_the_audit_without_a_person() -> None:
-    async with opened("/ws/live", await in_database(cookie_of)("admin")) as page:
-        await page.watch(AUDIT)
-        event = await note("a lease lapsed", actor="reaper")
-        audit_summary = audited(await page.receive("delta"))
-
-        assert audit_summary.newest == event.pk
-        assert "a lease lapsed" not in [row.message for row in audit_summary.recent]
-
-
-async def test_the_newest_audit_entries_are_limited_and_ordered() -> None:
-    for number in range(9):
-        await note(f"change {number}")
-    async with opened("/ws/live", await in_database(cookie_of)("viewer")) as page:
-        first = audited(await page.watch(AUDIT))
-        await note("change 9")
-        then = audited(await page.receive("delta"))
-
-    assert [row.message for row in first.recent] == [f"change {n}" for n in (8, 7, 6, 5, 4, 3)]
-    assert [row.message for row in then.recent] == [f"change {n}" for n in (9, 8, 7, 6, 5, 4)]
 
 
 async def test_the_cluster_is_sent_completely_and_then_updated(often: None) -> None:
@@ -181,13 +117,12 @@ async def test_topics_of_administrators_are_refused_to_other_people(role: str | 
         assert await refusal(page, CLUSTER_ADMIN) == "forbidden"
 
 
-@pytest.mark.parametrize("topic", [AUDIT, CLUSTER])
-async def test_a_token_of_one_run_receives_nothing_of_the_server(topic: str) -> None:
+async def test_a_token_of_one_run_receives_nothing_of_the_server() -> None:
     run = await in_database(make_run)()
     async with opened("/ws/live", await in_database(headers_of)("read", run=run)) as page:
-        assert await refusal(page, topic) == "forbidden"
+        assert await refusal(page, CLUSTER) == "forbidden"
     async with opened("/ws/live", await in_database(headers_of)("metrics")) as page:
-        assert await refusal(page, topic) == "forbidden"
+        assert await refusal(page, CLUSTER) == "forbidden"
 
 
 async def refusal(page: Page, topic: str) -> str:

@@ -22,7 +22,7 @@ Next: see [the sweep](/runs?q=tag:sweep).
 
 
 def write(server: Server, person: Person) -> None:
-    """Write notes, marks, two presets, a project, a rule with a silence, tokens."""
+    """Write notes, marks, two presets, a project, a snoozed rule, tokens."""
     person.put(f"/api/v1/runs/{LANGUAGE}/notes", {"text": _FIRST, "revision": 0})
     person.put(f"/api/v1/runs/{LANGUAGE}/notes", {"text": _LESSONS, "revision": 1})
     person.put(f"/api/v1/runs/{HOSTILE}/notes", {"text": f"# {texts.MARKUP}", "revision": 0})
@@ -89,14 +89,12 @@ def _rule(person: Person) -> None:
     }
     rule = person.post("/api/v1/alert-rules", body)
     until = datetime.now(UTC) + timedelta(days=7)
-    silence = {
-        "kind": "rule",
+    snooze = {
         "rule": rule["id"],
-        "run": LIVE,
         "until": until.isoformat(),
         "reason": "the new optimiser is being tried out",
     }
-    person.post("/api/v1/alert-silences", silence)
+    person.post("/api/v1/alert-snoozes", snooze)
 
 
 def _tokens(server: Server) -> None:

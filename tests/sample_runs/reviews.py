@@ -7,7 +7,7 @@ from buffer.inspect.services import mark_groups, name_label
 from buffer.items.models import TrajectoryGroup
 from runs.alerts.models import Alert
 from runs.alerts.rules import AlertKind, Condition
-from runs.alerts.schemas import NewSilence, SetAlertRule
+from runs.alerts.schemas import NewSnooze, SetAlertRule
 from runs.alerts.services import alert_rules, alerts
 from runs.config.services import save_preset
 from runs.lifecycle.models import Run
@@ -92,7 +92,7 @@ def _marks(*, now: datetime) -> None:
 
 
 def _alerts(*, now: datetime) -> None:
-    """Leave a resolved, an acknowledged and open alerts, a rule that does not fire, a silence."""
+    """Leave a resolved, an acknowledged and open alerts, a snoozed rule that does not fire."""
     at = now - timedelta(days=2)
     alert_id = _corrupt("atropos-mix", "3 items of batch 2 were corrupt", at=at)
     solved, reason = at + timedelta(hours=1), "the disk was replaced"
@@ -109,8 +109,9 @@ def _alerts(*, now: datetime) -> None:
     )
     rule = alert_rules.make_rule(body=body, actor=ACTOR, now=now)
     until, reason = now + timedelta(days=7), "the new optimiser is being tried out"
-    silence = NewSilence(kind="rule", rule=rule.pk, run=LIVE, until=until, reason=reason)
-    alert_rules.silence(body=silence, actor=ACTOR, now=now)
+    alert_rules.snooze(
+        body=NewSnooze(rule=rule.pk, until=until, reason=reason), actor=ACTOR, now=now
+    )
     failed = None
     while failed is None:
         # Another process may be evaluating the alerts; it then does so alone.

@@ -14,7 +14,7 @@ export type AlertGroup = Schemas["AlertGroup"];
 export type AlertKind = AlertRow["kind"];
 export type Severity = AlertRow["severity"];
 
-export const STATES = ["unresolved", "open", "acknowledged", "silenced", "resolved", "all"] as const;
+export const STATES = ["unresolved", "open", "acknowledged", "resolved", "all"] as const;
 export type AskedState = (typeof STATES)[number];
 export type AskedAlerts = { state?: AskedState; severity?: Severity; kind?: AlertKind; run?: string; text?: string };
 

@@ -1,6 +1,6 @@
 /** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
 
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
@@ -15,12 +15,10 @@ export type RayNode = Schemas["RayNode"];
 export type ProcessRow = Schemas["ProcessRow"];
 export type PartExit = Schemas["PartExitRow"];
 export type JobWorker = Schemas["WorkerRow"];
-export type BrowserRow = Schemas["BrowserRow"];
 
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
 export type Retention = Schemas["RetentionRow"];
-export type MachineHistory = Schemas["MachineHistory"];
 export type Notice = Schemas["Notice"];
 type SetNotice = Schemas["SetNoticeRequest"];
 
@@ -29,18 +27,6 @@ export const deploymentQuery = queryOptions({
   queryFn: () => body(api.GET("/api/v1/server")),
   staleTime: 60_000,
 });
-
-const MACHINE_REREAD_MS = 60_000;
-
-/** Usage of a machine in the last hours, refetched once a minute: the interval of its samples. */
-export function machineUsageQuery(node: string, hours: number) {
-  return queryOptions({
-    queryKey: ["machine-usage", node, hours],
-    queryFn: () => body(api.GET("/api/v1/cluster/nodes/{node}/usage", { params: { path: { node }, query: { hours } } })),
-    refetchInterval: MACHINE_REREAD_MS,
-    placeholderData: keepPreviousData,
-  });
-}
 
 export const retentionQuery = queryOptions({
   queryKey: ["retention"],
@@ -70,19 +56,16 @@ export function useCordonMachine() {
   });
 }
 
-export const browsersQuery = queryOptions({
-  queryKey: ["browsers"],
-  queryFn: async () => (await body(api.GET("/api/v1/sessions"))).results,
+export const sessionsQuery = queryOptions({
+  queryKey: ["sessions"],
+  queryFn: async () => (await body(api.GET("/api/v1/sessions"))).sessions,
 });
 
-/** End one session, or all sessions but the current one. */
+/** End all sessions but the current one. */
 export function useEndSessions() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ browser, reason }: { browser: string | null; reason: string }) =>
-      browser === null
-        ? body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } }))
-        : body(api.DELETE("/api/v1/sessions/{browser}", { params: { path: { browser }, query: { reason } } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: browsersQuery.queryKey }),
+    mutationFn: (reason: string) => body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
   });
 }

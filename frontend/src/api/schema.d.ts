@@ -86,7 +86,7 @@ export interface paths {
         post?: never;
         /**
          * Delete an alert rule
-         * @description Deletes its silences too; its alerts resolve within seconds.
+         * @description Deletes its snoozes too; its alerts resolve within seconds.
          */
         delete: operations["alert_rules_delete"];
         options?: never;
@@ -94,7 +94,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/alert-silences": {
+    "/api/v1/alert-snoozes": {
         parameters: {
             query?: never;
             header?: never;
@@ -102,23 +102,23 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List alert silences
-         * @description Active silences come first, then expired ones, newest first.
+         * List snoozed alerts and rules
+         * @description Those that end last come first.
          */
-        get: operations["alert_silences_list"];
+        get: operations["alert_snoozes_list"];
         put?: never;
         /**
-         * Create an alert silence
-         * @description Alerts of the kind or rule send no notifications until the silence expires.
+         * Snooze an alert or a rule
+         * @description Sends no notifications until the snooze ends; a second one replaces the first.
          */
-        post: operations["alert_silences_create"];
+        post: operations["alert_snoozes_create"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/api/v1/alert-silences/{silence}/end": {
+    "/api/v1/alert-snoozes/{snooze}": {
         parameters: {
             query?: never;
             header?: never;
@@ -127,12 +127,12 @@ export interface paths {
         };
         get?: never;
         put?: never;
+        post?: never;
         /**
-         * End an alert silence
+         * End a snooze
          * @description Alerts that still hold send their notifications.
          */
-        post: operations["alert_silences_end"];
-        delete?: never;
+        delete: operations["alert_snoozes_end"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2477,23 +2477,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/notes/{revision}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Get a revision of a run's notes */
-        get: operations["run_notes_revision"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/pause": {
         parameters: {
             query?: never;
@@ -3184,31 +3167,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List your sessions
-         * @description Most recent first; empty for tokens.
+         * Count your sessions
+         * @description 0 for tokens.
          */
-        get: operations["sessions_list"];
+        get: operations["sessions_count"];
         put?: never;
         post?: never;
         /** End your other sessions */
         delete: operations["sessions_delete_others"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sessions/{browser}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /** End one of your sessions */
-        delete: operations["sessions_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -4020,7 +3986,8 @@ export interface components {
             resolved_at: string | null;
             resolved_by: string;
             resolved_reason: string;
-            silenced_until: string | null;
+            is_snoozed: boolean;
+            snoozed_until: string | null;
             details: Record<string, unknown>;
             deliveries: components["schemas"]["AlertDeliveryRow"][];
         };
@@ -4049,7 +4016,8 @@ export interface components {
             resolved_at: string | null;
             resolved_by: string;
             resolved_reason: string;
-            silenced_until: string | null;
+            is_snoozed: boolean;
+            snoozed_until: string | null;
             count: number;
             runs: string[];
         };
@@ -4111,7 +4079,8 @@ export interface components {
             resolved_at: string | null;
             resolved_by: string;
             resolved_reason: string;
-            silenced_until: string | null;
+            is_snoozed: boolean;
+            snoozed_until: string | null;
         };
         /**
          * AlertRuleList
@@ -4161,7 +4130,7 @@ export interface components {
             errors: number;
             warnings: number;
             acknowledged: number;
-            silenced: number;
+            snoozed: number;
             newest: components["schemas"]["AlertRow"][];
             groups: components["schemas"]["AlertGroup"][];
         };
@@ -4313,26 +4282,6 @@ export interface components {
             details: Record<string, unknown>;
             request_id: string;
         };
-        /**
-         * AuditTopic
-         * @description Contents of frames of the topic `audit`.
-         */
-        AuditTopic: {
-            parts: components["schemas"]["AuditTopicParts"];
-            series: components["schemas"]["AuditTopicSeries"];
-        };
-        /**
-         * AuditTopicParts
-         * @description The parts of the topic `audit`; a frame has some of them.
-         */
-        AuditTopicParts: {
-            audit?: components["schemas"]["RecentAudit"];
-        };
-        /**
-         * AuditTopicSeries
-         * @description The series of the topic `audit`; a frame has some of them.
-         */
-        AuditTopicSeries: Record<string, unknown>;
         /**
          * BatchHead
          * @description Description of a leased batch for its trainer.
@@ -4532,18 +4481,6 @@ export interface components {
             uptime_seconds: number | null;
             /** @default null */
             waiting_jobs: number | null;
-        };
-        /**
-         * BrowserRow
-         * @description A signed-in browser, as identified at sign-in.
-         */
-        BrowserRow: {
-            id: string;
-            is_current: boolean;
-            browser: string;
-            address: string;
-            signed_in_at: string | null;
-            expires_at: string;
         };
         /**
          * CallPush
@@ -6306,7 +6243,6 @@ export interface components {
             me: components["schemas"]["MeTopic"];
             runs: components["schemas"]["RunsTopic"];
             alerts: components["schemas"]["AlertsTopic"];
-            audit: components["schemas"]["AuditTopic"];
             cluster: components["schemas"]["ClusterTopic"];
             cluster_admin: components["schemas"]["ClusterAdminTopic"];
         };
@@ -6735,16 +6671,16 @@ export interface components {
             reason: string;
         };
         /**
-         * NewSilence
-         * @description Alerts to silence, the end of the silence and its reason.
+         * NewSnooze
+         * @description An alert or a rule to snooze, the end and the reason.
          */
-        NewSilenceRequest: {
-            kind: components["schemas"]["AlertKind"];
+        NewSnoozeRequest: {
+            /** @default null */
+            alert: number | null;
             /** @default null */
             rule: number | null;
             /** @default null */
-            run: string | null;
-            until: string;
+            until: string | null;
             reason: string;
         };
         /**
@@ -6783,36 +6719,14 @@ export interface components {
             workers: number;
         };
         /**
-         * Note
-         * @description The notes after one edit, in Markdown.
-         */
-        Note: {
-            revision: number;
-            author: string;
-            at: string;
-            letters: number;
-            text: string;
-        };
-        /**
-         * NoteRevision
-         * @description One edit of the notes.
-         */
-        NoteRevision: {
-            revision: number;
-            author: string;
-            at: string;
-            letters: number;
-        };
-        /**
          * Notes
-         * @description Current notes of a run, and their earlier edits.
+         * @description The notes of a run.
          */
         Notes: {
             text: string;
             revision: number;
             author: string;
             at: string | null;
-            earlier: components["schemas"]["NoteRevision"][];
         };
         /**
          * Notice
@@ -7405,14 +7319,6 @@ export interface components {
             address: string | null;
             /** @default [] */
             nodes: components["schemas"]["RayNode"][];
-        };
-        /**
-         * RecentAudit
-         * @description Newest audit id, and the last changes by people and tokens.
-         */
-        RecentAudit: {
-            newest: number;
-            recent: components["schemas"]["AuditRow"][];
         };
         /**
          * RecordingCommand
@@ -8265,12 +8171,10 @@ export interface components {
             role: "admin" | "anonymous" | "operator" | "viewer";
         };
         /**
-         * SessionRow
-         * @description Browsers that a person is signed in on, including this one; newest first.
+         * SessionCount
+         * @description Number of browsers that a person is signed in on, including this one.
          */
-        SessionRow: {
-            results: components["schemas"]["BrowserRow"][];
-            next: string | null;
+        SessionCount: {
             sessions: number;
         };
         /**
@@ -8350,32 +8254,6 @@ export interface components {
             password: string;
         };
         /**
-         * SilenceList
-         * @description Active silences, then past ones, newest first.
-         */
-        SilenceList: {
-            results: components["schemas"]["SilenceRow"][];
-            next: string | null;
-        };
-        /**
-         * SilenceRow
-         * @description A silence: alerts without notifications for a limited time.
-         */
-        SilenceRow: {
-            id: number;
-            kind: components["schemas"]["AlertKind"];
-            rule: number | null;
-            rule_name: string;
-            run: string | null;
-            until: string;
-            reason: string;
-            created_at: string;
-            created_by: string;
-            ended_at: string | null;
-            ended_by: string;
-            is_lasting: boolean;
-        };
-        /**
          * SlotReport
          * @description State of one env slot.
          */
@@ -8422,6 +8300,31 @@ export interface components {
             series: {
                 [key: string]: unknown[];
             };
+        };
+        /**
+         * SnoozeList
+         * @description All snoozes that apply, those that end last first.
+         */
+        SnoozeList: {
+            results: components["schemas"]["SnoozeRow"][];
+            next: string | null;
+        };
+        /**
+         * SnoozeRow
+         * @description A snooze: an alert or a rule without notifications.
+         */
+        SnoozeRow: {
+            id: number;
+            kind: components["schemas"]["AlertKind"];
+            title: string;
+            message: string;
+            alert: number | null;
+            rule: number | null;
+            run: string | null;
+            until: string | null;
+            reason: string;
+            created_at: string;
+            created_by: string;
         };
         /**
          * Span
@@ -9594,7 +9497,7 @@ export interface operations {
             };
         };
     };
-    alert_silences_list: {
+    alert_snoozes_list: {
         parameters: {
             query?: never;
             header?: never;
@@ -9609,7 +9512,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SilenceList"];
+                    "application/json": components["schemas"]["SnoozeList"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -9650,7 +9553,7 @@ export interface operations {
             };
         };
     };
-    alert_silences_create: {
+    alert_snoozes_create: {
         parameters: {
             query?: never;
             header?: never;
@@ -9659,7 +9562,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NewSilenceRequest"];
+                "application/json": components["schemas"]["NewSnoozeRequest"];
             };
         };
         responses: {
@@ -9669,7 +9572,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SilenceRow"];
+                    "application/json": components["schemas"]["SnoozeRow"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -9737,29 +9640,26 @@ export interface operations {
             };
         };
     };
-    alert_silences_end: {
+    alert_snoozes_end: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Reason for the audit log; at most 2,000 characters. */
+                reason?: string;
+            };
             header?: never;
             path: {
-                silence: string;
+                snooze: string;
             };
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["ActionReasonRequest"];
-            };
-        };
+        requestBody?: never;
         responses: {
-            /** @description Success. */
-            200: {
+            /** @description Success without content. */
+            204: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/json": components["schemas"]["SilenceRow"];
-                };
+                content?: never;
             };
             /** @description A parameter or the body is invalid. */
             400: {
@@ -9797,33 +9697,6 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -9846,7 +9719,7 @@ export interface operations {
                 /** @description Full name of the run. */
                 run?: string;
                 severity?: "error" | "warning";
-                state?: "acknowledged" | "all" | "open" | "resolved" | "silenced" | "unresolved";
+                state?: "acknowledged" | "all" | "open" | "resolved" | "unresolved";
                 /** @description A part of the message. */
                 text?: string;
             };
@@ -21088,74 +20961,6 @@ export interface operations {
             };
         };
     };
-    run_notes_revision: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                revision: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Note"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     runs_pause: {
         parameters: {
             query?: never;
@@ -24813,7 +24618,7 @@ export interface operations {
             };
         };
     };
-    sessions_list: {
+    sessions_count: {
         parameters: {
             query?: never;
             header?: never;
@@ -24828,7 +24633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionRow"];
+                    "application/json": components["schemas"]["SessionCount"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -24878,7 +24683,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionRow"];
+                    "application/json": components["schemas"]["SessionCount"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -24901,76 +24706,6 @@ export interface operations {
             };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    sessions_delete: {
-        parameters: {
-            query?: {
-                /** @description Reason for the audit log; at most 2,000 characters. */
-                reason?: string;
-            };
-            header?: never;
-            path: {
-                browser: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SessionRow"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };

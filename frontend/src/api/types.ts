@@ -11,7 +11,6 @@ export type RunVerb = RunSummary["allowed_verbs"][number];
 export type RunEvent = Schemas["Event"];
 export type FleetPart = Schemas["FleetState"];
 export type WorkerRow = Schemas["WorkerState"];
-export type WorkerStacks = Schemas["WorkerStacks"];
 export type SlotReport = Schemas["SlotState"];
 export type FleetLog = Schemas["FleetLog"];
 export type RecordingRow = Schemas["RecordingRow"];

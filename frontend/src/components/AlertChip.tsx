@@ -4,7 +4,7 @@ import { alertLook } from "@/components/alertStyles";
 import { Chip } from "@/components/Chip";
 
 /** The severity of an alert, or its state once handled. */
-export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">> }) {
+export function AlertChip({ alert }: { alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "is_snoozed">> }) {
   const { tone, sign, word, meaning } = alertLook(alert);
   return (
     <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>

@@ -13,8 +13,8 @@ const LOSSES: ReadonlySet<AlertKind> = new Set(["pushes_refused", "stale_drops"]
 type LossAlert = AlertRow & { count?: number };
 
 /** Whether an alert states a loss of data that no user has acknowledged. */
-export const isLoss = ({ kind, state, silenced_until }: Pick<AlertRow, "kind" | "state" | "silenced_until">): boolean =>
-  LOSSES.has(kind) && state === "open" && !silenced_until;
+export const isLoss = ({ kind, state, is_snoozed }: Pick<AlertRow, "kind" | "state" | "is_snoozed">): boolean =>
+  LOSSES.has(kind) && state === "open" && !is_snoozed;
 
 function Loss({ alert }: { alert: LossAlert }) {
   const action = useAlertAction();

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 
 /** A column's heading; a plain string is its label, false omits it. */
-export type Heading = string | false | { label: ReactNode; className?: string; title?: string };
+export type Heading = string | false | { label: ReactNode; className?: string; title?: string; "aria-sort"?: "ascending" | "descending" };
 
 type Props = {
   /** Accessible name. */

@@ -22,8 +22,8 @@ it("counts alerts by severity", () => {
   expect(countsText({ errors: 0, warnings: 0 })).toBe("Alerts: none open");
 });
 
-it("describes silenced alerts, and links a rule's alert to its metric", () => {
-  expect(alertLook({ severity: "error", state: "open", silenced_until: "2026-03-01T12:00:00Z" }).word).toBe("silenced");
-  expect(alertLook({ severity: "error", state: "acknowledged", silenced_until: "2026-03-01T12:00:00Z" }).word).toBe("acknowledged");
+it("describes snoozed alerts, and links a rule's alert to its metric", () => {
+  expect(alertLook({ severity: "error", state: "open", is_snoozed: true }).word).toBe("snoozed");
+  expect(alertLook({ severity: "error", state: "acknowledged", is_snoozed: true }).word).toBe("acknowledged");
   expect(alertUrl({ kind: "rule", run: "pole", subject: "3", metric: "train/loss" })).toBe("/runs/pole/metrics?pin=train%2Floss&x=time");
 });

@@ -10,11 +10,9 @@ const OPEN: Record<AlertRow["severity"], Look> = {
 };
 
 /** The label and style of an alert: its severity while open, then its state. */
-export function alertLook(
-  alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "silenced_until">>,
-): Look & { word: string } {
-  if (alert.state === "open" && alert.silenced_until)
-    return { tone: "quiet", sign: "☾", meaning: `Still active (${alert.severity}); notifications are silenced.`, word: "silenced" };
+export function alertLook(alert: Pick<AlertRow, "severity" | "state"> & Partial<Pick<AlertRow, "is_snoozed">>): Look & { word: string } {
+  if (alert.state === "open" && alert.is_snoozed)
+    return { tone: "quiet", sign: "☾", meaning: `Still active (${alert.severity}); notifications are suspended.`, word: "snoozed" };
   if (alert.state === "open") return { ...OPEN[alert.severity], word: alert.severity };
   if (alert.state === "acknowledged") return { tone: "busy", sign: "◔", meaning: "Acknowledged; still active.", word: "acknowledged" };
   return { tone: "quiet", sign: "✓", meaning: "The condition has cleared, or a user resolved it.", word: "resolved" };

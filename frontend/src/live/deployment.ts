@@ -1,4 +1,4 @@
-/** Deployment-wide live topics: machines, audit log and session. */
+/** Deployment-wide live topics: machines and session. */
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";

@@ -34,16 +34,6 @@ async function pollRun(name: string, shown: TopicState): Promise<PollAnswer> {
   };
 }
 
-const LATELY_ROWS = 6;
-
-async function pollAudit(): Promise<Parts> {
-  const [newest, recent] = await Promise.all([
-    body(api.GET("/api/v1/audit", { params: { query: { limit: 1 } } })),
-    body(api.GET("/api/v1/audit", { params: { query: { people: "1", limit: LATELY_ROWS } } })),
-  ]);
-  return { audit: { newest: newest.results[0]?.id ?? 0, recent: recent.results } };
-}
-
 async function pollMe(): Promise<Parts> {
   const [session, { notice }] = await Promise.all([body(api.GET("/api/v1/session")), body(api.GET("/api/v1/server/notice"))]);
   return { session, notice };
@@ -52,7 +42,6 @@ async function pollMe(): Promise<Parts> {
 const READERS: Record<string, () => Promise<Parts>> = {
   runs: async () => ({ active: [], resting: (await body(api.GET("/api/v1/runs"))).results }),
   alerts: async () => ({ alerts: (await body(api.GET("/api/v1/alerts", { params: { query: { limit: 1 } } }))).summary }),
-  audit: pollAudit,
   cluster: async () => ({ cluster: await body(api.GET("/api/v1/cluster")) }),
   cluster_admin: async () => ({ cluster: await body(api.GET("/api/v1/cluster")) }),
   me: pollMe,

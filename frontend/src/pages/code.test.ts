@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { codeAt, pageCode, tabCode } from "./code";
 
 it.each([
-  ["/", [pageCode.home]],
+  ["/", [pageCode.runs]],
   ["/runs", [pageCode.runs]],
   ["/runs/new", [pageCode.launch]],
   ["/settings", [pageCode.settings]],

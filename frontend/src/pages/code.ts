@@ -3,14 +3,12 @@
 import { runAt } from "@/shell/addresses";
 
 export const pageCode = {
-  home: () => import("@/pages/home/HomePage"),
   runs: () => import("@/pages/runs/RunsPage"),
   projects: () => import("@/pages/projects/ProjectsPage"),
   project: () => import("@/pages/projects/ProjectPage"),
   alerts: () => import("@/pages/alerts/AlertsPage"),
   compare: () => import("@/pages/compare/ComparePage"),
   tokens: () => import("@/pages/tokens/TokensPage"),
-  audit: () => import("@/pages/audit/AuditPage"),
   environments: () => import("@/pages/environments/EnvironmentsPage"),
   cluster: () => import("@/pages/cluster/ClusterPage"),
   settings: () => import("@/pages/settings/SettingsPage"),
@@ -50,5 +48,5 @@ export function codeAt(pathname: string): Code[] {
   if (about) return [pageCode.run, ...named(tabCode, about.tab.split("/")[0] || "overview")];
   if (/^\/runs\/new\/?$/.test(pathname)) return [pageCode.launch];
   if (/^\/projects\/[^/]/.test(pathname)) return [pageCode.project];
-  return named(pageCode, pathname.split("/")[1] || "home");
+  return named(pageCode, pathname.split("/")[1] || "runs");
 }

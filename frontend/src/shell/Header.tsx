@@ -6,7 +6,7 @@ import { KeyHint } from "@/components/KeyHint";
 import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
-import { MAIN_PAGES } from "@/shell/mainPages";
+import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
 
 function UserMenu({ onHelp }: { onHelp: () => void }) {
   const session = useSession();
@@ -32,6 +32,11 @@ function UserMenu({ onHelp }: { onHelp: () => void }) {
         <Menu.Item component="a" href="/admin/">
           Admin
         </Menu.Item>
+        {session?.role === "admin" && (
+          <Menu.Item component="a" href={AUDIT_PAGE}>
+            Audit
+          </Menu.Item>
+        )}
         <Menu.Item component="a" href="/docs">
           API reference
         </Menu.Item>
@@ -81,7 +86,7 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
   return (
     <header className="header">
       <PlacesMenu />
-      <Link to="/" className="brand" aria-label="Rolldeck, home">
+      <Link to="/runs" className="brand" aria-label="Rolldeck, runs">
         <Mark size={22} />
         <span className="wide-only">Rolldeck</span>
       </Link>

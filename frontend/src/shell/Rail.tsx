@@ -1,11 +1,13 @@
 import { Link, useRouterState } from "@tanstack/react-router";
+import { ScrollText } from "lucide-react";
 import { Fragment } from "react";
-import { MAIN_PAGES, type MainPage } from "@/shell/mainPages";
+import { useSession } from "@/api/session";
+import { AUDIT_PAGE, MAIN_PAGES, type MainPage } from "@/shell/mainPages";
 
 /** Whether a page is the place itself, or below it and below no more specific place. */
 function isWithin(path: string, place: MainPage): boolean {
   const below = (to: string) => path === to || path.startsWith(`${to}/`);
-  if (place.isExact || place.to === "/") return path === place.to;
+  if (place.isExact) return path === place.to;
   if (place.holds?.some(below)) return true;
   return below(place.to) && !MAIN_PAGES.some(({ to }) => to.length > place.to.length && below(to));
 }
@@ -13,6 +15,7 @@ function isWithin(path: string, place: MainPage): boolean {
 /** The main navigation. */
 export function Rail() {
   const path = useRouterState({ select: (state) => state.location.pathname });
+  const isAdmin = useSession()?.role === "admin";
   return (
     <nav className="rail" aria-label="Main">
       {MAIN_PAGES.map((place, index) => (
@@ -24,6 +27,12 @@ export function Rail() {
           </Link>
         </Fragment>
       ))}
+      {isAdmin && (
+        <a href={AUDIT_PAGE} className="rail-link" title="Audit">
+          <ScrollText size={17} strokeWidth={1.8} aria-hidden="true" />
+          <span>Audit</span>
+        </a>
+      )}
     </nav>
   );
 }

@@ -8,7 +8,7 @@ import { Refusal } from "@/testing/server";
 const root = document.documentElement;
 
 it.each([
-  ["/", "Home · Rolldeck"],
+  ["/", "Runs · Rolldeck"],
   ["/runs/new", "Launch · Rolldeck"],
   ["/settings", "Settings · Rolldeck"],
   ["/runs/pole/queue", "Queue · pole · Rolldeck"],
@@ -29,8 +29,8 @@ it("opens the tabs of the last run with shortcuts", async () => {
     await user.keyboard(`g${key}`);
     await waitFor(() => expect(here()).toBe(`/runs/pole/${tab}`));
   }
-  const again = await load("/audit");
-  await heading("Audit");
+  const again = await load("/tokens");
+  await heading("API & tokens");
   await again.keyboard("gf");
   await waitFor(() => expect(here()).toBe("/runs/pole/fleet"));
 });
@@ -38,7 +38,7 @@ it("opens the tabs of the last run with shortcuts", async () => {
 it("has shortcuts for help, pages and the filter", async () => {
   serverFor();
   const user = await load("/");
-  await heading("Home", 1);
+  await heading("Runs", 1);
   await user.keyboard("?");
   await dialog(/^Keyboard/);
   await user.keyboard("{Escape}");

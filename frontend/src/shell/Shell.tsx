@@ -125,7 +125,6 @@ export function Shell() {
           isEntered={palette.isEntered}
           onEnter={palette.enter}
           onClose={palette.close}
-          onHelp={() => setHelp(true)}
         />
       )}
       {help && <Help onClose={() => setHelp(false)} />}

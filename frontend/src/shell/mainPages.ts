@@ -1,21 +1,7 @@
 /** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
 
 import type { LinkProps } from "@tanstack/react-router";
-import {
-  Bell,
-  BookOpen,
-  Boxes,
-  Folder,
-  House,
-  KeyRound,
-  type LucideIcon,
-  Plus,
-  Rows3,
-  ScrollText,
-  SearchCode,
-  Server,
-  Settings,
-} from "lucide-react";
+import { Bell, BookOpen, Boxes, Folder, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
 
 export type MainPage = {
   to: NonNullable<LinkProps["to"]>;
@@ -32,7 +18,6 @@ export type MainPage = {
 };
 
 export const MAIN_PAGES: MainPage[] = [
-  { to: "/", label: "Home", icon: House, key: "h" },
   { to: "/runs", label: "Runs", icon: Rows3, key: "r", holds: ["/compare"] },
   { to: "/projects", label: "Projects", icon: Folder, key: "j" },
   { to: "/trajectories", label: "Samples", icon: SearchCode, key: "x" },
@@ -42,6 +27,8 @@ export const MAIN_PAGES: MainPage[] = [
   { to: "/guide", label: "Guide", icon: BookOpen, key: "d" },
   { to: "/cluster", label: "Cluster", icon: Server, key: "c", isAdmin: true },
   { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k", isAdmin: true },
-  { to: "/audit", label: "Audit", icon: ScrollText, key: "u", isAdmin: true },
   { to: "/settings", label: "Settings", icon: Settings, key: "s", isAdmin: true },
 ];
+
+/** The audit log: the list of events in the admin of the server. */
+export const AUDIT_PAGE = "/admin/runs/runevent/";

@@ -2,7 +2,6 @@ import { expect, it } from "vitest";
 import { markOf, titleOf } from "./titles";
 
 it("names each page, most specific first", () => {
-  expect(titleOf("/")).toBe("Home · Rolldeck");
   expect(titleOf("/runs/new")).toBe("Launch · Rolldeck");
   expect(titleOf("/compare")).toBe("Compare · Rolldeck");
   expect(titleOf("/projects")).toBe("Projects · Rolldeck");

@@ -8,7 +8,7 @@ export function alertOf(id: number, message: string, changes: Partial<AlertRow> 
   return {
     ...{ id, kind: "items_corrupt", title: "Stored bytes are corrupt", advice: "Discard the batch.", severity: "warning", state: "open" },
     ...{ run: null, subject: "", metric: "", message, first_seen_at: now, last_seen_at: now, times_seen: 1 },
-    ...{ cleared_at: null, acknowledged_at: null, acknowledged_by: "", acknowledged_reason: "", silenced_until: null },
+    ...{ cleared_at: null, acknowledged_at: null, acknowledged_by: "", acknowledged_reason: "", is_snoozed: false, snoozed_until: null },
     ...{ resolved_at: null, resolved_by: "", resolved_reason: "" },
     ...changes,
   };
@@ -21,5 +21,5 @@ export function groupOf(alert: AlertRow, count = 1): AlertGroup {
 
 /** The counts of a server without open alerts, with changes. */
 export function summaryOf(changes: Partial<AlertSummary> = {}): AlertSummary {
-  return { errors: 0, warnings: 0, acknowledged: 0, silenced: 0, newest: [], groups: [], ...changes };
+  return { errors: 0, warnings: 0, acknowledged: 0, snoozed: 0, newest: [], groups: [], ...changes };
 }

@@ -7,7 +7,7 @@ states. Filtering by run searches all rows, as they have an index by run; furthe
 index serves search the run's newest rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
@@ -24,7 +24,9 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.contrib.filters.admin import AutocompleteSelectFilter, RangeDateFilter
+from unfold.contrib.filters.forms import SearchForm
+from unfold.utils import parse_date_str
 
 from web.rules.texts import visible
 
@@ -45,6 +47,52 @@ def chosen_by_name(field: str) -> Filter:
 def is_empty(field: str) -> Filter:
     """Return a filter by whether a field has a value."""
     return field, admin.EmptyFieldListFilter
+
+
+def equal_to(field: str) -> Filter:
+    """Return a filter by the exact value of a field, typed by the user; an index may serve it."""
+    return field, EqualTextFilter
+
+
+class EqualTextFilter(admin.FieldListFilter):
+    """A text box that matches the whole value of a field; empty, it matches all rows."""
+
+    template = "unfold/filters/filters_field.html"
+
+    def expected_parameters(self) -> list[str | None]:
+        """Return the query parameter, which is the field's name."""
+        return [self.field_path]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows with the typed value."""
+        typed = self._typed()
+        return queryset.filter(**{self.field_path: typed}) if typed else queryset
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Yield the form with the text box."""
+        data = {self.field_path: self._typed()}
+        yield {"form": SearchForm(name=self.field_path, label=f"By {self.title}", data=data)}
+
+    def _typed(self) -> str:
+        values: Any = self.used_parameters.get(self.field_path) or [""]
+        return str(values[-1]).strip()
+
+
+def between_days(field: str) -> Filter:
+    """Return a filter by the first and the last day of a time, in the server's time zone."""
+    return field, DayFilter
+
+
+class DayFilter(RangeDateFilter):
+    """Two days; an empty or malformed one limits nothing."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows between the days, both included."""
+        for end, lookup in (("from", "date__gte"), ("to", "date__lte")):
+            day = parse_date_str(str(self.used_parameters.get(f"{self.field_path}_{end}", "")))
+            if day:
+                queryset = queryset.filter(**{f"{self.field_path}__{lookup}": day})
+        return queryset
 
 
 RUN_FILTER: Final = chosen_by_name("run")

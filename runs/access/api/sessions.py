@@ -2,7 +2,6 @@
 
 import csv
 import io
-from typing import Any
 
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.models import User
@@ -24,7 +23,7 @@ from runs.access import queries, services
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Anyone, Known, Readers
 from runs.access.queries import session_of
-from runs.access.schemas import AuditList, BrowserRow, Session, SessionRow, SignIn
+from runs.access.schemas import AuditList, Session, SessionCount, SignIn
 from runs.access.services import LINK_LIFETIME, redeem_login_token, remember_browser
 from web.http.bodies import answer, read, reason_in, text_parameter, whole_number
 from web.http.openapi import REASON, between, problems
@@ -41,15 +40,6 @@ class LoginFailed(Forbidden):
 
     code = "login_failed"
     title = "Sign-in failed"
-
-
-def _begin_session(request: HttpRequest, user: Any) -> None:
-    """Begin a session and record its browser and address."""
-    login(request, user)
-    browser, address = request.headers.get("User-Agent", ""), request.META.get("REMOTE_ADDR", "")
-    request.session.update(
-        services.note_of(browser=browser, address=str(address), now=timezone.now())
-    )
 
 
 @method_decorator(never_cache, name="dispatch")
@@ -86,7 +76,7 @@ class SessionView(ApiView):
         user = authenticate(django_request, username=given.username, password=given.password)
         if not isinstance(user, User):
             raise LoginFailed("wrong user name or password")
-        _begin_session(django_request, user)
+        login(django_request, user)
         response = answer(session_of(user))
         remember_browser(response, user)
         return response
@@ -116,7 +106,7 @@ class OneTimeLogin(View):
         user = redeem_login_token(request.POST.get("token", ""), now=timezone.now())
         if user is None:
             return self._page(request, status=403, is_refused=True)
-        _begin_session(request, user)
+        login(request, user)
         target = request.GET.get("next", "/")
         if not url_has_allowed_host_and_scheme(target, allowed_hosts={request.get_host()}):
             target = "/"
@@ -200,19 +190,19 @@ class SessionsView(ApiView):
 
     permission_classes = [Known]
 
-    @extend_schema(operation_id="sessions_list", responses={200: SessionRow}, tags=["session"])
+    @extend_schema(operation_id="sessions_count", responses={200: SessionCount}, tags=["session"])
     def get(self, request: Request) -> HttpResponse:
-        """List your sessions.
+        """Count your sessions.
 
-        Most recent first; empty for tokens.
+        0 for tokens.
         """
-        return answer(_browsers(request))
+        return answer(_sessions(request))
 
     @extend_schema(
         operation_id="sessions_delete_others",
         parameters=[REASON],
         request=None,
-        responses={200: SessionRow},
+        responses={200: SessionCount},
         tags=["session"],
     )
     def delete(self, request: Request) -> HttpResponse:
@@ -226,54 +216,13 @@ class SessionsView(ApiView):
                 reason=reason_in(request),
                 now=timezone.now(),
             )
-        return answer(_browsers(request))
+        return answer(_sessions(request))
 
 
-class BrowserView(ApiView):
-    """One session of a person."""
-
-    permission_classes = [Known]
-
-    @extend_schema(
-        operation_id="sessions_delete",
-        parameters=[REASON],
-        responses={200: SessionRow},
-        tags=["session"],
-    )
-    def delete(self, request: Request, browser: str) -> HttpResponse:
-        """End one of your sessions."""
-        person = person_of(request)
-        if person is None:
-            raise services.SessionNotFound("machines have no sessions")
-        services.end_session(
-            user=person,
-            public_id=browser,
-            actor=identity_of(request),
-            reason=reason_in(request),
-            now=timezone.now(),
-        )
-        return answer(_browsers(request))
-
-
-def _browsers(request: Request) -> SessionRow:
+def _sessions(request: Request) -> SessionCount:
     person = person_of(request)
-    found = services.sessions_of(person, now=timezone.now()) if person else []
-    here = getattr(request.session, "session_key", None)
-    return SessionRow(
-        sessions=len(found),
-        results=[
-            BrowserRow(
-                id=one.public_id,
-                is_current=one.key == here,
-                browser=one.browser,
-                address=one.address,
-                signed_in_at=one.signed_in_at,
-                expires_at=one.expires_at,
-            )
-            for one in found
-        ],
-        next=None,
-    )
+    keys = services.session_keys(person, now=timezone.now()) if person else []
+    return SessionCount(sessions=len(keys))
 
 
 def _filters(request: Request) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Queries of alerts, their deliveries, silences and channels."""
+"""Queries of alerts, their deliveries, snoozes and channels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -6,18 +6,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db.models import Case, Count, Q, QuerySet, When
+from django.db.models import Case, Count, F, Q, QuerySet, When
 
 from runs.access.queries import shown_name, token_names
 from runs.alerts import rules
-from runs.alerts.models import Alert, AlertDelivery, AlertSilence
+from runs.alerts.models import Alert, AlertDelivery, AlertSnooze
 from runs.alerts.rules import (
     KINDS,
     AlertKind,
     AlertState,
     Severity,
-    Silence,
-    silenced_until,
 )
 from runs.alerts.schemas import (
     AlertDeliveryRow,
@@ -28,83 +26,66 @@ from runs.alerts.schemas import (
     AlertList,
     AlertRow,
     AlertSummary,
-    SilenceList,
-    SilenceRow,
+    SnoozeList,
+    SnoozeRow,
     WebhookList,
     WebhookRow,
 )
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 
-# Read silences of alerts.
-
-SHOWN_AT_MOST: Final = 100
+# Read snoozes of alerts.
 
 
-class SilenceNotFound(NotFound):
-    """The silence does not exist, or has ended."""
+class SnoozeNotFound(NotFound):
+    """The snooze does not exist, or is over."""
 
 
-def lasting(*, now: datetime) -> QuerySet[AlertSilence]:
-    """Return the silences active at a given time."""
-    return AlertSilence.objects.filter(ended_at=None, until__gt=now)
+def lasting(*, now: datetime) -> QuerySet[AlertSnooze]:
+    """Return the snoozes that apply at a given time, those that end last first."""
+    rows = AlertSnooze.objects.filter(Q(until=None) | Q(until__gt=now))
+    return rows.order_by(F("until").desc(nulls_first=True), "-pk")
 
 
-def silences(*, now: datetime) -> list[Silence]:
-    """Return the rules of the active silences."""
-    return [
-        Silence(kind=AlertKind(kind), rule_id=rule_id, run_id=run_id, until=until)
-        for kind, rule_id, run_id, until in lasting(now=now).values_list(
-            "kind", "rule_id", "run_id", "until"
-        )
-    ]
-
-
-def until_of(alert: Alert, known: Sequence[Silence]) -> datetime | None:
-    """Return the end of an alert's silence; None if it is not silenced, or cleared."""
+def snooze_of(alert: Alert, known: Iterable[AlertSnooze]) -> AlertSnooze | None:
+    """Return the snooze of an alert that ends last; None without one, or if it cleared."""
     if alert.cleared_at is not None:
         return None
-    return silenced_until(known, kind=alert.kind, subject=alert.subject, run_id=alert.run_id)
+    return next((one for one in known if one.covers(alert)), None)
 
 
-def silenced_ids(*, now: datetime) -> list[int]:
-    """Return the ids of unresolved, silenced alerts."""
-    known = silences(now=now)
+def snoozed_ids(*, now: datetime) -> list[int]:
+    """Return the ids of unresolved, snoozed alerts."""
+    known = list(lasting(now=now))
     if not known:
         return []
     candidates = Alert.objects.filter(
         ~Q(state=AlertState.RESOLVED), cleared_at=None, kind__in={one.kind for one in known}
     )
-    return [alert.pk for alert in candidates if until_of(alert, known)]
+    return [alert.pk for alert in candidates if snooze_of(alert, known)]
 
 
-def silence_list(*, now: datetime) -> SilenceList:
-    """Return active silences, then ended ones, newest first."""
-    lasts_first = Case(When(ended_at=None, until__gt=now, then=0), default=1)
-    rows = list(
-        AlertSilence.objects.select_related("run", "rule").order_by(lasts_first, "-pk")[
-            :SHOWN_AT_MOST
-        ]
-    )
-    names = token_names(one for row in rows for one in (row.created_by, row.ended_by))
-    return SilenceList(results=[silence_row(row, names=names, now=now) for row in rows], next=None)
+def snooze_list(*, now: datetime) -> SnoozeList:
+    """Return all snoozes that apply, those that end last first."""
+    rows = list(lasting(now=now).select_related("alert", "rule", "run"))
+    names = token_names(row.created_by for row in rows)
+    return SnoozeList(results=[snooze_row(row, names=names) for row in rows], next=None)
 
 
-def silence_row(row: AlertSilence, *, names: dict[str, str], now: datetime) -> SilenceRow:
-    """Return a silence for the API; `names` are those of tokens, by identity."""
-    return SilenceRow(
+def snooze_row(row: AlertSnooze, *, names: Mapping[str, str]) -> SnoozeRow:
+    """Return a snooze for the API; `names` are those of tokens, by identity."""
+    return SnoozeRow(
         id=row.pk,
         kind=AlertKind(row.kind),
-        rule=row.rule_id,
-        rule_name=row.rule.name if row.rule else "",
+        title=row.rule.name if row.rule else KINDS[AlertKind(row.kind)].title,
+        message=row.alert.message if row.alert else "",
+        alert=row.alert_id,
+        rule=None if row.alert_key else row.rule_id,
         run=row.run.name if row.run else None,
         until=row.until,
         reason=row.reason,
         created_at=row.created_at,
         created_by=shown_name(row.created_by, names),
-        ended_at=row.ended_at,
-        ended_by=shown_name(row.ended_by, names),
-        is_lasting=row.ended_at is None and row.until > now,
     )
 
 
@@ -166,7 +147,7 @@ GROUPED_AT_MOST: Final = 1_000
 DELIVERIES_AT_MOST: Final = 100
 ERRORS_FIRST: Final = Case(When(severity=Severity.ERROR, then=0), default=1)
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_DERIVED: Final = frozenset({"title", "advice", "metric", "silenced_until"})
+_DERIVED: Final = frozenset({"title", "advice", "metric", "is_snoozed", "snoozed_until"})
 
 
 class AlertNotFound(NotFound):
@@ -191,16 +172,14 @@ def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datet
 
     Args:
         page: The requested page.
-        filters: Any of `state` (a state, `unresolved`, `silenced` or `all`), `severity`, `kind`,
+        filters: Any of `state` (a state, `unresolved` or `all`), `severity`, `kind`,
             `run` (exact match), `text` (a part of the message).
-        now: Time at which silences are evaluated.
+        now: Time at which snoozes are evaluated.
     """
     alerts = Alert.objects.order_by("-pk")
     state = filters.get("state") or "unresolved"
     if state == "unresolved":
         alerts = alerts.filter(UNRESOLVED)
-    elif state == "silenced":
-        alerts = alerts.filter(pk__in=silenced_ids(now=now))
     elif state != "all":
         alerts = alerts.filter(state=state)
     for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
@@ -228,9 +207,9 @@ def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datet
 def alert_summary(*, now: datetime) -> AlertSummary:
     """Return the counts of alerts that need attention, and the newest, errors first.
 
-    Silenced alerts are counted separately.
+    Snoozed alerts are counted separately.
     """
-    still = silenced_ids(now=now)
+    still = snoozed_ids(now=now)
     counted = unresolved_counts(besides=still)
     opened = Alert.objects.filter(state=AlertState.OPEN)
     newest = opened.exclude(pk__in=still).order_by(ERRORS_FIRST, "-pk")
@@ -238,7 +217,7 @@ def alert_summary(*, now: datetime) -> AlertSummary:
         errors=counted[AlertState.OPEN, Severity.ERROR],
         warnings=counted[AlertState.OPEN, Severity.WARNING],
         acknowledged=sum(counted[AlertState.ACKNOWLEDGED, each] for each in Severity),
-        silenced=opened.filter(pk__in=still).count() if still else 0,
+        snoozed=opened.filter(pk__in=still).count() if still else 0,
         newest=_rows(newest.select_related("run")[:NEWEST], now=now),
         groups=_groups(newest, now=now),
     )
@@ -298,7 +277,7 @@ def alert_detail(alert: Alert, *, now: datetime) -> AlertDetail:
     deliveries = alert.deliveries.order_by("-pk")[:DELIVERIES_AT_MOST]
     names = token_names([alert.acknowledged_by, alert.resolved_by])
     return AlertDetail(
-        **msgspec.structs.asdict(alert_row(alert, names=names, known=silences(now=now))),
+        **msgspec.structs.asdict(alert_row(alert, names=names, known=lasting(now=now))),
         details=alert.details,
         deliveries=[delivery_row(row) for row in deliveries],
     )
@@ -342,11 +321,13 @@ def _rows(alerts: Iterable[Alert], *, now: datetime) -> list[AlertRow]:
     names = token_names(
         one for alert in alerts for one in (alert.acknowledged_by, alert.resolved_by)
     )
-    known = silences(now=now)
+    known = list(lasting(now=now))
     return [alert_row(alert, names=names, known=known) for alert in alerts]
 
 
-def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence] = ()) -> AlertRow:
+def alert_row(
+    alert: Alert, *, names: Mapping[str, str], known: Iterable[AlertSnooze] = ()
+) -> AlertRow:
     """Return an alert for the API; `names` are those of tokens, by identity.
 
     An alert of a rule has the name and runbook that the rule had when it was last observed.
@@ -358,10 +339,12 @@ def alert_row(alert: Alert, *, names: Mapping[str, str], known: Sequence[Silence
     for name in ("acknowledged_by", "resolved_by"):
         given[name] = shown_name(given[name], names)
     details = alert.details if alert.kind == AlertKind.RULE else {}
+    snooze = snooze_of(alert, known)
     return AlertRow(
         **given,
         title=details.get("title") or note.title,
         advice=details.get("runbook") or note.advice,
         metric=details.get("metric", ""),
-        silenced_until=until_of(alert, known),
+        is_snoozed=snooze is not None,
+        snoozed_until=snooze.until if snooze else None,
     )

@@ -1,12 +1,17 @@
-"""Create, change and delete alert rules and silences."""
+"""Create, change and delete alert rules, and snooze alerts."""
 
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection, transaction
 
-from runs.alerts.models import AlertRule, AlertSilence
-from runs.alerts.queries.alert_lists import SilenceNotFound, lasting
+from runs.alerts.models import AlertRule, AlertSnooze
+from runs.alerts.queries.alert_lists import (
+    AlertNotFound,
+    SnoozeNotFound,
+    alert_of,
+    lasting,
+)
 from runs.alerts.queries.conditions import RuleNotFound, rule_of
 from runs.alerts.rules import (
     LONGEST,
@@ -14,10 +19,10 @@ from runs.alerts.rules import (
     AlertKind,
     Comparator,
     InvalidRule,
-    InvalidSilence,
+    InvalidSnooze,
     Limit,
 )
-from runs.alerts.schemas import NewSilence, SetAlertRule
+from runs.alerts.schemas import NewSnooze, SetAlertRule
 from runs.events.services import ACTOR_LENGTH, record_event
 from runs.lifecycle.queries import RunNotFound, run_id_named
 from runs.lifecycle.services.settings import set_fields
@@ -86,7 +91,7 @@ def change_rule(*, rule_id: int, body: SetAlertRule, actor: str, now: datetime) 
 
 @transaction.atomic
 def delete_rule(*, rule_id: int, actor: str, reason: str = "", now: datetime) -> None:
-    """Delete a rule and its silences; the next evaluation clears its alerts.
+    """Delete a rule and its snoozes; the next evaluation clears its alerts.
 
     Raises:
         RuleNotFound: If there is no rule with this id.
@@ -146,69 +151,77 @@ def _audit(
     )
 
 
-# Create and end silences of alerts.
+# Create and end snoozes.
 
 
 @transaction.atomic
-def silence(*, body: NewSilence, actor: str, now: datetime) -> AlertSilence:
-    """Silence the alerts of a kind or a rule until a given time; pages still show them.
+def snooze(*, body: NewSnooze, actor: str, now: datetime) -> AlertSnooze:
+    """Suspend the notifications of an alert or a rule; a second snooze replaces the first.
 
     Raises:
-        InvalidSilence: If the time is past or too late, or the run or rule does not exist.
+        InvalidSnooze: If the time is past or too late, or the alert or rule does not exist.
     """
-    if body.until.tzinfo is None:
-        raise InvalidSilence("until", "must include an offset, such as 2026-03-01T12:00:00Z")
-    if not now < body.until <= now + LONGEST:
-        raise InvalidSilence("until", f"must be in the future, within {LONGEST.days} days")
-    if body.rule is not None and AlertKind(body.kind) is not AlertKind.RULE:
-        raise InvalidSilence("rule", "allowed for silences of the kind `rule` only")
-    try:
-        run_id = None if body.run is None else run_id_named(body.run)
-    except RunNotFound as error:
-        raise InvalidSilence("run", str(error)) from error
-    try:
-        rule = None if body.rule is None else rule_of(body.rule)
-    except RuleNotFound as error:
-        raise InvalidSilence("rule", str(error)) from error
-    made = AlertSilence.objects.create(
-        kind=body.kind,
-        rule=rule,
-        run_id=run_id,
-        until=body.until,
-        reason=body.reason,
-        created_at=now,
-        created_by=actor[:ACTOR_LENGTH],
+    if (body.alert is None) == (body.rule is None):
+        raise InvalidSnooze("alert", "give either an alert or a rule")
+    if body.until is not None:
+        if body.until.tzinfo is None:
+            raise InvalidSnooze("until", "must include an offset, such as 2026-03-01T12:00:00Z")
+        if not now < body.until <= now + LONGEST:
+            raise InvalidSnooze("until", f"must be in the future, within {LONGEST.days} days")
+    subject, described = _subject(body)
+    made, _ = AlertSnooze.objects.update_or_create(
+        **subject,
+        defaults={
+            **described,
+            "until": body.until,
+            "reason": body.reason,
+            "created_at": now,
+            "created_by": actor[:ACTOR_LENGTH],
+        },
     )
-    _audit_silence(made, "made", actor=actor, reason=body.reason, now=now)
+    _audit_snooze(made, "made", actor=actor, reason=body.reason, now=now)
     return made
 
 
+def _subject(body: NewSnooze) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns that identify a snooze, and those that describe its subject."""
+    try:
+        if body.rule is not None:
+            rule = rule_of(body.rule)
+            return {"alert_key": "", "rule": rule}, {"kind": AlertKind.RULE, "run": rule.run}
+        alert = alert_of(body.alert or 0)
+    except (AlertNotFound, RuleNotFound) as error:
+        raise InvalidSnooze("rule" if body.rule else "alert", str(error)) from error
+    described: dict[str, Any] = {"kind": alert.kind, "alert": alert, "run": alert.run}
+    if alert.kind == AlertKind.RULE:
+        described["rule"] = AlertRule.objects.filter(pk=int(alert.subject)).first()
+    return {"alert_key": alert.key}, described
+
+
 @transaction.atomic
-def end_silence(*, silence_id: int, actor: str, reason: str = "", now: datetime) -> AlertSilence:
-    """End a silence; alerts that still hold send their notifications.
+def end_snooze(*, snooze_id: int, actor: str, reason: str = "", now: datetime) -> None:
+    """End a snooze; alerts that still hold send their notifications.
 
     Raises:
-        SilenceNotFound: If there is no active silence with this id.
+        SnoozeNotFound: If there is no such snooze, or it is over.
     """
-    ended = lasting(now=now).filter(pk=silence_id)
-    if not ended.update(ended_at=now, ended_by=actor[:ACTOR_LENGTH]):
-        raise SilenceNotFound(f"no active silence with id {silence_id}")
-    over = AlertSilence.objects.select_related("rule", "run").get(pk=silence_id)
-    _audit_silence(over, "ended", actor=actor, reason=reason, now=now)
-    return over
+    row = lasting(now=now).select_for_update().filter(pk=snooze_id).first()
+    if row is None:
+        raise SnoozeNotFound(f"no snooze with id {snooze_id}")
+    _audit_snooze(row, "ended", actor=actor, reason=reason, now=now)
+    row.delete()
 
 
-def _audit_silence(row: AlertSilence, verb: str, *, actor: str, reason: str, now: datetime) -> None:
-    what = f"the rule {row.rule.name}" if row.rule else row.kind
-    where = row.run.name if row.run else "all runs"
+def _audit_snooze(row: AlertSnooze, verb: str, *, actor: str, reason: str, now: datetime) -> None:
+    what = f"alert {row.alert_id}" if row.alert_key else f"the rule {row.rule}"
+    end = f"until {row.until:%Y-%m-%d %H:%M} UTC" if row.until else "until it is ended"
     record_event(
         run_id=row.run_id,
-        kind=f"alert_silence_{verb}",
-        message=f"{'created' if verb == 'made' else verb} a silence of {what} in {where} "
-        f"until {row.until:%Y-%m-%d %H:%M} UTC",
+        kind=f"alert_snooze_{verb}",
+        message=f"snoozed {what} {end}" if verb == "made" else f"ended the snooze of {what}",
         actor=actor,
         reason=reason,
-        details={"silence": row.pk, "kind": row.kind, "rule": row.rule_id},
+        details={"snooze": row.pk, "kind": row.kind, "alert": row.alert_id, "rule": row.rule_id},
         now=now,
     )
     announce(row.run_id or NO_RUN, "alerts")

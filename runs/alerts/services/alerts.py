@@ -16,9 +16,8 @@ from typing import Final
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
 
-from runs.alerts.models import Alert, AlertDelivery, AlertSilence
+from runs.alerts.models import Alert, AlertDelivery, AlertSnooze
 from runs.alerts.queries.alert_lists import alert_of
 from runs.alerts.rules import (
     KINDS,
@@ -256,15 +255,15 @@ def delete_old_alerts(*, now: datetime) -> int:
     """Delete alerts older than the retention period; return their number.
 
     Alerts that are not cleared stay, whether acknowledged, resolved or open. Deliveries are deleted
-    with their alert; test deliveries and ended silences are deleted by their own age.
+    with their alert; test deliveries are deleted by their own age, snoozes at their end.
     """
+    AlertSnooze.objects.filter(until__lt=now).delete()
     days = settings.ROLLDECK_ALERT_RETENTION_DAYS
     if not days:
         return 0
     before = now - timedelta(days=days)
     samples = AlertDelivery.objects.filter(alert=None, created_at__lt=before)
     AlertDelivery.objects.filter(pk__in=samples.values("pk")[:AT_ONCE]).delete()
-    AlertSilence.objects.filter(Q(until__lt=before) | Q(ended_at__lt=before)).delete()
     over = Alert.objects.filter(cleared_at__lt=before).order_by("pk").values_list("pk", flat=True)
     gone = list(over[:AT_ONCE])
     AlertDelivery.objects.filter(alert__in=gone).delete()

@@ -30,8 +30,8 @@ from runs.alerts.queries.alert_lists import (
     alert_row,
     channel_of,
     channels,
-    silences,
-    until_of,
+    lasting,
+    snooze_of,
 )
 from runs.alerts.rules import AlertKind, AlertState, Change, DeliveryState, Severity
 from runs.alerts.schemas import AlertMessage, AlertRow
@@ -145,13 +145,13 @@ class TestSentRecently(TooManyRequests):
 def queue_deliveries(alert: Alert, change: Change, *, now: datetime) -> int:
     """Store a delivery of an alert's change for each channel; return their number.
 
-    Silenced alerts send nothing. An alert raised while silenced is held back: it is delivered when
-    the silence ends if it is still open. Its later changes are not sent before that.
+    Snoozed alerts send nothing. An alert raised while snoozed is held back: it is delivered when
+    the snooze ends if it is still open. Its later changes are not sent before that.
     """
-    is_silenced = until_of(alert, silences(now=now)) is not None
-    if is_silenced and change == "raised":
+    is_snoozed = snooze_of(alert, lasting(now=now)) is not None
+    if is_snoozed and change == "raised":
         Alert.objects.filter(pk=alert.pk).update(is_held_back=True)
-    if is_silenced or alert.is_held_back:
+    if is_snoozed or alert.is_held_back:
         return 0
     hearing = [one for one in channels() if one.receives_severity(alert.severity)]
     message = _message(alert_row(alert, names={}), change, now=now)
@@ -162,10 +162,10 @@ def queue_deliveries(alert: Alert, change: Change, *, now: datetime) -> int:
 
 
 def deliver_held_back(*, now: datetime) -> int:
-    """Deliver open alerts raised during a silence that has ended; return their number."""
-    known = silences(now=now)
+    """Deliver open alerts raised during a snooze that has ended; return their number."""
+    known = list(lasting(now=now))
     waiting = Alert.objects.select_related("run").filter(is_held_back=True, state=AlertState.OPEN)
-    due = [alert for alert in waiting if until_of(alert, known) is None]
+    due = [alert for alert in waiting if snooze_of(alert, known) is None]
     for alert in due:
         Alert.objects.filter(pk=alert.pk).update(is_held_back=False)
         alert.is_held_back = False
@@ -215,7 +215,8 @@ def send_test(*, webhook: str, actor: str, reason: str = "", now: datetime) -> A
         resolved_at=now,
         resolved_by="",
         resolved_reason="",
-        silenced_until=None,
+        is_snoozed=False,
+        snoozed_until=None,
     )
     delivery = _delivery(channel, _message(sample, "test", now=now), alert=None, now=now)
     delivery.save()

@@ -15,7 +15,6 @@ from runs.access.api.permissions import (
     Admins,
     Operators,
     OperatorsToChange,
-    Readers,
     readable_by,
     scoped,
 )
@@ -25,7 +24,6 @@ from runs.access.schemas import CreatedToken, CreateToken, TokenList
 from runs.access.services import create_token, revoke_token
 from runs.lifecycle.queries import (
     environment_row,
-    note_at,
     notes_of,
     readable_run,
     readable_run_id,
@@ -38,7 +36,6 @@ from runs.lifecycle.queries import (
 from runs.lifecycle.schemas import (
     ChangeEnvironment,
     EnvironmentRow,
-    Note,
     Notes,
     RegisterTrainer,
     ResetRun,
@@ -274,14 +271,3 @@ class NotesView(ApiView):
             now=timezone.now(),
         )
         return answer(notes_of(run_id))
-
-
-class NoteView(ApiView):
-    """One revision of a run's notes."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(operation_id="run_notes_revision", responses={200: Note}, tags=["runs"])
-    def get(self, request: Request, run: str, revision: int) -> HttpResponse:
-        """Get a revision of a run's notes."""
-        return answer(note_at(readable_run_id(run), revision))

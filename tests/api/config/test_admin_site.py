@@ -22,6 +22,7 @@ from buffer.inspect.models import GroupDigest
 from buffer.items.models import Batch, TrajectoryGroup
 from runs.access.models import ApiToken
 from runs.deployment.models import Deployment
+from runs.events.models import RunEvent
 from runs.lifecycle.models import Environment, Run
 from tests.database import shared_rows
 from tests.e2e import pages
@@ -311,6 +312,39 @@ def test_a_list_can_be_filtered(model: type) -> None:
     of_a_run = [field.name for field in model._meta.get_fields() if field.name == "run"]  # type: ignore[attr-defined]
     if of_a_run and model._meta.label_lower not in {"buffer.groupdigest", "runs.alertdelivery"}:  # type: ignore[attr-defined]
         assert read_only.RUN_FILTER in model_admin.list_filter
+
+
+@pytest.mark.parametrize(
+    ("asked", "messages"),
+    [
+        ("actor=user:olga", {"paused"}),
+        ("kind=drained&actor=", {"drained"}),
+        ("kind=drain", set()),
+        ("at_from=soon&actor=token:7", {"drained"}),
+        ("q=disk", {"paused"}),
+        ("q=request-7", {"drained"}),
+        ("level=error", {"drained"}),
+        ("at_from=2026-01-03", {"paused"}),
+        ("at_to=2026-01-01&kind=", {"drained"}),
+    ],
+)
+def test_the_audit_log_is_filtered_and_searched(
+    ada: Client, asked: str, messages: set[str]
+) -> None:
+    RunEvent.objects.all().delete()
+    run = Run.objects.get(name="seed-atropos-mix")
+    RunEvent.objects.create(
+        run=run, at=datetime(2026, 1, 3, tzinfo=UTC), kind="paused", actor="user:olga",
+        message="message paused", reason="the disk is full",
+    )  # fmt: skip
+    RunEvent.objects.create(
+        run=None, at=datetime(2026, 1, 1, tzinfo=UTC), kind="drained", actor="token:7",
+        message="message drained", level="error", request_id="request-7",
+    )  # fmt: skip
+
+    page = ada.get(f"/admin/runs/runevent/?{asked}").content.decode()
+
+    assert {word for word in ("paused", "drained") if f"message {word}" in page} == messages
 
 
 def test_trainers_and_environments_link_to_their_batches_and_groups(ada: Client) -> None:

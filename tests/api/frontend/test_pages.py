@@ -10,7 +10,6 @@ from pytest_django import Settings
 PLACES = [
     "/login",
     "/tokens",
-    "/audit",
     "/environments",
     "/trajectories",
     "/cluster",

@@ -16,7 +16,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { useDraft } from "@/components/useDraft";
 import { number, visible } from "@/format";
-import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
+import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
 import css from "./alerts.module.css";
 
 type Step = { at: string | null; what: string; who?: string; why?: string };
@@ -54,7 +54,7 @@ function History({ alert }: { alert: AlertDetail }) {
 
 function Deliveries({ rows }: { rows: AlertDelivery[] }) {
   if (rows.length === 0)
-    return <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was silenced.</p>;
+    return <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was snoozed.</p>;
   return (
     <Table label="Notifications" columns={["Receiver", "Sent", "Outcome", { label: "Attempts", className: "num" }]}>
       {rows.map((row) => (
@@ -77,7 +77,7 @@ function Deliveries({ rows }: { rows: AlertDelivery[] }) {
 }
 
 /** Actions on an alert, with a reason. */
-function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => void }) {
+function Decide({ alert, onSnooze }: { alert: AlertDetail; onSnooze: () => void }) {
   const action = useAlertAction();
   const mayOperate = useMayOperate();
   const [reason, setReason] = useDraft(`alert:${alert.id}`);
@@ -105,13 +105,8 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
             onChange={(event) => setReason(event.currentTarget.value)}
           />
           <Group justify="flex-end" mt="sm">
-            <Button
-              variant="default"
-              disabled={!mayOperate}
-              onClick={onSilence}
-              title={why ?? "Suspend notifications for alerts like this."}
-            >
-              Silence…
+            <Button variant="default" disabled={!mayOperate} onClick={onSnooze} title={why ?? "Suspend its notifications for a time."}>
+              Snooze…
             </Button>
             <Button
               variant="default"
@@ -152,7 +147,7 @@ function Decide({ alert, onSilence }: { alert: AlertDetail; onSilence: () => voi
 /** One alert: actions, history and notifications. */
 export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }) {
   const { data: alert, error } = useQuery(alertQuery(id));
-  const [isSilencing, setSilencing] = useState(false);
+  const [isSnoozing, setSnoozing] = useState(false);
   const place = alert && alertUrl(alert);
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(alert?.title ?? "Alert")}>
@@ -174,28 +169,23 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
               Rule →
             </Link>
           )}
-          {alert.silenced_until && (
+          {alert.is_snoozed && (
             <p className="small held">
-              Silenced: no notifications until <Moment at={alert.silenced_until} />.{" "}
-              <Link to="/alerts" search={{ view: "silences" }}>
-                All silences
+              Snoozed: no notifications until {alert.snoozed_until ? <Moment at={alert.snoozed_until} /> : "the snooze is ended"}.{" "}
+              <Link to="/alerts" search={{ view: "snoozed" }}>
+                All that is snoozed
               </Link>
             </p>
           )}
           {alert.state === "resolved" && !alert.cleared_at && (
             <p className="small held">The condition still holds. It notifies again only after it has cleared and returned.</p>
           )}
-          <Decide alert={alert} onSilence={() => setSilencing(true)} />
+          <Decide alert={alert} onSnooze={() => setSnoozing(true)} />
           <h3>History</h3>
           <History alert={alert} />
           <h3>Notifications</h3>
           <Deliveries rows={alert.deliveries} />
-          {isSilencing && (
-            <SilenceDialog
-              start={{ kind: alert.kind, rule: alert.kind === "rule" ? Number(alert.subject) : null, run: alert.run }}
-              onClose={() => setSilencing(false)}
-            />
-          )}
+          {isSnoozing && <SnoozeDialog title={alert.title} subject={{ alert: alert.id }} onClose={() => setSnoozing(false)} />}
         </>
       )}
     </SideSheet>

@@ -1,7 +1,7 @@
-import { SegmentedControl, Select, TextInput } from "@mantine/core";
+import { Select, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type AlertGroup, type AskedAlerts, type AskedState, alertsQuery, useAlertKinds } from "@/api/alerts";
+import { type AlertGroup, type AskedAlerts, alertsQuery, useAlertKinds } from "@/api/alerts";
 import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { EmptyState } from "@/components/EmptyState";
@@ -9,18 +9,11 @@ import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
-import { counted, number, utc, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";
 import css from "./alerts.module.css";
 
-const TABS: { value: AskedState; label: string }[] = [
-  { value: "unresolved", label: "Unresolved" },
-  { value: "acknowledged", label: "Acknowledged" },
-  { value: "silenced", label: "Silenced" },
-  { value: "resolved", label: "Resolved" },
-  { value: "all", label: "All" },
-];
 const SEVERITIES = [
   { value: "error", label: "Errors" },
   { value: "warning", label: "Warnings" },
@@ -43,7 +36,7 @@ function Line({ alert, onOpen, onExpand }: { alert: AlertGroup; onOpen: () => vo
         <div className="small soft">
           {visible(alert.title)}
           {alert.state === "acknowledged" && ` · acknowledged by ${visible(alert.acknowledged_by)}`}
-          {alert.silenced_until && <span title={utc(alert.silenced_until)}> · notifications silenced</span>}
+          {alert.is_snoozed && " · snoozed"}
           {alert.acknowledged_reason && alert.state === "acknowledged" && `: “${visible(alert.acknowledged_reason)}”`}
         </div>
         {alert.count > 1 && (
@@ -66,7 +59,7 @@ function Line({ alert, onOpen, onExpand }: { alert: AlertGroup; onOpen: () => vo
       <td className="num soft">
         <Age at={alert.first_seen_at} suffix=" ago" />
       </td>
-      <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">active</span>}</td>
+      <td className="num soft wide-only">{over ? <Age at={over} suffix=" ago" /> : <span className="faint">ongoing</span>}</td>
       <td className="num wide-only">{number(alert.times_seen)}</td>
     </tr>
   );
@@ -141,15 +134,6 @@ export function AlertList({ asked, opened, look }: Props) {
   return (
     <>
       <section className="panel" aria-label="Alerts, newest first">
-        <div className={css.states}>
-          <SegmentedControl
-            size="xs"
-            aria-label="State"
-            data={TABS}
-            value={asked.state ?? "unresolved"}
-            onChange={(state) => look({ state: state === "unresolved" ? undefined : (state as AskedState) })}
-          />
-        </div>
         <Filters asked={asked} onAsk={look} />
         {pages.isPending && <Skeletons heights={[260]} />}
         {pages.isError && <ErrorState title="Alerts unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}

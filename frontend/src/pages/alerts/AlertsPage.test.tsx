@@ -1,7 +1,7 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
 import { alertOf, groupOf, summaryOf } from "@/testing/alerts";
-import { fill, here, load, reload, serverFor } from "@/testing/page";
+import { dialog, fill, here, load, one, reload, serverFor } from "@/testing/page";
 
 it("filters alerts by state, text and run, which are part of the address", async () => {
   const corrupt = groupOf(alertOf(1, "3 items of batch 2 were corrupt", { state: "resolved", run: "hostile" }));
@@ -50,4 +50,39 @@ it("acknowledges all alerts of a kind", async () => {
   fill(await screen.findByLabelText("Reason"), "one cause");
   fireEvent.click(await screen.findByRole("button", { name: "Acknowledge all 3 of this kind" }));
   await waitFor(() => expect(server.bodies("POST", "/api/v1/alerts/2/acknowledge")).toEqual([{ reason: "one cause", same_kind: true }]));
+});
+
+it("snoozes an alert until the snooze is ended, and lists it until then", async () => {
+  const alert = alertOf(2, "run b is silent");
+  const row = {
+    ...{ id: 5, kind: alert.kind, title: alert.title, message: alert.message, alert: 2, rule: null, run: null, until: null },
+    ...{ reason: "known", created_at: alert.first_seen_at, created_by: "ada" },
+  };
+  let rows = [row];
+  const server = serverFor()
+    .on("GET", "/api/v1/alerts", { results: [groupOf(alert)], next: null, summary: summaryOf() })
+    .on("GET", "/api/v1/alerts/{alert}", { ...alert, details: {}, deliveries: [] })
+    .on("POST", "/api/v1/alert-snoozes", row)
+    .on("GET", "/api/v1/alert-snoozes", () => ({ results: rows, next: null }))
+    .on("DELETE", "/api/v1/alert-snoozes/{snooze}", () => {
+      rows = [];
+      return null as never;
+    });
+  await load("/alerts?alert=2");
+  fireEvent.click(await screen.findByRole("button", { name: "Snooze…" }));
+  const asked = await dialog(`Snooze ${alert.title}`);
+  fireEvent.click(asked.getByLabelText("Until ended"));
+  fill(asked.getByLabelText(/^Reason/), "known");
+  fireEvent.click(asked.getByRole("button", { name: "Snooze" }));
+  await waitFor(() =>
+    expect(server.bodies("POST", "/api/v1/alert-snoozes")).toEqual([{ alert: 2, rule: null, until: null, reason: "known" }]),
+  );
+
+  await load("/alerts");
+  fireEvent.click(await screen.findByLabelText("Snoozed"));
+  await waitFor(() => expect(here()).toBe("/alerts?view=snoozed"));
+  expect(await one("[data-snooze='5']")).toHaveTextContent("until ended");
+  fireEvent.click(screen.getByRole("button", { name: /^End the snooze/ }));
+  fireEvent.click((await dialog(/^End the snooze/)).getByRole("button", { name: "End snooze" }));
+  expect(await screen.findByText("Nothing is snoozed")).toBeVisible();
 });

@@ -1,4 +1,4 @@
-/** API queries and mutations for alert rules and silences. */
+/** API queries and mutations for alert rules and snoozes. */
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -7,8 +7,9 @@ import type { components } from "@/api/schema";
 type Schemas = components["schemas"];
 export type AlertRule = Schemas["AlertRuleRow"];
 export type SetAlertRule = Schemas["SetAlertRuleRequest"];
-export type Silence = Schemas["SilenceRow"];
-type NewSilence = Schemas["NewSilenceRequest"];
+export type Snooze = Schemas["SnoozeRow"];
+/** An alert or a rule, by id. */
+export type SnoozeSubject = { alert: number } | { rule: number };
 export type Comparator = AlertRule["comparator"];
 
 /** UI labels of the comparators; the type keeps the keys in line with the server's enum. */
@@ -32,9 +33,9 @@ export const rulesQuery = queryOptions({
   refetchInterval: REREAD_MS,
 });
 
-export const silencesQuery = queryOptions({
-  queryKey: ["alert-silences"],
-  queryFn: async () => (await body(api.GET("/api/v1/alert-silences"))).results,
+export const snoozesQuery = queryOptions({
+  queryKey: ["alert-snoozes"],
+  queryFn: async () => (await body(api.GET("/api/v1/alert-snoozes"))).results,
   refetchInterval: REREAD_MS,
 });
 
@@ -50,7 +51,7 @@ export type Draft = {
 
 function useAlertsChanged() {
   const queries = useQueryClient();
-  return () => Promise.all(["alert-rules", "alert-silences", "alerts"].map((key) => queries.invalidateQueries({ queryKey: [key] })));
+  return () => Promise.all(["alert-rules", "alert-snoozes", "alerts"].map((key) => queries.invalidateQueries({ queryKey: [key] })));
 }
 
 /** Create a rule, or replace an existing one. */
@@ -72,17 +73,18 @@ export function useDeleteRule(id: number) {
   });
 }
 
-export function useSilence() {
+export function useSnooze() {
   return useMutation({
-    mutationFn: (silence: NewSilence): Promise<Silence> => body(api.POST("/api/v1/alert-silences", { body: silence })),
+    mutationFn: (snooze: SnoozeSubject & { until: string | null; reason: string }): Promise<Snooze> =>
+      body(api.POST("/api/v1/alert-snoozes", { body: { alert: null, rule: null, ...snooze } })),
     onSettled: useAlertsChanged(),
   });
 }
 
-export function useEndSilence(id: number) {
+export function useEndSnooze(id: number) {
   return useMutation({
     mutationFn: (reason: string) =>
-      body(api.POST("/api/v1/alert-silences/{silence}/end", { params: { path: { silence: String(id) } }, body: { reason } })),
+      body(api.DELETE("/api/v1/alert-snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
     onSettled: useAlertsChanged(),
   });
 }

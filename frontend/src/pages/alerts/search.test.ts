@@ -16,6 +16,6 @@ it("keeps valid parameters only", () => {
 it("parses the view and the open rule", () => {
   expect(alertsSearch({ view: "rules", rule: "new" })).toMatchObject({ view: "rules", rule: "new" });
   expect(alertsSearch({ view: "rules", rule: "4" })).toMatchObject({ view: "rules", rule: 4 });
-  expect(alertsSearch({ view: "silences", rule: 4 })).toEqual({ view: "silences" });
+  expect(alertsSearch({ view: "snoozed", rule: 4 })).toEqual({ view: "snoozed" });
   expect(alertsSearch({ view: "moon", rule: 4 })).toEqual({});
 });

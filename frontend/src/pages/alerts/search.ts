@@ -2,7 +2,7 @@
 
 import { type AlertKind, type AskedAlerts, STATES } from "@/api/alerts";
 
-export const VIEWS = ["rules", "silences"] as const;
+export const VIEWS = ["rules", "snoozed"] as const;
 
 export type AlertsSearch = AskedAlerts & {
   /** The selected view; defaults to the alerts. */

@@ -6,7 +6,7 @@ import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { emptied, type Place } from "@/pages/cluster/topology";
+import { emptied, type Place } from "@/pages/cluster/machines";
 
 const EMPTY = [
   "Workers of all runs on this machine finish and send their current work, exit, and restart on other machines",
@@ -61,7 +61,7 @@ export function CordonMachine({ place: { node, host, cordon } }: { place: Place 
           title={lifts ? `Uncordon ${name}` : `Cordon ${name}`}
           asking={ask}
           refused="Machine not changed"
-          recordedIn="Shown on the machine's tile and recorded in the audit log."
+          recordedIn="Shown beside the machine and recorded in the audit log."
           submit={lifts ? "Uncordon" : "Cordon"}
           needsReason={!lifts}
           onSubmit={(reason) => ask.mutate({ node: id, reason, lifts }, { onSuccess: () => setOpen("") })}

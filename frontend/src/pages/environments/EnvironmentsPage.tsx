@@ -2,11 +2,11 @@ import { SegmentedControl, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Age } from "@/components/Age";
+import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
@@ -14,11 +14,12 @@ import { KINDS, windowText } from "@/pages/environments/words";
 import { preferences } from "@/preferences";
 import css from "./environments.module.css";
 
-function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
-  return (
-    <tr className="opens" data-row data-environment={row.name}>
-      <td className={css.name}>
-        <button type="button" className="row-open" data-open onClick={onOpen}>
+const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnvironment>[] => [
+  {
+    ...{ id: "name", label: "Environment", className: css.name, value: (row) => row.name },
+    cell: (row) => (
+      <>
+        <button type="button" className="row-open" data-open onClick={() => onOpen(row)}>
           {visible(row.name)}
         </button>
         {row.denied && (
@@ -32,26 +33,49 @@ function Line({ row, onOpen }: { row: KnownEnvironment; onOpen: () => void }) {
           </span>
         ))}
         <div className="narrow-only faint tiny">{KINDS[row.kind].label}</div>
-      </td>
-      <td className="wide-only">
-        <span className="tag" title={KINDS[row.kind].meaning}>
-          {KINDS[row.kind].label}
-        </span>
-      </td>
-      <td className="num">
+      </>
+    ),
+  },
+  {
+    ...{ id: "kind", label: "Kind", className: "wide-only", value: (row) => KINDS[row.kind].label },
+    cell: (row) => (
+      <span className="tag" title={KINDS[row.kind].meaning}>
+        {KINDS[row.kind].label}
+      </span>
+    ),
+  },
+  {
+    ...{ id: "runs", label: "Runs", className: "num", value: (row) => row.runs },
+    cell: (row) => (
+      <>
         {row.runs === 0 ? <span className="faint">never</span> : number(row.runs)}
         {row.active_runs > 0 && <span className="faint small wide-only"> · {number(row.active_runs)} active</span>}
-      </td>
-      <td className="nowrap soft wide-only">{row.last_seen_at ? <Age at={row.last_seen_at} suffix=" ago" /> : "–"}</td>
-      <td className="num wide-only">
+      </>
+    ),
+  },
+  {
+    ...{ id: "seen", label: "Last seen", className: "nowrap soft wide-only", value: (row) => row.last_seen_at },
+    cell: (row) => (row.last_seen_at ? <Age at={row.last_seen_at} suffix=" ago" /> : "–"),
+  },
+  {
+    ...{ id: "rate", label: "Per hour", className: "num wide-only", value: (row) => row.per_hour },
+    cell: (row) => (
+      <>
         {number(row.per_hour)}
         {row.per_hour !== null && <span className="faint small"> {KINDS[row.kind].unit}</span>}
-      </td>
-      <td className="num">{number(row.reward_mean)}</td>
-      <td className="num wide-only">{percent(row.zero_variance_share)}</td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  {
+    ...{ id: "reward", label: "Mean reward", className: "num", value: (row) => row.reward_mean },
+    cell: (row) => number(row.reward_mean),
+  },
+  {
+    ...{ id: "flat", label: "Zero variance", className: "num wide-only", value: (row) => row.zero_variance_share },
+    title: "Share of groups whose scores are all equal, and which therefore give no learning signal.",
+    cell: (row) => percent(row.zero_variance_share),
+  },
+];
 
 export function EnvironmentsPage() {
   const { q = "", kind, of, name } = useSearch({ from: "/shell/environments" });
@@ -61,6 +85,7 @@ export function EnvironmentsPage() {
   const look = (changes: { q?: string; kind?: EnvironmentKind }) =>
     void navigate({ search: (now) => ({ ...now, ...changes }), replace: true });
   const [first] = list.data?.pages ?? [];
+  const columns = columnsOf((row) => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) }));
   return (
     <>
       <div className="page-title">
@@ -99,29 +124,13 @@ export function EnvironmentsPage() {
           </EmptyState>
         )}
         {rows.length > 0 && (
-          <Table
-            columns={[
-              "Environment",
-              { label: "Kind", className: "wide-only" },
-              { label: "Runs", className: "num" },
-              { label: "Last seen", className: "wide-only" },
-              { label: "Per hour", className: "num wide-only" },
-              { label: "Mean reward", className: "num" },
-              {
-                label: "Zero variance",
-                className: "num wide-only",
-                title: "Share of groups whose scores are all equal, and which therefore give no learning signal.",
-              },
-            ]}
-          >
-            {rows.map((row) => (
-              <Line
-                key={`${row.kind} ${row.name}`}
-                row={row}
-                onOpen={() => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) })}
-              />
-            ))}
-          </Table>
+          <DataTable
+            label="Environments"
+            rows={rows}
+            columns={columns}
+            keyOf={(row) => `${row.kind} ${row.name}`}
+            attributes={(row) => ({ className: "opens", "data-row": true, "data-environment": row.name })}
+          />
         )}
         <ShowMore pages={list} />
       </section>

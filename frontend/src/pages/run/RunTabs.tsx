@@ -12,7 +12,7 @@ export function RunTabs({ run }: { run: RunDetail }) {
   const { pathname } = useLocation();
   const navigate = useNavigate();
   const { name } = run;
-  useEffect(() => remember(`run:${name}`), [name]);
+  useEffect(() => remember(name), [name]);
   const bar = useRef<HTMLElement>(null);
   const { width } = useViewportSize();
   // On small screens, scroll the active tab into view.

@@ -1,9 +1,12 @@
 import { Button } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMayOperate } from "@/api/session";
-import { EmptyState } from "@/components/EmptyState";
+import { Guarded } from "@/components/Panels";
+import { AttentionStrip } from "@/pages/runs/AttentionStrip";
 import { RunList } from "@/pages/runs/RunList";
+import { Start } from "@/pages/runs/Start";
 
+/** The list of runs, below what needs attention on the server. */
 export function RunsPage() {
   const look = useSearch({ from: "/shell/runs" });
   const navigate = useNavigate({ from: "/runs" });
@@ -14,16 +17,17 @@ export function RunsPage() {
     </Button>
   );
   return (
-    <RunList
-      heading={<h1>Runs</h1>}
-      look={look}
-      onLook={(search, replace) => void navigate({ search, replace })}
-      aside={launch}
-      empty={
-        <EmptyState title="No runs yet" command="make demo" action={launch}>
-          A run has a fleet or environments, a queue and a trainer. Launch one here, start the demo, or connect an Atropos environment.
-        </EmptyState>
-      }
-    />
+    <>
+      <Guarded>
+        <AttentionStrip />
+      </Guarded>
+      <RunList
+        heading={<h1>Runs</h1>}
+        look={look}
+        onLook={(search, replace) => void navigate({ search, replace })}
+        aside={launch}
+        empty={<Start />}
+      />
+    </>
   );
 }

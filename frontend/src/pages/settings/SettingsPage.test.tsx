@@ -17,9 +17,9 @@ it("applies settings to every page, also after a reload", async () => {
   const hour = new Date().getUTCHours();
   expect([hour, (hour + 1) % 24]).toContain(Number((await one("[data-clock]")).textContent?.slice(0, 2)));
 
-  await load("/audit");
-  await heading("Audit");
-  await waitFor(() => expect(server.asked.find(({ path }) => path === "/api/v1/audit")?.query.get("limit")).toBe("25"));
+  await load("/environments");
+  await heading("Environments");
+  await waitFor(() => expect(server.asked.find(({ path }) => path === "/api/v1/environments")?.query.get("limit")).toBe("25"));
   expect(root.dataset.density).toBe("dense");
   await load("/settings");
   for (const [name, choice] of Object.entries({ Density: "Dense", "Time zone": "UTC", "Rows per page": "25" }))

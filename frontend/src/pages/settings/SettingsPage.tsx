@@ -1,15 +1,13 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { deploymentQuery } from "@/api/deployment";
+import { useState } from "react";
+import { deploymentQuery, sessionsQuery, useEndSessions } from "@/api/deployment";
 import { useSession } from "@/api/session";
-import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Guarded } from "@/components/Panels";
-import { Skeletons } from "@/components/Skeletons";
-import { visible } from "@/format";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { counted, visible } from "@/format";
 import { Appearance } from "@/pages/settings/Appearance";
-import { Browsers } from "@/pages/settings/Browsers";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
@@ -20,53 +18,48 @@ const ROLES: Record<string, string> = {
   admin: "Full access, including tokens and the Django admin.",
 };
 
-function Person() {
+/** The user, the password, and the sessions of other browsers. */
+function Account() {
   const session = useSession();
-  const { data } = useQuery(deploymentQuery);
+  const server = useQuery(deploymentQuery).data;
+  const sessions = useQuery(sessionsQuery).data ?? 1;
+  const end = useEndSessions();
+  const [isEnding, setEnding] = useState(false);
+  const close = () => setEnding(false);
   return (
-    <Panel title="Account">
+    <Panel title="Account" note={server && `Rolldeck ${server.version}`}>
       <p className={css.line}>
         <b>{visible(session?.username ?? "")}</b> <span className="tag">{session?.role}</span>
       </p>
       <p className="soft small">{ROLES[session?.role ?? ""]}</p>
       <p className="small">
-        {data?.password_address ? (
-          <a href={data.password_address}>Change password</a>
+        {server?.password_address ? (
+          <a href={server.password_address}>Change password</a>
         ) : (
           <span className="soft">An administrator can change your password in the Django admin.</span>
         )}
       </p>
-    </Panel>
-  );
-}
-
-function Facts() {
-  const { data, error } = useQuery(deploymentQuery);
-  if (error && !data) return <ErrorState title="Server details unavailable" error={error} />;
-  if (!data) return <Skeletons heights={[120]} />;
-  const facts: [string, string][] = [
-    ["Version", data.version || "not installed as a package"],
-    ["Name", data.deployment || "none; set ROLLDECK_DEPLOYMENT"],
-    ["Address", location.origin],
-    ["Atropos routes", data.auth === "open" ? "open to this machine, tokens required from elsewhere" : "tokens required from everywhere"],
-  ];
-  return (
-    <Panel
-      title="Server"
-      aside={
-        <Button component={Link} to="/cluster" size="compact-sm" variant="default">
-          View cluster
-        </Button>
-      }
-    >
-      <dl className={css.facts}>
-        {facts.map(([term, value]) => (
-          <div key={term}>
-            <dt>{term}</dt>
-            <dd>{visible(value)}</dd>
-          </div>
-        ))}
-      </dl>
+      <p className="small" data-sessions={sessions}>
+        Signed in on {counted(sessions, "browser")}.{" "}
+        {sessions > 1 && (
+          <Button size="compact-sm" variant="default" onClick={() => setEnding(true)}>
+            Sign out everywhere else
+          </Button>
+        )}
+      </p>
+      {isEnding && (
+        <ReasonDialog
+          title="Sign out everywhere else?"
+          asking={end}
+          refused="Sign-out failed"
+          submit="Sign out"
+          destroys
+          onSubmit={(reason) => end.mutate(reason, { onSuccess: close })}
+          onClose={close}
+        >
+          <p className="soft">Your other browsers must sign in again. Tokens are not affected.</p>
+        </ReasonDialog>
+      )}
     </Panel>
   );
 }
@@ -81,13 +74,11 @@ export function SettingsPage() {
         <div className={css.column}>
           <Guarded>
             <Appearance />
-            <Person />
-            <Facts />
+            <Account />
           </Guarded>
         </div>
         <div className={css.column}>
           <Guarded>
-            <Browsers />
             <Webhooks />
             <RetentionPanel />
           </Guarded>

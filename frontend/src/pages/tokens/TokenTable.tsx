@@ -3,90 +3,109 @@ import { useState } from "react";
 import { type TokenRow, useRevoke } from "@/api/tokens";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
+import { type Column, DataTable } from "@/components/DataTable";
 import { Moment } from "@/components/Moment";
 import { useNow } from "@/components/now";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { Table } from "@/components/Table";
 import { visible } from "@/format";
 
+type Standing = { word: string; tone: string; sign: string };
+type Shown = TokenRow & { standing: Standing };
+
 /** The state of a token as a label with colour and symbol. */
-function standing(
-  token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended" | "scopes">,
-  nowMs: number,
-): { word: string; tone: string; sign: string } {
+function standing(token: Pick<TokenRow, "revoked_at" | "expires_at" | "suspended" | "scopes">, nowMs: number): Standing {
   if (token.revoked_at) return { word: "revoked", tone: "quiet", sign: "✕" };
   if (token.expires_at && Date.parse(token.expires_at) <= nowMs) return { word: "expired", tone: "held", sign: "◷" };
   if (token.suspended.length === token.scopes.length) return { word: "suspended", tone: "held", sign: "‖" };
   return { word: "active", tone: "good", sign: "✓" };
 }
 
+const COLUMNS: Column<Shown>[] = [
+  {
+    ...{ id: "name", label: "Token", value: (token) => token.name },
+    cell: (token) => (
+      <>
+        <b className="anywhere">{visible(token.name)}</b>
+        <div className="mono tiny faint">{token.prefix}…</div>
+      </>
+    ),
+  },
+  {
+    ...{ id: "state", label: "State", value: ({ standing: { word } }) => word },
+    cell: ({ standing: { tone, sign, word } }) => (
+      <Chip tone={tone} sign={sign}>
+        {word}
+      </Chip>
+    ),
+  },
+  {
+    ...{ id: "scopes", label: "Scopes" },
+    cell: ({ scopes, suspended }) => (
+      <>
+        {scopes.map((scope) => (
+          <span key={scope} className="tag">
+            {scope}
+          </span>
+        ))}
+        {suspended.length > 0 && <div className="tiny faint">{suspended.join(", ")} suspended: exceeds the owner's role</div>}
+      </>
+    ),
+  },
+  {
+    ...{ id: "run", label: "Run", className: "wide-only soft", value: ({ run }) => run },
+    cell: ({ run, networks }) => (
+      <>
+        {run ?? "all"}
+        {networks.length > 0 && (
+          <div className="mono tiny anywhere" title="Restricted to these addresses">
+            from {networks.map(visible).join(", ")}
+          </div>
+        )}
+      </>
+    ),
+  },
+  {
+    ...{ id: "expires", label: "Expires", className: "wide-only soft", value: (token) => token.expires_at },
+    cell: (token) => (token.expires_at ? <Moment at={token.expires_at} /> : "never"),
+  },
+  {
+    ...{ id: "used", label: "Last used", className: "wide-only soft", value: (token) => token.last_used_at },
+    cell: (token) => (token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"),
+  },
+  {
+    ...{ id: "created", label: "Created", className: "wide-only soft", value: (token) => token.created_at },
+    cell: (token) => (
+      <>
+        <Age at={token.created_at} suffix=" ago" />
+        {token.created_by && ` by ${visible(token.created_by)}`}
+      </>
+    ),
+  },
+];
+
 export function TokenTable({ tokens }: { tokens: TokenRow[] }) {
   const now = useNow();
   const revoke = useRevoke();
   const [asked, setAsked] = useState<TokenRow | null>(null);
+  const rows = tokens.map((token): Shown => ({ ...token, standing: standing(token, now) }));
+  const revokes: Column<Shown> = {
+    ...{ id: "revoke", label: <span className="unseen">Revoke</span>, className: "num" },
+    cell: (token) =>
+      token.standing.word !== "revoked" && (
+        <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>
+          Revoke
+        </Button>
+      ),
+  };
   return (
     <>
-      {" "}
-      <Table
-        columns={[
-          "Token",
-          "State",
-          "Scopes",
-          { label: "Run", className: "wide-only" },
-          { label: "Expires", className: "wide-only" },
-          { label: "Last used", className: "wide-only" },
-          { label: "Created", className: "wide-only" },
-          { label: <span className="unseen">Revoke</span> },
-        ]}
-      >
-        {tokens.map((token) => {
-          const { word, tone, sign } = standing(token, now);
-          return (
-            <tr key={token.id} data-row>
-              <td>
-                <b className="anywhere">{visible(token.name)}</b>
-                <div className="mono tiny faint">{token.prefix}…</div>
-              </td>
-              <td>
-                <Chip tone={tone} sign={sign}>
-                  {word}
-                </Chip>
-              </td>
-              <td>
-                {token.scopes.map((scope) => (
-                  <span key={scope} className="tag">
-                    {scope}
-                  </span>
-                ))}
-                {token.suspended.length > 0 && (
-                  <div className="tiny faint">{token.suspended.join(", ")} suspended: exceeds the owner's role</div>
-                )}
-              </td>
-              <td className="wide-only soft">
-                {token.run ?? "all"}
-                {token.networks.length > 0 && (
-                  <div className="mono tiny anywhere" title="Restricted to these addresses">
-                    from {token.networks.map(visible).join(", ")}
-                  </div>
-                )}
-              </td>
-              <td className="wide-only soft">{token.expires_at ? <Moment at={token.expires_at} /> : "never"}</td>
-              <td className="wide-only soft">{token.last_used_at ? <Age at={token.last_used_at} suffix=" ago" /> : "never"}</td>
-              <td className="wide-only soft">
-                <Age at={token.created_at} suffix=" ago" />
-                {token.created_by && ` by ${visible(token.created_by)}`}
-              </td>
-              <td className="num">
-                {word !== "revoked" && (
-                  <Button size="compact-xs" variant="default" aria-label={`Revoke ${token.name}`} onClick={() => setAsked(token)}>
-                    Revoke
-                  </Button>
-                )}
-              </td>
-            </tr>
-          );
-        })}
-      </Table>
+      <DataTable
+        label="Tokens"
+        rows={rows}
+        columns={[...COLUMNS, revokes]}
+        keyOf={({ id }) => id}
+        attributes={() => ({ "data-row": true })}
+      />
       {asked && (
         <ReasonDialog
           title={`Revoke ${visible(asked.name)}?`}

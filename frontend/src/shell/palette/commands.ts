@@ -1,11 +1,11 @@
-/** Commands of the palette: pages, runs, tabs, and actions of the open page. */
+/** Commands of the palette: actions and tabs of the open page, pages, projects and runs. */
 
 import { useEffect, useRef } from "react";
 
 export type Command = {
-  /** Stable id for the list of recent commands. */
+  /** Unique within the list. */
   id: string;
-  group: "This page" | "Tabs" | "Go to" | "Projects" | "Runs" | "General";
+  group: "This page" | "Tabs" | "Go to" | "Projects" | "Runs";
   title: string;
   /** Additional search terms. */
   words?: string;

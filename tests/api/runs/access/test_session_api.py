@@ -133,37 +133,21 @@ def test_a_one_time_link_never_redirects_to_another_host(browser: Client, target
     assert redeem(browser, link_of(make_user(), then=target))["Location"] == "/"
 
 
-def test_a_person_lists_sessions_and_ends_one() -> None:
+def test_a_person_ends_the_sessions_of_other_browsers() -> None:
     make_user()
     make_user(username="bob")
-    browsers = [
-        Client(headers={"User-Agent": agent}) for agent in ("Firefox/140.0", "Chrome/131.0")
-    ]
-    here, there = browsers
-    stranger = Client()
+    here, there, stranger = Client(), Client(), Client()
     for browser, name in ((here, "alice"), (there, "alice"), (stranger, "bob")):
         assert sign_in(browser, name).status_code == 200
 
-    shown = here.get("/api/v1/sessions").json()["results"]
-    other = next(session for session in shown if not session["is_current"])
-    assert {session["browser"] for session in shown} == {"Firefox/140.0", "Chrome/131.0"}
-    assert (other["browser"], other["address"]) == ("Chrome/131.0", "127.0.0.1")
-    assert other["signed_in_at"] < other["expires_at"]
-    assert there.cookies["sessionid"].value not in str(shown)
-
-    path = f"/api/v1/sessions/{other['id']}"
-    assert stranger.delete(path).status_code == 404
-    assert there.get("/api/v1/runs").status_code == 200
+    path = "/api/v1/sessions"
+    assert here.get(path).json() == {"sessions": 2}
     assert here.delete(f"{path}?reason={'x' * 2001}").status_code == 400
-    assert here.delete(f"{path}?reason=a+lost+laptop").json()["sessions"] == 1
+    assert here.delete(f"{path}?reason=a+lost+laptop").json() == {"sessions": 1}
     assert RunEvent.objects.get(kind="signed_out").reason == "a lost laptop"
-    assert there.get("/api/v1/runs").status_code == 401
-    assert here.delete(path).status_code == 404
+    statuses = [browser.get("/api/v1/runs").status_code for browser in (here, there, stranger)]
+    assert statuses == [200, 401, 200]
 
 
 def test_a_machine_has_no_sessions() -> None:
-    assert Client().get("/api/v1/sessions", headers=bearer("trainer")).json() == {
-        "sessions": 0,
-        "results": [],
-        "next": None,
-    }
+    assert Client().get("/api/v1/sessions", headers=bearer("trainer")).json() == {"sessions": 0}

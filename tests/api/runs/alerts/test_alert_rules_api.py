@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from rollouts.metrics.services.metrics import Figure, store_figures
-from runs.alerts.models import AlertRule, AlertSilence
+from runs.alerts.models import AlertRule, AlertSnooze
 from runs.alerts.rules import RULES_AT_MOST
 from runs.alerts.services import alerts
 from runs.events.models import RunEvent
@@ -113,41 +113,41 @@ def _copies(rule: AlertRule, number: int) -> list[AlertRule]:
     return [AlertRule(**{**fields, "id": None}) for _ in range(number)]
 
 
-def test_a_silenced_rule_fires_without_being_counted_by_the_bell(
+def test_a_snoozed_rule_fires_without_being_counted_by_the_bell(
     olga: Client,
 ) -> None:
     now = datetime.now(UTC)
     run = make_run(name="pole")
     store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 9.0)], now=now)
     row = made(olga, for_seconds=0)
-    until = (now + timedelta(hours=1)).isoformat()
-    body = {"kind": "rule", "rule": row["id"], "until": until, "reason": "a sweep is under way"}
-    answer = send(olga, "post", "alert-silences", body)
+    body = {"rule": row["id"], "until": None, "reason": "a sweep is under way"}
+    answer = send(olga, "post", "alert-snoozes", body)
     assert answer.status_code == 201, answer.content
     alerts.watch(now=datetime.now(UTC))
 
     page = olga.get("/api/v1/alerts?kind=rule").json()
     (alert,) = page["results"]
     assert (alert["kind"], alert["metric"], alert["title"]) == ("rule", "train/loss", RULE["name"])
-    assert alert["silenced_until"] is not None
-    assert [page["summary"][name] for name in ("errors", "silenced")] == [0, 1]
+    assert (alert["is_snoozed"], alert["snoozed_until"]) == (True, None)
+    assert [page["summary"][name] for name in ("errors", "snoozed")] == [0, 1]
     assert "rule" not in {alert["kind"] for alert in page["summary"]["newest"]}
-    assert olga.get("/api/v1/alerts?state=silenced").json()["results"] == [alert]
     assert olga.get("/api/v1/alert-rules").json()["results"][0]["firing"] == 1
+    (listed,) = olga.get("/api/v1/alert-snoozes").json()["results"]
+    assert (listed["title"], listed["rule"], listed["created_by"]) == (
+        "Loss is high",
+        row["id"],
+        "olga",
+    )
 
-    silence = answer.json()["id"]
-    ended = send(olga, "post", f"alert-silences/{silence}/end", {"reason": "done"})
-    assert (ended.status_code, ended.json()["is_lasting"]) == (200, False)
-    assert send(olga, "post", f"alert-silences/{silence}/end", {}).status_code == 404
-    listed = olga.get("/api/v1/alert-silences").json()["results"]
-    assert [(silence["rule_name"], silence["ended_by"]) for silence in listed] == [
-        ("Loss is high", "olga")
-    ]
-    assert olga.get("/api/v1/alerts?state=silenced").json()["results"] == []
+    place = f"/api/v1/alert-snoozes/{answer.json()['id']}?reason=done"
+    assert [olga.delete(place).status_code for _ in range(2)] == [204, 404]
+    assert olga.get("/api/v1/alert-snoozes").json()["results"] == []
+    assert olga.get("/api/v1/alerts?kind=rule").json()["results"][0]["is_snoozed"] is False
 
 
-def test_a_silence_needs_a_reason(olga: Client) -> None:
+def test_a_snooze_needs_a_subject_and_a_reason(olga: Client) -> None:
+    row = made(olga)
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    for body in ({"kind": "rule", "until": until}, {"kind": "loud", "until": until, "reason": "x"}):
-        assert send(olga, "post", "alert-silences", body).status_code == 400
-    assert not AlertSilence.objects.exists()
+    for body in ({"rule": row["id"], "until": until}, {"until": until, "reason": "x"}):
+        assert send(olga, "post", "alert-snoozes", body).status_code == 400
+    assert not AlertSnooze.objects.exists()

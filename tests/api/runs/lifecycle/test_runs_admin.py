@@ -6,8 +6,8 @@ from django.test import Client
 
 from runs.access.models import ApiToken, LoginCount
 from runs.alerts.models import Alert
-from runs.alerts.schemas import NewSilence, SetAlertRule
-from runs.alerts.services.alert_rules import make_rule, silence
+from runs.alerts.schemas import NewSnooze, SetAlertRule
+from runs.alerts.services.alert_rules import make_rule, snooze
 from runs.config.services import save_preset
 from runs.deployment.models import Deployment
 from runs.deployment.schemas import SetNotice
@@ -75,9 +75,9 @@ def run() -> Run:
     save_preset(name="a", config={}, person=None, access="open", actor="a", now=NOON)
     record_heartbeat(kind="web", name="here:8", started_at=NOON, now=NOON)
     rule = SetAlertRule(name="a", metric="loss", comparator="above", threshold=1.0)
-    make_rule(body=rule, actor="user:ada", now=NOON)
-    quiet = NewSilence(kind="run_failed", until=NOON + timedelta(hours=1), reason="a")
-    silence(body=quiet, actor="user:ada", now=NOON)
+    made = make_rule(body=rule, actor="user:ada", now=NOON)
+    quiet = NewSnooze(rule=made.pk, until=NOON + timedelta(hours=1), reason="a")
+    snooze(body=quiet, actor="user:ada", now=NOON)
     set_notice(body=SetNotice(text="a"), actor="user:ada", now=NOON)
     Deployment.objects.update_or_create(defaults={"places": {}, "created_at": NOON})
     WeightsCommand.objects.create(
@@ -94,7 +94,7 @@ def test_every_model_is_registered() -> None:
         "alert",
         "alertdelivery",
         "alertrule",
-        "alertsilence",
+        "alertsnooze",
         "apitoken",
         "deployment",
         "environment",

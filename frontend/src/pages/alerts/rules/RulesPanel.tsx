@@ -14,12 +14,12 @@ import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/pages/alerts/api";
-import { SilenceDialog } from "@/pages/alerts/silences/SilenceDialog";
+import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
 import { formOf, ruleOf } from "./drafts";
 import RuleDialog from "./RuleDialog";
 import css from "./rules.module.css";
 
-type RuleAction = "switch" | "delete" | "silence";
+type RuleAction = "switch" | "delete" | "snooze";
 
 /** Whether a rule is enabled, and whether it is firing. */
 function RuleChip({ rule }: { rule: AlertRule }) {
@@ -104,7 +104,7 @@ function Line({
           </Menu.Target>
           <Menu.Dropdown>
             <Menu.Item onClick={onEdit}>Edit…</Menu.Item>
-            <Menu.Item onClick={() => onAction("silence")}>Silence…</Menu.Item>
+            <Menu.Item onClick={() => onAction("snooze")}>Snooze…</Menu.Item>
             <Menu.Item onClick={() => onAction("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
             <Menu.Item className="bad" onClick={() => onAction("delete")}>
               Delete…
@@ -147,7 +147,7 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
       onClose={onClose}
       onSubmit={(reason) => remove.mutate(reason, { onSuccess: onClose })}
     >
-      <p>Deletes the rule and its silences; its alerts resolve within seconds. The audit log keeps the definition.</p>
+      <p>Deletes the rule and its snoozes; its alerts resolve within seconds. The audit log keeps the definition.</p>
     </ReasonDialog>
   );
 }
@@ -210,8 +210,8 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}
       {doing?.action === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
       {doing?.action === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
-      {doing?.action === "silence" && (
-        <SilenceDialog start={{ kind: "rule", rule: doing.rule.id, run: doing.rule.run }} onClose={() => setDoing(null)} />
+      {doing?.action === "snooze" && (
+        <SnoozeDialog title={doing.rule.name} subject={{ rule: doing.rule.id }} onClose={() => setDoing(null)} />
       )}
     </Panel>
   );

@@ -5,6 +5,7 @@ import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { term } from "@/components/filter/suggest";
+import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { clock, counted, number, percent, visible } from "@/format";
 import { episodeSummaryQuery } from "@/pages/run/episodes/api";
@@ -56,6 +57,8 @@ function Strip({ name, mean, spread, range }: StripProps) {
   );
 }
 
+const OUTCOME_FILLS = { terminated: "var(--chart-3)", truncated: "var(--chart-4)", aborted: "var(--bad)" };
+
 function Outcomes({ task }: { task: TaskEpisodes }) {
   const outcomes = outcomesOf(task);
   return (
@@ -63,17 +66,11 @@ function Outcomes({ task }: { task: TaskEpisodes }) {
       <div className="strip-head">
         <span className="soft">Ended</span>
       </div>
-      <div className="ledger-bar strip-bar" aria-hidden="true">
-        {outcomes
-          .filter(({ count }) => count > 0)
-          .map(({ name, count }) => (
-            <span key={name} className={`ended-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
-          ))}
-      </div>
+      <Line segments={outcomes.map(({ name, part }) => ({ key: name, width: part ?? 0, fill: OUTCOME_FILLS[name] }))} />
       <div className="strip-words tiny">
         {outcomes.map(({ name, count, part }) => (
           <span key={name} data-outcome={name} data-count={count} className={count === 0 ? "faint" : "soft"}>
-            <span className={`swatch ended-${name}`} aria-hidden="true" /> {name} {percent(part)}
+            <span className="swatch" style={{ background: OUTCOME_FILLS[name] }} aria-hidden="true" /> {name} {percent(part)}
           </span>
         ))}
       </div>

@@ -2,14 +2,13 @@
 
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { FleetLog, RecordingRow, WorkerStacks } from "@/api/types";
+import type { FleetLog, RecordingRow } from "@/api/types";
 
 /** A worker and one of its env slots. A null worker is the manager or any worker; a null slot is any slot. */
 export type FleetPlace = { worker: number | null; slot: number | null };
 
 const FOLLOW_MS = 1500;
 const PENDING_MS = 1500;
-const STACKS_MS = 700;
 const SETTLED_MS = 20_000;
 
 export function logQuery(run: string, { worker, slot }: FleetPlace, lines: number, follows: boolean) {
@@ -79,30 +78,6 @@ export function useCordonWorker(run: string) {
         ? body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/uncordon", { params, body: { reason } }))
         : body(api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/cordon", { params, body: { incarnation, reason } }));
     },
-  });
-}
-
-/** The stack traces of a worker's threads from the last request. */
-export function stacksQuery(run: string, worker: number) {
-  return queryOptions({
-    queryKey: ["worker-stacks", run, worker],
-    queryFn: (): Promise<WorkerStacks> =>
-      body(api.GET("/api/v1/runs/{run}/fleet/workers/{worker}/stacks", { params: { path: { run, worker: String(worker) } } })),
-    refetchInterval: ({ state }) => (state.data?.state === "requested" ? STACKS_MS : false),
-  });
-}
-
-export function useAskForStacks(run: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: ({ worker, incarnation, reason }: Replaced) =>
-      body(
-        api.POST("/api/v1/runs/{run}/fleet/workers/{worker}/stacks", {
-          params: { path: { run, worker: String(worker) } },
-          body: { incarnation, reason },
-        }),
-      ),
-    onSuccess: (asked, { worker }) => client.setQueryData(["worker-stacks", run, worker], asked),
   });
 }
 

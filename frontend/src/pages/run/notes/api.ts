@@ -15,16 +15,7 @@ export function notesQuery(run: string) {
   });
 }
 
-/** One revision of the notes; immutable. */
-export function noteQuery(run: string, revision: number) {
-  return queryOptions({
-    queryKey: ["notes", run, revision],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/notes/{revision}", { params: { path: { run, revision: String(revision) } } })),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-}
-
-export type Written = { text: string; revision: number; reason: string };
+type Written = { text: string; revision: number; reason: string };
 
 export function useWriteNotes(run: string) {
   const queries = useQueryClient();
@@ -33,7 +24,7 @@ export function useWriteNotes(run: string) {
     mutationFn: (written: Written): Promise<Notes> =>
       body(api.PUT("/api/v1/runs/{run}/notes", { params: { path: { run } }, body: written })),
     onSuccess: (notes) => queries.setQueryData(queryKey, notes),
-    // Conflict: show the other author's revision beside the rejected text.
-    onError: () => queries.invalidateQueries({ queryKey, exact: true }),
+    // Conflict: show the other author's text above the refused one.
+    onError: () => queries.invalidateQueries({ queryKey }),
   });
 }

@@ -2,6 +2,7 @@
 
 import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
 import type { RunDetail, WorkerRow } from "@/api/types";
+import { striped } from "@/components/Lanes";
 import { duration, number, percent, preciseDuration } from "@/format";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
@@ -112,6 +113,19 @@ export const PARTS = {
 } as const;
 export type Part = keyof typeof PARTS;
 const NAMES = Object.keys(PARTS) as Part[];
+
+/** The fill of each span. */
+export const FILLS: Record<Part, string> = {
+  recv: "var(--chart-5)",
+  infer: "var(--chart-2)",
+  act: "var(--chart-3)",
+  env_step: "var(--chart-1)",
+  cut: "var(--chart-4)",
+  enqueue: "var(--chart-6)",
+  send: "var(--chart-7)",
+  waiting_room: striped("var(--held)"),
+  waiting_weights: striped("var(--busy)"),
+};
 
 export type Bar = { part: Part; share: number; width: number };
 

@@ -5,13 +5,13 @@ import { type BatchState, batchesQuery } from "@/api/queue";
 import type { BatchRow, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
+import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
 import { Staleness } from "@/pages/run/queue/Staleness";
@@ -34,31 +34,47 @@ export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_ex
   );
 }
 
-function Row({ run, batch, names, state }: { run: RunDetail; batch: BatchRow; names: Names; state: BatchState | undefined }) {
-  const latency = latencySeconds(batch);
-  return (
-    <tr data-row className="opens" data-batch={batch.ordinal}>
-      <td className="num">
+function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined): Column<BatchRow>[] {
+  return [
+    {
+      ...{ id: "step", label: "Step", className: "num", value: (batch) => batch.ordinal },
+      cell: (batch) => (
         <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong" data-open>
           {number(batch.ordinal)}
         </Link>
-      </td>
-      <td>
-        <BatchChip batch={batch} />
-      </td>
-      <td className="anywhere composition">{visible(compositionText(batch.composition, names))}</td>
-      <td className="num">{batch.tokens ? count(batch.tokens) : "–"}</td>
-      <td className="num">{batch.padding === null ? "–" : percent(batch.padding)}</td>
-      <td className="anywhere">{batch.trainer ? visible(batch.trainer) : "–"}</td>
-      <td className="num">
-        <Age at={batch.leased_at} suffix=" ago" />
-      </td>
-      <td className="num">{latency === null ? "–" : duration(latency)}</td>
-      <td>
-        <Staleness staleness={batch.staleness} />
-      </td>
-    </tr>
-  );
+      ),
+    },
+    { id: "lease", label: "Lease", cell: (batch) => <BatchChip batch={batch} />, value: (batch) => batch.state },
+    {
+      ...{ id: "composition", label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}` },
+      className: "anywhere composition",
+      cell: (batch) => visible(compositionText(batch.composition, names)),
+    },
+    {
+      ...{ id: "tokens", label: "Tokens", className: "num", value: (batch) => batch.tokens },
+      cell: (batch) => (batch.tokens ? count(batch.tokens) : "–"),
+    },
+    {
+      ...{ id: "padding", label: "Padding", className: "num", value: (batch) => batch.padding },
+      cell: (batch) => (batch.padding === null ? "–" : percent(batch.padding)),
+    },
+    {
+      ...{ id: "trainer", label: "Trainer", className: "anywhere", value: (batch) => batch.trainer },
+      cell: (batch) => (batch.trainer ? visible(batch.trainer) : "–"),
+    },
+    {
+      ...{ id: "leased", label: "Leased", className: "num", value: (batch) => batch.leased_at },
+      cell: (batch) => <Age at={batch.leased_at} suffix=" ago" />,
+    },
+    {
+      ...{ id: "latency", label: "Latency", className: "num", value: latencySeconds },
+      cell: (batch) => {
+        const latency = latencySeconds(batch);
+        return latency === null ? "–" : duration(latency);
+      },
+    },
+    { id: "staleness", label: "Staleness", cell: (batch) => <Staleness staleness={batch.staleness} /> },
+  ];
 }
 
 /** All batches, newest first, paginated. */
@@ -99,24 +115,13 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
         </EmptyState>
       )}
       {rows.length > 0 && (
-        <Table
+        <DataTable
           label="Batches, newest first"
-          columns={[
-            { label: "Step", className: "num" },
-            { label: "Lease" },
-            { label: <>Composition · {run.kind === "fleet" ? "fragments" : "sequences"}</> },
-            { label: "Tokens", className: "num" },
-            { label: "Padding", className: "num" },
-            "Trainer",
-            { label: "Leased", className: "num" },
-            { label: "Latency", className: "num" },
-            { label: "Staleness" },
-          ]}
-        >
-          {rows.map((batch) => (
-            <Row key={batch.id} run={run} batch={batch} names={names} state={state} />
-          ))}
-        </Table>
+          rows={rows}
+          columns={columnsOf(run, names, state)}
+          keyOf={({ id }) => id}
+          attributes={({ ordinal }) => ({ className: "opens", "data-row": true, "data-batch": ordinal })}
+        />
       )}
       <ShowMore pages={batches} words="Show older batches" />
     </Panel>

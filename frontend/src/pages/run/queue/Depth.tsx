@@ -1,9 +1,12 @@
 import type { QueueAnswer } from "@/api/types";
 import { Age } from "@/components/Age";
+import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { incompleteText } from "@/pages/run/queue/incomplete";
+
+const fillOf = (place: number) => `var(--chart-${(place % 8) + 1})`;
 
 /** Queued items by environment, stacked against the pause threshold. */
 export function Depth({ queue }: { queue: QueueAnswer }) {
@@ -12,16 +15,15 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
   const scale = Math.max(threshold, total, 1);
   return (
     <Panel title="Depth by environment" note={<span data-quantity="queue">{`${number(total)} ${unit} queued`}</span>} className="span-6">
-      <div className="depth" role="img" aria-label={`${number(total)} ${unit} queued of the pause threshold ${number(threshold)}`}>
-        {environments.map((each, i) => (
-          <span
-            key={each.name}
-            className={`depth-part series-${(i % 8) + 1}`}
-            style={{ width: percentage(each.queued_sequences / scale) }}
-          />
-        ))}
-        {threshold > 0 && <span className="depth-mark" style={{ left: percentage(threshold / scale) }} />}
-      </div>
+      <Line
+        words={`${number(total)} ${unit} queued of the pause threshold ${number(threshold)}`}
+        segments={environments.map(({ name, queued_sequences }, place) => ({
+          key: name,
+          width: queued_sequences / scale,
+          fill: fillOf(place),
+        }))}
+        mark={threshold > 0 ? threshold / scale : undefined}
+      />
       {environments.length === 0 ? (
         <p className="faint small">The queue is empty.</p>
       ) : (
@@ -38,7 +40,7 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
           {environments.map((each, i) => (
             <tr key={each.name} data-environment={each.name}>
               <td className="anywhere">
-                <span className={`swatch series-${(i % 8) + 1}`} aria-hidden="true" /> {visible(each.name)}
+                <span className="swatch" style={{ background: fillOf(i) }} aria-hidden="true" /> {visible(each.name)}
               </td>
               <td className="num">{number(each.queued_sequences)}</td>
               <td className="num">{total ? percent(each.queued_sequences / total) : "–"}</td>
@@ -58,8 +60,4 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
       )}
     </Panel>
   );
-}
-
-function percentage(part: number): string {
-  return `${Math.min(100, 100 * part)}%`;
 }

@@ -1,8 +1,9 @@
 import { Tooltip } from "@mantine/core";
 import type { LedgerPart, RunDetail } from "@/api/types";
+import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
-import { type ItemState, itemStatesOf, missing, refusedText, truncatedText } from "@/pages/run/queue/itemStates";
+import { ITEM_FILLS, type ItemState, itemStatesOf, missing, refusedText, truncatedText } from "@/pages/run/queue/itemStates";
 import { unitOf } from "@/pages/run/queue/queued";
 
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
@@ -10,7 +11,7 @@ function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<strin
   return states.map(({ name, count, meaning }, i) => (
     <span key={name} className="ledger-term">
       {i > 0 && <span className="faint">+</span>}
-      <span className={`swatch item-${name}`} aria-hidden="true" />
+      <span className="swatch" style={{ background: ITEM_FILLS[name] }} aria-hidden="true" />
       <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
         <span tabIndex={0}>
           <span className="soft">{name}</span>{" "}
@@ -42,13 +43,7 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
       aside={<span className={`small ${counts.balanced ? "soft" : "bad"}`}>{check}</span>}
       className="span-12"
     >
-      <div className="ledger-bar" aria-hidden="true">
-        {states
-          .filter(({ count }) => count > 0)
-          .map(({ name, count }) => (
-            <span key={name} className={`item-${name}`} style={{ flexGrow: count, flexBasis: 3 }} />
-          ))}
-      </div>
+      <Line segments={states.map(({ name, count }) => ({ key: name, width: count / (counts.accepted || 1), fill: ITEM_FILLS[name] }))} />
       <div className="ledger-terms">
         <span className="ledger-term">
           <span className="soft">accepted</span> <b data-ledger="accepted">{number(counts.accepted)}</b>

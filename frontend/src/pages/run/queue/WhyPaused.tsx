@@ -4,6 +4,7 @@ import { useMayOperate } from "@/api/session";
 import type { QueueAnswer, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
+import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { duration, number, visible } from "@/format";
 import { LimitsDialog } from "@/pages/run/queue/LimitsDialog";
@@ -26,7 +27,10 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
         <b>{name}</b>
         <span className="faint small">{asks}</span>
       </div>
-      <meter className="gate-meter" min={0} max={1} value={filled} aria-label={`${name}: ${gate.condition}`} data-over={gate.closed} />
+      <Line
+        words={`${name}: ${gate.condition}`}
+        segments={[{ key: gate.rule, width: filled, fill: gate.closed ? "var(--held)" : "var(--good)" }]}
+      />
       <code className="gate-words">{gate.condition}</code>
     </li>
   );

@@ -1,12 +1,24 @@
 /** Ledger states of accepted items. Pure. */
 
 import type { LedgerCounts } from "@/api/types";
+import { striped } from "@/components/Lanes";
 import { counted } from "@/format";
 
 export type ItemState = {
   name: "served" | "leased" | "expired" | "queued" | "waiting" | "quarantined" | "dropped";
   count: number;
   meaning: string;
+};
+
+/** The fill of each state; striped where the items wait. */
+export const ITEM_FILLS: Record<ItemState["name"], string> = {
+  served: "var(--chart-3)",
+  leased: "var(--chart-4)",
+  expired: striped("var(--chart-4)"),
+  queued: "var(--chart-1)",
+  waiting: striped("var(--chart-1)"),
+  quarantined: striped("var(--bad)"),
+  dropped: "var(--bad)",
 };
 
 /** The states of accepted items; each item has exactly one. `expired` is the part of `leased` that no trainer holds. */

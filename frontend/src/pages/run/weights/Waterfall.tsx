@@ -1,37 +1,39 @@
 import type { PolicyVersionRow, WeightSyncRow, WorkerRow } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
+import { type Lane, Lanes } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";
-import { type Bar, REPORT_SECONDS, STAGES, type Stage, waterfallOf } from "@/pages/run/weights/waterfall";
+import { type Bar, REPORT_SECONDS, waterfallOf } from "@/pages/run/weights/waterfall";
 
-/** The stages that the glossary explains. */
-const WORDS: Record<Stage, string> = { announced: "announced", staged: "received", active: "active" };
+const STAGES = [
+  { stage: "announced", words: "announced", fill: "var(--chart-8)" },
+  { stage: "staged", words: "received", fill: "var(--chart-2)" },
+  { stage: "active", words: "active", fill: "var(--chart-3)" },
+] as const;
 
-function place(from: number | null, to: number | null, seconds: number): { left: string; width: string } | null {
-  if (to === null) return null;
-  const begins = Math.min(from ?? 0, to);
-  return { left: `${(100 * begins) / seconds}%`, width: `${(100 * (to - begins)) / seconds}%` };
-}
-
-function Row({ bar, seconds, isSlowest }: { bar: Bar; seconds: number; isSlowest: boolean }) {
-  const words = STAGES.map((stage) => `${WORDS[stage]} ${bar[stage] === null ? "never" : `after ${duration(bar[stage])}`}`).join(", ");
-  const spans = [
-    { stage: "announced", at: place(0, bar.announced, seconds) },
-    { stage: "staged", at: place(bar.announced, bar.staged, seconds) },
-    { stage: "active", at: place(bar.staged ?? bar.announced, bar.active, seconds) },
-  ];
-  return (
-    <li data-worker={bar.worker}>
-      <span className="small">worker {bar.worker}</span>
-      <span className="fall" role="img" aria-label={words} title={words}>
-        {spans.map(({ stage, at }) => at && <span key={stage} className={`fall-part fall-${stage}`} style={at} />)}
-      </span>
-      <span className={`num small ${isSlowest ? "held" : "soft"}`}>
+/** The time of one worker from publication to each stage. */
+function laneOf(bar: Bar, seconds: number, isSlowest: boolean): Lane {
+  let from = 0;
+  const segments = STAGES.flatMap(({ stage, fill }) => {
+    const to = bar[stage];
+    if (to === null) return [];
+    const segment = { key: stage, from: Math.min(from, to) / seconds, width: Math.max(0, to - from) / seconds, fill };
+    from = Math.max(from, to);
+    return [segment];
+  });
+  return {
+    key: bar.worker,
+    label: `worker ${bar.worker}`,
+    segments,
+    words: STAGES.map(({ stage, words }) => `${words} ${bar[stage] === null ? "never" : `after ${duration(bar[stage])}`}`).join(", "),
+    aside: (
+      <span className={isSlowest ? "held" : undefined}>
         {bar.active === null ? "not yet" : duration(bar.active)}
         {isSlowest && " ▲"}
       </span>
-    </li>
-  );
+    ),
+    attributes: { "data-worker": bar.worker },
+  };
 }
 
 type Props = {
@@ -75,18 +77,11 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
             : "No worker uses it yet."}{" "}
         {missing > 0 && `${number(missing)} of ${number(bars.length)} never loaded it.`}
       </p>
-      <ul className="falls">
-        {bars.map((bar) => (
-          <Row key={bar.worker} bar={bar} seconds={seconds} isSlowest={bar.worker === slowest?.worker} />
-        ))}
-      </ul>
-      <div className="legend tiny soft">
-        {STAGES.map((stage) => (
-          <span key={stage}>
-            <span className={`swatch fall-${stage}`} aria-hidden="true" /> {WORDS[stage]}
-          </span>
-        ))}
-      </div>
+      <Lanes
+        label="Workers"
+        lanes={bars.map((bar) => laneOf(bar, seconds, bar.worker === slowest?.worker))}
+        legend={STAGES.map(({ fill, words }) => [fill, words] as const)}
+      />
     </Panel>
   );
 }

@@ -7,21 +7,19 @@ import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { usePartChangeFeed } from "@/live/changeFeed";
 import { usePart } from "@/live/live";
-import { unitOf } from "@/pages/run/queue/queued";
 import { useRun } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import { isHeldBack, withNewest } from "@/pages/run/weights/commands";
 import { ReplicaTable } from "@/pages/run/weights/ReplicaTable";
-import { StalenessStrip } from "@/pages/run/weights/StalenessStrip";
 import { VersionTable } from "@/pages/run/weights/VersionTable";
 import { Waterfall } from "@/pages/run/weights/Waterfall";
 import { WeightOrdersPanel } from "@/pages/run/weights/WeightOrders";
 
 const NO_WORKERS: never[] = [];
 
-/** Published weights, their distribution to workers, and the staleness of leased data. */
+/** Published weights and their distribution to workers. */
 export function WeightsTab() {
-  const { run, fleet, ledger } = useRun();
+  const { run, fleet } = useRun();
   const search = useSearch({ from: "/shell/runs/$name/weights" });
   const refetchInterval = usePartChangeFeed(
     `run:${run.name}`,
@@ -58,7 +56,6 @@ export function WeightsTab() {
         />
       )}
       <ReplicaTable workers={fleet?.workers ?? NO_WORKERS} />
-      <StalenessStrip run={run} counts={ledger?.[unitOf(run.kind)]} />
     </Panels>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { staleShare, waterfallOf } from "./waterfall";
+import { waterfallOf } from "./waterfall";
 
 const version = { epoch: 1, step: 3, published_at: "2026-01-01T00:00:00Z" };
 const row = (worker: number, announced: number | null, staged: number | null, active: number | null, step = 3) => {
@@ -22,11 +22,6 @@ it("counts workers that never loaded it", () => {
 it("handles no workers", () => {
   expect(waterfallOf(version, [])).toEqual({ bars: [], seconds: 1, slowest: null, last: null, missing: 0 });
 });
-it("computes the stale share", () => {
-  expect(staleShare({ accepted: 10, dropped: { stale_version: 1, stale_epoch: 1, poison: 4 } })).toBe(0.2);
-  expect(staleShare({ accepted: 0, dropped: {} })).toBeNull();
-});
-
 it("names no slowest worker within the report interval", () => {
   const { slowest, last } = waterfallOf(version, [row(0, 0, 0, 0), row(1, 0, 0, 0)]);
   expect([slowest, last?.worker]).toEqual([null, 0]);

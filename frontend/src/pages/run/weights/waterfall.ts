@@ -2,10 +2,9 @@
 
 import type { PolicyVersionRow, WeightSyncRow } from "@/api/types";
 
-export type Stage = "announced" | "staged" | "active";
+type Stage = "announced" | "staged" | "active";
 /** Workers report about once a second. */
 export const REPORT_SECONDS = 1;
-export const STAGES: Stage[] = ["announced", "staged", "active"];
 
 /** Seconds from publication to each stage; null if not reported. */
 export type Bar = { worker: number } & Record<Stage, number | null>;
@@ -40,10 +39,4 @@ export function waterfallOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "
   const isApart = slowest !== null && (slowest.active ?? 0) - fastest >= REPORT_SECONDS;
   const times = bars.flatMap(({ announced, staged, active }) => [announced, staged, active]).filter((each) => each !== null);
   return { bars, seconds: Math.max(1, ...times), slowest: isApart ? slowest : null, last: slowest, missing: bars.length - there.length };
-}
-
-/** Share of accepted items that was dropped as stale; null before the first. */
-export function staleShare(counts: { accepted: number; dropped: Record<string, number> }): number | null {
-  const stale = (counts.dropped.stale_version ?? 0) + (counts.dropped.stale_epoch ?? 0);
-  return counts.accepted ? stale / counts.accepted : null;
 }

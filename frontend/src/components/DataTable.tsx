@@ -1,0 +1,99 @@
+import { Button, UnstyledButton } from "@mantine/core";
+import { Fragment, type HTMLAttributes, type ReactNode, useMemo, useState } from "react";
+import { Table } from "@/components/Table";
+import { number } from "@/format";
+import css from "./dataTable.module.css";
+
+export type Column<T> = {
+  id: string;
+  label: ReactNode;
+  title?: string;
+  /** Class of the heading and the cells, such as `num` or `wide-only`. */
+  className?: string;
+  cell: (row: T) => ReactNode;
+  /** The value that the column sorts by; without it, the column does not sort. */
+  value?: (row: T) => string | number | null | undefined;
+};
+
+type Sort = { id: string; isDown: boolean };
+
+type Props<T> = {
+  label: string;
+  rows: readonly T[];
+  columns: readonly (Column<T> | false)[];
+  keyOf: (row: T) => string | number;
+  /** Attributes of a row. */
+  attributes?: (row: T) => HTMLAttributes<HTMLTableRowElement> & Record<`data-${string}`, string | number | boolean | undefined>;
+  /** Cells of a further row below a row, of all columns; null for none. */
+  below?: (row: T) => ReactNode;
+  /** Makes the table a landmark that can be scrolled with the keyboard. */
+  role?: "group";
+  /** Number of rows shown at once; a button shows more. */
+  page?: number;
+  className?: string;
+};
+
+/** Rows by the value of a column; rows without one come last in both directions. */
+export function sorted<T>(rows: readonly T[], value: NonNullable<Column<T>["value"]>, isDown: boolean): T[] {
+  const known = rows.filter((row) => value(row) != null);
+  const order = (one: T, other: T) => {
+    const [a, b] = [value(one), value(other)];
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  };
+  return [...known.toSorted((one, other) => (isDown ? order(other, one) : order(one, other))), ...rows.filter((row) => value(row) == null)];
+}
+
+/** A table whose rows sort by a click on a heading: descending first for numbers, then the other way, then as given. */
+export function DataTable<T>({ rows, columns, keyOf, attributes, below, page = Infinity, ...table }: Props<T>) {
+  const [sort, setSort] = useState<Sort | null>(null);
+  const [most, setMost] = useState(page);
+  const shown = columns.filter((column) => column !== false);
+  const value = shown.find(({ id }) => id === sort?.id)?.value;
+  const ordered = useMemo(() => (value && sort ? sorted(rows, value, sort.isDown) : rows), [rows, value, sort]);
+  const press = ({ id, className = "" }: Column<T>) => {
+    const isFirstDown = className.split(" ").includes("num");
+    if (sort?.id !== id) setSort({ id, isDown: isFirstDown });
+    else setSort(sort.isDown === isFirstDown ? { id, isDown: !isFirstDown } : null);
+  };
+  return (
+    <>
+      <Table
+        {...table}
+        columns={shown.map((column) => {
+          const { id, label, title, className } = column;
+          if (!column.value) return { label, title, className };
+          const direction = sort?.id !== id ? undefined : sort.isDown ? "descending" : "ascending";
+          return {
+            ...{ title, className, "aria-sort": direction },
+            label: (
+              <UnstyledButton className={css.sort} onClick={() => press(column)}>
+                {label}
+                <span aria-hidden="true">{direction && (sort?.isDown ? " ↓" : " ↑")}</span>
+              </UnstyledButton>
+            ),
+          };
+        })}
+      >
+        {ordered.slice(0, most).map((row) => (
+          <Fragment key={keyOf(row)}>
+            <tr {...attributes?.(row)}>
+              {shown.map(({ id, className, cell }) => (
+                <td key={id} className={className}>
+                  {cell(row)}
+                </td>
+              ))}
+            </tr>
+            {below?.(row)}
+          </Fragment>
+        ))}
+      </Table>
+      {most < ordered.length && (
+        <div className="table-foot">
+          <Button size="compact-sm" variant="default" onClick={() => setMost(most + page)}>
+            Show {number(Math.min(page, ordered.length - most))} more of {number(ordered.length)}
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,58 @@
+import { Link } from "@tanstack/react-router";
+import { useAlertSummary } from "@/api/alerts";
+import { AlertChip } from "@/components/AlertChip";
+import { DataLoss } from "@/components/DataLoss";
+import { useNow } from "@/components/now";
+import { RunChip } from "@/components/RunChip";
+import { number, visible } from "@/format";
+import { useLiveRuns } from "@/live/deployment";
+import { useTopicError } from "@/live/live";
+import { concerns } from "@/pages/runs/concerns";
+import css from "./attention.module.css";
+
+/** What needs attention on the server, in one line: the newest alert, errors first, and silent runs or runs paused for long. */
+export function AttentionStrip() {
+  const summary = useAlertSummary();
+  const error = useTopicError("alerts");
+  const now = useNow();
+  const groups = summary?.groups ?? [];
+  const [alert] = groups;
+  const open = summary ? summary.errors + summary.warnings : 0;
+  const [concern, ...further] = concerns(useLiveRuns(), groups, now);
+  return (
+    <>
+      <DataLoss alerts={groups} />
+      <section className={css.strip} aria-label="Needs attention">
+        {alert && (
+          <span className={css.item} data-attention={alert.kind}>
+            <AlertChip alert={alert} />
+            <Link to="/alerts" search={{ alert: alert.id }} className={css.words} title={visible(alert.message)}>
+              {visible(alert.message)}
+            </Link>
+          </span>
+        )}
+        {concern && (
+          <span className={css.item} data-attention={concern.run.name}>
+            <RunChip run={concern.run} observedAt={concern.run.observed_at} reason={concern.run.fleet_reason} />
+            <Link to="/runs/$name" params={{ name: concern.run.name }} className={css.words} title={visible(concern.why)}>
+              {concern.run.name}: {visible(concern.why)}
+            </Link>
+            {further.length > 0 && <span className="soft nowrap">and {number(further.length)} more</span>}
+          </span>
+        )}
+        {summary && !alert && !concern && (
+          <span className="soft" role="status">
+            ✓ Nothing needs your attention.
+          </span>
+        )}
+        {error && !summary && <span className="held">Alerts unavailable: {error.detail}</span>}
+        <span className="spacer" />
+        {summary && (
+          <Link to="/alerts" className="nowrap">
+            {open > 0 ? `All ${number(open)} alerts` : "Alerts"}
+          </Link>
+        )}
+      </section>
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+import { Button } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { useMayOperate } from "@/api/session";
+import { AppLink } from "@/components/AppLink";
+import { Command } from "@/components/Copying";
+import css from "./attention.module.css";
+
+function Way({ title, children, command, action }: { title: string; children: ReactNode; command?: string; action?: ReactNode }) {
+  return (
+    <section className={css.way} aria-label={title}>
+      <h2>{title}</h2>
+      <p className="soft">{children}</p>
+      {command && <Command text={command} />}
+      {action}
+    </section>
+  );
+}
+
+/** Getting started on a deployment without runs: example runs, a first launch, an own trainer. */
+export function Start() {
+  const mayOperate = useMayOperate();
+  return (
+    <div className={css.ways}>
+      <Way title="Load example runs" command="make example-runs">
+        Restores nine recorded runs into an empty server that is stopped: an active and a failed one, a sweep, lessons, and batches in every
+        state.
+      </Way>
+      <Way
+        title="Launch a run"
+        action={
+          mayOperate ? (
+            <Button component={AppLink} to="/runs/new?preset=cartpole">
+              Launch CartPole
+            </Button>
+          ) : (
+            <span className="faint small">Launching requires the operator role.</span>
+          )
+        }
+      >
+        The form covers every setting. CartPole learns on a laptop within two minutes.
+      </Way>
+      <Way
+        title="Connect a trainer"
+        action={
+          <Button component={Link} to="/tokens" variant="default">
+            Get a token
+          </Button>
+        }
+      >
+        Connect a trainer or an unmodified Atropos environment: the token page shows the code to paste.
+      </Way>
+    </div>
+  );
+}
