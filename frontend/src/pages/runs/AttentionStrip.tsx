@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
 import { AlertChip } from "@/components/AlertChip";
-import { DataLoss } from "@/components/DataLoss";
+import { isLoss, LossOfRuns } from "@/components/DataLoss";
 import { useNow } from "@/components/now";
 import { RunChip } from "@/components/RunChip";
 import { number, visible } from "@/format";
@@ -16,12 +16,13 @@ export function AttentionStrip() {
   const error = useTopicError("alerts");
   const now = useNow();
   const groups = summary?.groups ?? [];
-  const [alert] = groups;
+  // A loss of data stands above the line.
+  const alert = groups.find((group) => !isLoss(group));
   const open = summary ? summary.errors + summary.warnings : 0;
   const [concern, ...further] = concerns(useLiveRuns(), groups, now);
   return (
     <>
-      <DataLoss alerts={groups} />
+      <LossOfRuns />
       <section className={css.strip} aria-label="Needs attention">
         {alert && (
           <span className={css.item} data-attention={alert.kind}>
@@ -40,7 +41,7 @@ export function AttentionStrip() {
             {further.length > 0 && <span className="soft nowrap">and {number(further.length)} more</span>}
           </span>
         )}
-        {summary && !alert && !concern && (
+        {summary && groups.length === 0 && !concern && (
           <span className="soft" role="status">
             ✓ Nothing needs your attention.
           </span>
