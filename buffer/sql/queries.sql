@@ -925,14 +925,6 @@ SELECT count(*) FROM (
     LIMIT 10000
 ) behind
 
--- count_marks --
--- Count the newest marks of a run by label.
-SELECT label, count(*), count(*) FILTER (WHERE note <> '')
-FROM (
-    SELECT label, note FROM buffer_groupmark
-    WHERE run_id = %s ORDER BY group_id DESC LIMIT %s
-) newest GROUP BY label
-
 -- ends_of_groups --
 -- Find the first and the last group of a run with bytes.
 SELECT (SELECT id FROM buffer_trajectorygroup

@@ -167,6 +167,8 @@ class TrajectoryValuesView(ApiView):
         of, kind = request.query_params.get("of", ""), _kind(request)
         if of not in queries.VALUES_OF:
             raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
+        if of not in QUALIFIERS[kind]:
+            raise InvalidBody("of", f"{kind}s have no {of}")
         covered = _covered(request, SampleFilter(kind=kind))
         found = queries.values(covered, kind=kind, of=of, part=text_parameter(request, "part"))
         return answer(ValueList(results=found, next=None))

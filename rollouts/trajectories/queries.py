@@ -358,12 +358,15 @@ _NEWEST_VALUES: Final = {
     SampleKind.EPISODE: """SELECT environment, 'w' || worker AS worker
         FROM rollouts_episodewindow WHERE run_id = r.run ORDER BY id DESC LIMIT %(each)s""",
 }
+_NEWEST_TAGS: Final = """SELECT tags FROM buffer_groupmark
+    WHERE run_id = r.run ORDER BY group_id DESC LIMIT %(each)s"""
 _VALUE: Final = {
     (SampleKind.GROUP, "env"): """COALESCE(NULLIF(n.lesson, ''), (SELECT e.wandb_name
         FROM runs_environment e WHERE e.run_id = n.run_id AND e.env_id = n.env_id))""",
     (SampleKind.GROUP, "worker"): "COALESCE(NULLIF(n.worker, ''), n.producer)",
+    (SampleKind.GROUP, "tag"): "unnest(n.tags)",
 }
-VALUES_OF: Final = ("env", "worker", "run", "project")
+VALUES_OF: Final = ("env", "worker", "tag", "run", "project")
 """Qualifiers with completions from the samples."""
 
 
@@ -373,6 +376,7 @@ def values(covered: SampledRuns, *, kind: SampleKind, of: str, part: str) -> lis
         names = [run.address if of == "run" else run.project for run in covered.runs.values()]
         return _named([name for name in names if name], part)
     expression = _VALUE.get((kind, of), "n.environment" if of == "env" else "n.worker")
+    newest = _NEWEST_TAGS if of == "tag" else _NEWEST_VALUES[kind]
     params = {
         "runs": list(covered.runs),
         "each": rows_of_each(len(covered.runs), limit=1, rows=VALUES_EXAMINED),
@@ -383,7 +387,7 @@ def values(covered: SampledRuns, *, kind: SampleKind, of: str, part: str) -> lis
         cursor.execute(
             f"""SELECT value, count(*) FROM (
                 SELECT {expression} AS value
-                FROM ({EACH_RUN.format(rows=_NEWEST_VALUES[kind])}) n) v
+                FROM ({EACH_RUN.format(rows=newest)}) n) v
             WHERE value <> '' AND strpos(lower(value), %(part)s) > 0
             GROUP BY value ORDER BY count(*) DESC, value LIMIT %(most)s""",  # noqa: S608
             params,

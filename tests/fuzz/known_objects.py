@@ -52,7 +52,6 @@ class KnownObjects:
             "node": {"node": NODE},
             "env_id": {"run": "demo", "env_id": 0},
             "sequence": {"sequence": 0},
-            "label": {"label": 1},
             **self._rows(),
         }
         first = FragmentChunk.objects.filter(run__name=LIVE).order_by("pk").first()

@@ -59,6 +59,17 @@ _IS: Final = ", ".join(
     f"CASE WHEN {test} THEN '{name}' END"
     for name, test in (*FLAGS.items(), ("noted", "m.note <> ''"))
 )
+
+
+def _tag(operator: str, value: str) -> str:
+    """Return the condition that one of the tags of a group matches."""
+    if operator == "~":
+        found = f"SELECT FROM unnest(m.tags) t WHERE {text('t')(operator, value)}"
+        # The first part is redundant, but shows the planner that it needs no group without a mark.
+        return f"m.tags IS NOT NULL AND EXISTS ({found})"
+    return f"m.tags @> ARRAY[{value}]::varchar[]"
+
+
 _CONDITIONS: Final[dict[str, Condition]] = {
     "env": text("d.lesson", "e.wandb_name", "e.desired_name"),
     "worker": text(_WORKER),
@@ -68,7 +79,7 @@ _CONDITIONS: Final[dict[str, Condition]] = {
     "step": numeric("b.ordinal"),
     "score": numeric("g.score_mean"),
     "length": numeric("g.longest_tokens"),
-    "label": numeric("m.label"),
+    "tag": _tag,
     "arrived": moment("g.received_at"),
     "batch": lambda _, value: f"g.batch_id = {value}::uuid",
     "prompt": lambda _, value: f"d.prompt = {value}::uuid",
@@ -201,11 +212,11 @@ def _sources(wanted: SampleFilter, tests: dict[Term, str]) -> list[str]:
     # Marked groups are few compared to the run, so filters on marks find groups of any age.
     for name, tables, of_run in (
         ("batch", _GROUPS, "g.run_id"),
-        ("label", _MARKS, "m.run_id"),
+        ("tag", _MARKS, "m.run_id"),
         ("noted", _MARKS, "m.run_id"),
         ("prompt", _DIGESTS, "d.run_id"),
     ):
-        term = wanted.only("is" if name == "noted" else name)
+        term = wanted.only("is" if name == "noted" else name, or_part=name == "tag")
         if term is None or (name == "noted" and term.values != ("noted",)):
             continue
         found = f"{tables} WHERE {of_run} = r.run AND {tests.pop(term)}"
@@ -238,9 +249,9 @@ def _by_digest(
     """Return the source of a list by score or length, from the digests."""
     value = _INDEXED[wanted.key]
     # Part of the source, not a later test: only a few of millions of rows have these.
-    taken = [term for term in tests if term.name in ("batch", "label", "prompt", wanted.key)]
+    taken = [term for term in tests if term.name in ("batch", "tag", "prompt", wanted.key)]
     tables = _DIGESTS
-    if any(term.name == "label" for term in taken):
+    if any(term.name == "tag" for term in taken):
         tables += " LEFT JOIN buffer_groupmark m ON m.group_id = g.id"
     # Digests repeat two columns of their groups, for these indexes.
     source = f"""SELECT {_COLUMNS}, d.{value} AS sorted_by FROM {tables}

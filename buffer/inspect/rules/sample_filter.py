@@ -162,7 +162,10 @@ _DEFINED: Final[tuple[tuple[frozenset[SampleKind], Qualifier], ...]] = (
     (
         GROUPS,
         Qualifier(
-            name="label", form=Form.NUMBER, meaning="Label set by a user.", example="label:1,2"
+            name="tag",
+            form=Form.TEXT,
+            meaning="One of its tags, whole (:) or in part (~).",
+            example="tag:hack",
         ),
     ),
     (
@@ -247,13 +250,17 @@ class SampleFilter:
         """Whether the greatest values are first."""
         return self.sort.startswith("-")
 
-    def only(self, name: str) -> Term | None:
-        """Return the first term of a name that requires one of its values, if there is one."""
+    def only(self, name: str, *, or_part: bool = False) -> Term | None:
+        """Return the first term of a name that requires one of its values, if there is one.
+
+        With `or_part`, also one that requires a part of a value.
+        """
+        operators = (":", "=", "~") if or_part else (":", "=")
         return next(
             (
                 term
                 for term in self.terms
-                if term.name == name and term.operator in (":", "=") and not term.negated
+                if term.name == name and term.operator in operators and not term.negated
             ),
             None,
         )

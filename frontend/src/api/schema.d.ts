@@ -2057,26 +2057,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/labels/{label}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Name a label
-         * @description The name applies to this run.
-         */
-        put: operations["labels_update"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/ledger": {
         parameters: {
             query?: never;
@@ -2244,15 +2224,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List labels
-         * @description With the number of groups of each.
-         */
-        get: operations["marks_get"];
+        get?: never;
         put?: never;
         /**
          * Mark trajectory groups
-         * @description Labels or annotates up to 200 groups; earlier values are kept in the audit log.
+         * @description Adds or removes tags, or sets the note, of up to 200 groups; earlier values are kept in the
+         *     audit log.
          */
         post: operations["marks_update"];
         delete?: never;
@@ -5891,15 +5868,6 @@ export interface components {
             windows_each: number;
         };
         /**
-         * LabelRow
-         * @description One of the nine labels of a run.
-         */
-        LabelRow: {
-            label: number;
-            name: string;
-            groups: number;
-        };
-        /**
          * LatestExample
          * @description Answer to ``GET /latest_example``; before the first group every field is an empty list.
          */
@@ -6345,32 +6313,42 @@ export interface components {
         };
         /**
          * MarkGroups
-         * @description Changes to the marks of groups; omitted fields keep their values.
+         * @description Changes to the marks of groups; a note that is omitted keeps its text.
          */
         MarkGroupsRequest: {
             groups: number[];
-            label?: number | null;
+            /** @default [] */
+            add_tags: string[];
+            /** @default [] */
+            remove_tags: string[];
             note?: string;
             /** @default  */
             reason: string;
         };
         /**
          * MarkOfGroup
-         * @description Label and note of a group.
+         * @description Tags and note of a group.
          */
         MarkOfGroup: {
-            label: number | null;
+            tags: string[];
             note: string;
             changed_by: string;
             changed_at: string;
         };
         /**
-         * MarkVocabulary
-         * @description Labels of a run; counts cover the newest 10,000 marked groups.
+         * MarkedGroup
+         * @description A group after a change of its mark.
          */
-        MarkVocabulary: {
-            labels: components["schemas"]["LabelRow"][];
-            noted: number;
+        MarkedGroup: {
+            id: number;
+            mark: components["schemas"]["MarkOfGroup"] | null;
+        };
+        /**
+         * MarkedGroups
+         * @description Marks of the named groups, ordered by group id.
+         */
+        MarkedGroups: {
+            results: components["schemas"]["MarkedGroup"][];
         };
         /**
          * MeTopic
@@ -6645,15 +6623,6 @@ export interface components {
             batch_size: number | null;
             dry_deadline_seconds: number | null;
             environments: components["schemas"]["EnvironmentMixing"][];
-        };
-        /**
-         * NameLabel
-         * @description Name of a label in a run; empty removes the name.
-         */
-        NameLabelRequest: {
-            name: string;
-            /** @default  */
-            reason: string;
         };
         /**
          * NewAnnotation
@@ -18835,105 +18804,6 @@ export interface operations {
             };
         };
     };
-    labels_update: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                label: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NameLabelRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     ledger_get: {
         parameters: {
             query?: never;
@@ -19628,73 +19498,6 @@ export interface operations {
             };
         };
     };
-    marks_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     marks_update: {
         parameters: {
             query?: never;
@@ -19716,7 +19519,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
+                    "application/json": components["schemas"]["MarkedGroups"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -25090,7 +24893,7 @@ export interface operations {
             query: {
                 /** @description Groups of outside and language runs; episodes or fragments of fleets. Default: group. */
                 kind?: "episode" | "fragment" | "group";
-                of: "env" | "project" | "run" | "worker";
+                of: "env" | "project" | "run" | "tag" | "worker";
                 /** @description Text that the values contain. */
                 part?: string;
                 /** @description Only the run at this address. */

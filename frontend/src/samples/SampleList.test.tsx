@@ -24,7 +24,10 @@ type List = Refusal | ReturnType<typeof samplesOf>;
 const listing = (list: (query: URLSearchParams) => List) =>
   serverFor()
     .on("GET", "/api/v1/trajectory-filter", { results: QUALIFIERS, next: null })
-    .on("GET", "/api/v1/trajectory-filter/values", { results: [{ value: "long division", count: 3 }], next: null })
+    .on("GET", "/api/v1/trajectory-filter/values", ({ query }) => ({
+      results: query.get("of") === "env" ? [{ value: "long division", count: 3 }] : [],
+      next: null,
+    }))
     .on("GET", "/api/v1/trajectories", (({ query }: Asked) => list(query)) as never);
 
 const rows = () => [...document.querySelectorAll<HTMLElement>("[data-sample]")].map(({ dataset }) => dataset.sample);

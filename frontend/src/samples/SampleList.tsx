@@ -7,11 +7,11 @@ import { useMayOperate } from "@/api/session";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { FilterBox, type Language } from "@/components/filter/FilterBox";
+import { term } from "@/components/filter/suggest";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { counted, number } from "@/format";
+import { counted, number, visible } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
-import { useMarkKeys } from "@/marks/useMarkKeys";
 import { SampleTable } from "@/samples/SampleTable";
 import { MOST_NEW, newestQuery, newSamples, qualifiersQuery, type Sample, samplesQuery, VALUES_OF, valuesQuery } from "@/samples/samples";
 import styles from "@/samples/samples.module.css";
@@ -20,6 +20,7 @@ import { sortAfter } from "@/samples/search";
 
 const LOOK_MS = 15_000;
 const ARRIVALS_MS = 3_000;
+const MOST_FACETS = 8;
 const LABELS: Record<SampleKind, string> = { group: "Groups", episode: "Episodes", fragment: "Fragments" };
 const PLACEHOLDERS: Record<SampleKind, string> = {
   group: 'env:math score:<0.2 is:truncated "free text"',
@@ -85,6 +86,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
         />
         {aside}
       </div>
+      {kind === "group" && <TagFacet listed={listed} q={q} onChange={(text) => change({ q: text || undefined })} />}
       {first && (
         <Coverage {...{ ...first, is_partial: last?.is_partial === true, isSorted: sort !== undefined }} kind={kind} isSearch={q !== ""} />
       )}
@@ -133,13 +135,12 @@ type SelectableProps = {
   change: (changes: Partial<SampleSearch>) => void;
 };
 
-/** The groups of a run, which users with the right to can mark and discard. */
+/** The groups of a run, which users with the right to can tag and discard. */
 function Selectable({ run, samples, search, more, change }: SelectableProps) {
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const mayOperate = useMayOperate();
   const groups = useMemo(() => samples.map(({ id, mark, state }) => ({ id: Number(id), mark, state })), [samples]);
   const chosen = groups.filter(({ id }) => picked.has(String(id)));
-  const marking = useMarkKeys(run, groups, chosen);
   const choose = useCallback(
     (ids: string[], isOn: boolean) =>
       setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id)))),
@@ -149,7 +150,6 @@ function Selectable({ run, samples, search, more, change }: SelectableProps) {
   const list = useMemo(() => ({ q, sort }), [q, sort]);
   return (
     <>
-      {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
       {chosen.length > 0 && <SelectionBar run={run} groups={chosen} onClear={() => setPicked(new Set())} />}
       <SampleTable
         samples={samples}
@@ -197,6 +197,32 @@ function Coverage({ kind, isSearch, isSorted, is_partial, runs, runs_left_out, u
 }
 
 type NewProps = { listed: Parameters<typeof newestQuery>[0]; arrived: number | undefined; loaded: Sample[]; onShow: () => void };
+
+type TagFacetProps = { listed: Parameters<typeof newestQuery>[0]; q: string; onChange: (q: string) => void };
+
+/** The most used tags with their numbers of groups; a click filters by one, or no longer. */
+function TagFacet({ listed, q, onChange }: TagFacetProps) {
+  const { data = [] } = useQuery(valuesQuery(listed)("tag", ""));
+  if (data.length === 0) return null;
+  return (
+    <fieldset className={styles.facet} aria-label="Tags">
+      {data.slice(0, MOST_FACETS).map(({ value, count }) => {
+        const word = ` ${term("tag", value)} `;
+        const isOn = ` ${q} `.includes(word);
+        return (
+          <button
+            key={value}
+            type="button"
+            aria-pressed={isOn}
+            onClick={() => onChange((isOn ? ` ${q} `.replace(word, " ") : `${q}${word}`).trim())}
+          >
+            {visible(value)} <span className="faint num">{number(count)}</span>
+          </button>
+        );
+      })}
+    </fieldset>
+  );
+}
 
 /** The number of samples that arrived since the list was read; a click inserts them. */
 function NewSamples({ listed, arrived, loaded, onShow }: NewProps) {

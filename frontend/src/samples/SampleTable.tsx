@@ -185,7 +185,7 @@ function columnsOf(kind: SampleKind, hasRuns: boolean, isOnePrompt: boolean): Co
   const isGroup = kind === "group";
   return [
     { label: isOnePrompt ? "Answer" : { group: "Prompt → answer", episode: "Episode", fragment: "Slot · fragment" }[kind] },
-    ...(isGroup ? [{ label: "Marks" }] : []),
+    ...(isGroup ? [{ label: "Tags" }] : []),
     ...(hasRuns ? [{ label: "Run", sort: "run" as const }] : []),
     { label: "Environment", sort: "env", className: styles.roomy },
     ...(isGroup ? [{ label: "Scores", className: "wide-only", title: "One dot per sequence, on one scale for all rows" }] : []),

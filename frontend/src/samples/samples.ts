@@ -82,7 +82,7 @@ export const qualifiersQuery = (kind: SampleSearch["kind"]) =>
     staleTime: Number.POSITIVE_INFINITY,
   });
 
-export const VALUES_OF = ["env", "worker", "run", "project"] as const;
+export const VALUES_OF = ["env", "worker", "tag", "run", "project"] as const;
 
 export const valuesQuery =
   ({ kind, run }: Listed) =>

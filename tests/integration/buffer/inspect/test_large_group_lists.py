@@ -58,11 +58,12 @@ _DIGESTS: Final = """
             || array_to_tsvector(ARRAY[%(word)s]),
         g.score_mean, g.longest_tokens
     FROM buffer_trajectorygroup g WHERE g.segment IS NOT NULL"""
-# One in 200 is marked: labelled or noted.
+# One in 200 is marked: tagged or noted.
 _MARKS: Final = """
     INSERT INTO buffer_groupmark
-        (group_id, run_id, label, note, changed_by, changed_at)
-    SELECT g.id, g.run_id, CASE WHEN g.id %% 3 > 0 THEN 1 + g.id %% 9 END,
+        (group_id, run_id, tags, note, changed_by, changed_at)
+    SELECT g.id, g.run_id,
+        CASE WHEN g.id %% 3 > 0 THEN ARRAY['tag-' || 1 + g.id %% 9] ELSE '{}' END,
         CASE WHEN g.id %% 3 = 0 THEN 'odd' ELSE '' END, 'ada', now()
     FROM buffer_trajectorygroup g WHERE g.id %% 200 = 0"""
 _INDEXES: Final = """
@@ -81,9 +82,10 @@ QUESTIONS: Final[dict[str, dict[str, str]]] = {
     "rare words": {"text": "plus 4711"},
     "common words": {"text": "plus one"},
     "what nothing meets": {"text": "version>=1000000000"},
-    "a label": {"text": "label:4"},
+    "a tag": {"text": "tag:tag-4"},
+    "a tag in part": {"text": "tag~TAG-5"},
     "noted": {"text": "is:noted"},
-    "a label, best first": {"text": "label:2", "sort": "-score"},
+    "a tag, best first": {"text": "tag:tag-2", "sort": "-score"},
     "a batch, best first": {
         "text": "batch:00000000-0000-0000-0000-000000000001",
         "sort": "-score",
