@@ -102,6 +102,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/run-filter/values"): READ,
     ("GET", "/api/v1/prompts"): READ,
     ("GET", "/api/v1/trajectories"): READ_OWN,
+    ("GET", "/api/v1/trajectory-columns"): READ_OWN,
     ("GET", "/api/v1/trajectory-filter"): READ_OWN,
     ("GET", "/api/v1/trajectory-filter/values"): READ_OWN,
     ("GET", "/api/v1/run-activity"): READ,

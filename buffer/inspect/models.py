@@ -41,6 +41,13 @@ class GroupDigest(models.Model):
         blank=True,
         help_text="Whether a trained token has an advantage other than 0; null: unknown.",
     )
+    facts = models.JSONField(default=dict, help_text="Metadata and overrides by key.")
+    advantages = ArrayField(
+        models.FloatField(null=True), default=list, help_text="Means of its first sequences."
+    )
+    correct = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Correct sequences; null: unknown."
+    )
     # Includes a word for the run, so that one index serves searches within a run.
     words = SearchVectorField(null=True)
     is_cut = models.BooleanField(

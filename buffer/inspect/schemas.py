@@ -1,7 +1,7 @@
 """Schemas of the API of groups, fragments and their contents."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -138,6 +138,10 @@ class GroupRow(GroupFields, frozen=True):
     run_id: int
     environment: str
     """Name of the environment; empty if none is registered."""
+    facts: str
+    """Metadata and overrides by key, as JSON."""
+    advantages: list[float | None]
+    correct: int | None
 
 
 class GroupSummary(GroupFields, frozen=True, kw_only=True):
@@ -223,6 +227,12 @@ class SampleRow(Struct, frozen=True, kw_only=True):
     """Scores of a group's first 64 sequences; empty for others."""
     sequences: int | None = None
     """Number of sequences of a group; null for others."""
+    correct: int | None = None
+    """Number of correct sequences, by the environment's report; null if it reports none."""
+    advantages: list[float | None] = []
+    """Mean advantages of a group's first 64 sequences; empty if it has none."""
+    columns: dict[str, Any] = {}
+    """Metadata and overrides of the requested columns; null where a group has none."""
     length: int | None
     """Tokens of a group's longest sequence, or env steps; null if not reported."""
     worker: str

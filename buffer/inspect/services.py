@@ -159,6 +159,9 @@ def _store_digests(run: Run, rows: list[_Row]) -> None:
                 "score_mean": json_number(row.score_mean),
                 "longest_tokens": row.longest_tokens,
                 "has_gradient": found.has_gradient,
+                "facts": found.facts,
+                "advantages": found.advantages,
+                "correct": found.correct,
             }
         )
     params: dict[str, Any] = {

@@ -847,22 +847,25 @@ SELECT count(*) FROM (
 -- Insert digests, or replace those of the same groups.
 INSERT INTO buffer_groupdigest
     (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-     excerpt, answer, prompt, words, is_cut, score_mean, longest_tokens, has_gradient)
+     excerpt, answer, prompt, words, is_cut, score_mean, longest_tokens, has_gradient,
+     facts, advantages, correct)
 SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
     r.duplicates, r.excerpt, r.answer, r.prompt,
     to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
-    r.is_cut, r.score_mean, r.longest_tokens, r.has_gradient
+    r.is_cut, r.score_mean, r.longest_tokens, r.has_gradient, r.facts, r.advantages, r.correct
 FROM json_to_recordset(%(rows)s) AS r(
     id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
     truncated int, duplicates int, excerpt text, answer text, prompt uuid, text text,
-    is_cut boolean, score_mean float8, longest_tokens int, has_gradient boolean)
+    is_cut boolean, score_mean float8, longest_tokens int, has_gradient boolean, facts jsonb,
+    advantages float8[], correct int)
 ON CONFLICT (group_id) DO UPDATE SET
     lesson = excluded.lesson, worker = excluded.worker, example = excluded.example,
     scores = excluded.scores, lengths = excluded.lengths, truncated = excluded.truncated,
     duplicates = excluded.duplicates, excerpt = excluded.excerpt, answer = excluded.answer,
     prompt = excluded.prompt, words = excluded.words, is_cut = excluded.is_cut,
     score_mean = excluded.score_mean, longest_tokens = excluded.longest_tokens,
-    has_gradient = excluded.has_gradient
+    has_gradient = excluded.has_gradient, facts = excluded.facts,
+    advantages = excluded.advantages, correct = excluded.correct
 
 -- fragment_row --
 -- Columns of a fragment `f` and its batch `b` in a list.

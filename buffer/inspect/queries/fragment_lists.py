@@ -132,6 +132,7 @@ def fragment_page(
         tests=tests,
         params=params,
         value=_sort_value(key, is_descending=is_descending),
+        cast="",
         is_descending=is_descending,
         is_of_source=is_of_source,
     )

@@ -153,6 +153,9 @@ def _with_digest(row: GroupRow, made: GroupDigest | None) -> GroupRow:
         duplicates=made.duplicates,
         flags=[flag for flag in FLAGS if flags.get(flag) or flag in row.flags],
         prompt="" if made.prompt is None else made.prompt.hex,
+        facts=msgspec.json.encode(made.facts).decode(),
+        advantages=made.advantages,
+        correct=made.correct,
         is_digested=True,
     )
 

@@ -11,6 +11,8 @@ from buffer.inspect.models import DigestCursor
 from buffer.inspect.queries.sample_lists import (
     Condition,
     Listing,
+    fact_value,
+    json_or_last,
     moment,
     numeric,
     or_last,
@@ -70,6 +72,7 @@ def _tag(operator: str, value: str) -> str:
     return f"m.tags @> ARRAY[{value}]::varchar[]"
 
 
+_SOLVED: Final = "d.correct / NULLIF(g.sequences, 0)::float8"
 _CONDITIONS: Final[dict[str, Condition]] = {
     "env": text("d.lesson", "e.wandb_name", "e.desired_name"),
     "worker": text(_WORKER),
@@ -79,6 +82,7 @@ _CONDITIONS: Final[dict[str, Condition]] = {
     "step": numeric("b.ordinal"),
     "score": numeric("g.score_mean"),
     "length": numeric("g.longest_tokens"),
+    "solved": numeric(_SOLVED),
     "tag": _tag,
     "arrived": moment("g.received_at"),
     "batch": lambda _, value: f"g.batch_id = {value}::uuid",
@@ -98,7 +102,8 @@ _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, COALESCE(d.lesson, ''),
     COALESCE(d.answer, ''), d.group_id IS NOT NULL, g.segment IS NOT NULL,
     COALESCE(replace(d.prompt::text, '-', ''), ''), g.batch_id, g.codec, g.origin,
     COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0), g.run_id,
-    COALESCE(e.wandb_name, '')""".format(
+    COALESCE(e.wandb_name, ''), COALESCE(d.facts, '{{}}'), COALESCE(d.advantages, '{{}}'),
+    d.correct""".format(
     flags=", ".join(f"CASE WHEN {test} THEN '{flag}' END" for flag, test in FLAGS.items())
 )
 _ONE: Final = f"""
@@ -200,7 +205,8 @@ def _listing(
         joined=_JOINED,
         tests=left,
         params=params,
-        value=_sort_value(key, is_descending=is_descending),
+        value=_sort_value(wanted, params, is_descending=is_descending),
+        cast=_cast(wanted),
         is_descending=is_descending,
         is_of_source=is_of_source,
     )
@@ -265,13 +271,20 @@ def _by_digest(
     return f"{source} ORDER BY d.{value} {direction}, d.group_id {direction} LIMIT %(each)s"
 
 
-def _sort_value(key: str, *, is_descending: bool) -> str | None:
+def _cast(wanted: SampleFilter) -> str:
+    return "::jsonb" if wanted.fact else ""
+
+
+def _sort_value(wanted: SampleFilter, params: dict[str, Any], *, is_descending: bool) -> str | None:
+    key = wanted.key
+    if wanted.fact:
+        return json_or_last(fact_value(wanted.fact, params), is_descending=is_descending)
     if key == "arrived":
         return None
     if key in _INDEXED:
         return "g.sorted_by"
     texts = {"env": "COALESCE(NULLIF(d.lesson, ''), e.wandb_name, '')", "state": "g.state"}
-    numbers = {"version": "g.policy_step", "step": "b.ordinal"}
+    numbers = {"version": "g.policy_step", "step": "b.ordinal", "solved": _SOLVED}
     if key in numbers:
         return or_last(numbers[key], is_descending=is_descending)
     return texts.get(key, "o.name")
@@ -283,13 +296,16 @@ def position_beside(run_id: int, group_id: int, wanted: SampleFilter) -> Positio
     Raises:
         GroupNotFound: If the run has no such group.
     """
-    value = _sort_value(wanted.key, is_descending=wanted.is_descending) or "NULL"
+    params: dict[str, Any] = {"run": run_id, "group": group_id}
+    value = _sort_value(wanted, params, is_descending=wanted.is_descending) or "NULL"
     value = value.replace("g.sorted_by", f"g.{_INDEXED.get(wanted.key, '')}")
+    if _cast(wanted):
+        value += "::text"
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {value}, g.id FROM buffer_trajectorygroup g {_JOINED}"  # noqa: S608
             " WHERE g.id = %(group)s AND g.run_id = %(run)s",
-            {"run": run_id, "group": group_id},
+            params,
         )
         row = cursor.fetchone()
     if row is None:

@@ -3222,6 +3222,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trajectory-columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List columns of trajectories
+         * @description Keys of the metadata and overrides of the newest groups, most frequent first, with their
+         *     numbers of groups; at most 200.
+         */
+        get: operations["trajectory_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trajectory-filter": {
         parameters: {
             query?: never;
@@ -7188,7 +7209,7 @@ export interface components {
         QualifierRow: {
             name: string;
             /** @enum {unknown} */
-            form: "choice" | "number" | "text" | "time";
+            form: "choice" | "number" | "text" | "time" | "value";
             meaning: string;
             operators: string[];
             choices: string[];
@@ -7875,6 +7896,12 @@ export interface components {
             scores: (number | null)[];
             /** @default null */
             sequences: number | null;
+            /** @default null */
+            correct: number | null;
+            /** @default [] */
+            advantages: (number | null)[];
+            /** @default {} */
+            columns: Record<string, unknown>;
             length: number | null;
             worker: string;
             /** @default null */
@@ -24752,6 +24779,8 @@ export interface operations {
             query?: {
                 /** @description With `from_group`: read in reverse order. Default: false. */
                 backward?: boolean;
+                /** @description Metadata and overrides of groups, such as `meta.difficulty,override.level`. */
+                columns?: string;
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 /** @description Begin the first page next to this group of the run, without it. */
@@ -24764,8 +24793,8 @@ export interface operations {
                 q?: string;
                 /** @description Only the run at this address. */
                 run?: string;
-                /** @description A minus begins with the greatest value. Default: `-arrived`. */
-                sort?: "-arrived" | "-env" | "-length" | "-run" | "-score" | "-state" | "-step" | "-version" | "arrived" | "env" | "length" | "run" | "score" | "state" | "step" | "version";
+                /** @description `arrived`, `score`, `solved`, `length`, `version`, `step`, `env`, `state`, `run`, or of groups `meta.KEY` or `override.KEY`. A minus begins with the greatest value. Default: `-arrived`. */
+                sort?: string;
             };
             header?: never;
             path?: never;
@@ -24780,6 +24809,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrajectoryList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trajectory_columns: {
+        parameters: {
+            query?: {
+                /** @description Only the run at this address. */
+                run?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValueList"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -24893,7 +24990,8 @@ export interface operations {
             query: {
                 /** @description Groups of outside and language runs; episodes or fragments of fleets. Default: group. */
                 kind?: "episode" | "fragment" | "group";
-                of: "env" | "project" | "run" | "tag" | "worker";
+                /** @description `env`, `worker`, `tag`, `run`, `project`, or of groups `meta.KEY` or `override.KEY`. */
+                of: string;
                 /** @description Text that the values contain. */
                 part?: string;
                 /** @description Only the run at this address. */
