@@ -211,8 +211,6 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/runs/<slug:run>/episodes/summary"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/detail"): READ,
     ("GET", "/api/v1/runs/<slug:run>/episodes/distribution"): READ,
-    ("GET", "/api/v1/runs/<slug:run>/episodes/matches"): READ,
-    ("GET", "/api/v1/runs/<slug:run>/episodes/<large:report>/fragments"): READ,
     ("GET", "/api/v1/runs/<slug:run>/lessons"): READ,
     ("POST", "/api/v1/runs/<slug:run>/lessons/tasks"): WORK,
     ("GET", "/api/v1/runs/<slug:run>/lessons/history"): READ,

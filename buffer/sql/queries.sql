@@ -890,18 +890,6 @@ WHERE f.id = %(fragment)s AND f.run_id = %(run)s
 SELECT number, id FROM buffer_fragmentchunk
 WHERE run_id = %(run)s AND slot = %(slot)s AND number = ANY(%(numbers)s::bigint[])
 
--- fragments_since --
--- Read the fragments of a worker and an environment that arrived after a time.
-SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-WHERE f.run_id = %(run)s AND f.segment IS NOT NULL AND f.received_at >= %(since)s
-    AND starts_with(f.slot, %(slots)s) AND f.environment = %(environment)s
-ORDER BY f.id LIMIT %(most)s
-
--- fragment_at --
--- Read the fragment of a slot with a number.
-SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-WHERE f.run_id = %(run)s AND f.slot = %(slot)s AND f.number = %(number)s
-
 -- fragment_from --
 -- Read the first fragment of a slot with bytes and at least a number.
 SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id

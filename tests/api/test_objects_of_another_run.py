@@ -68,7 +68,6 @@ BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("PUT", "metric-layouts/<large:layout>"): {"name": "mine", "view": {}},
 }
 QUERIES: Final = {
-    ("GET", "episodes/<large:report>/fragments"): "?of=return&value=1",
     ("GET", "groups/<large:group>/windows"): "?sequences=0",
 }
 # Bodies that name objects, with the parameter of the object in each.

@@ -1254,27 +1254,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/episodes/{report}/fragments": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List an episode's fragments
-         * @description The stored fragments of the reported episode with a return or length, in the order of its
-         *     steps.
-         */
-        get: operations["episodes_fragments"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/episodes/detail": {
         parameters: {
             query?: never;
@@ -1307,26 +1286,6 @@ export interface paths {
          * @description Returns or lengths over the life of the run.
          */
         get: operations["episodes_spread"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/episodes/matches": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Find reports by return or length
-         * @description The newest reports with an episode in the range, newest first.
-         */
-        get: operations["episodes_matches"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5146,50 +5105,7 @@ export interface components {
             outcome: string;
             is_partial: boolean;
             parts: components["schemas"]["PartOfEpisode"][];
-        };
-        /**
-         * EpisodeFind
-         * @description A report with a matching episode.
-         */
-        EpisodeFind: {
-            value: number;
-            report: number;
-            at: string;
-            worker: number;
-            environment: string;
-            /** @enum {unknown} */
-            mode: "eval" | "train";
-            policy_step: number;
-            episode: string;
-        };
-        /**
-         * EpisodeFragments
-         * @description The stored fragments of one reported episode, in the order of their steps.
-         *
-         *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
-         */
-        EpisodeFragments: {
-            results: components["schemas"]["EpisodeLocation"][];
-            next: string | null;
-            candidates: number;
-        };
-        /**
-         * EpisodeLocation
-         * @description The part of an episode in one stored fragment.
-         */
-        EpisodeLocation: {
-            fragment: number;
-            episode: string;
-            first: number;
-            steps: number;
-        };
-        /**
-         * EpisodeMatches
-         * @description The newest reports with an episode in a range, at most 20.
-         */
-        EpisodeMatches: {
-            results: components["schemas"]["EpisodeFind"][];
-            next: string | null;
+            curves: components["schemas"]["StepCurves"];
         };
         /**
          * EpisodeMeans
@@ -5625,7 +5541,7 @@ export interface components {
             episodes: components["schemas"]["EpisodePart"][];
             episodes_left_out: number;
             arrays: components["schemas"]["ArrayForm"][];
-            rewards: components["schemas"]["RewardLine"];
+            curves: components["schemas"]["StepCurves"];
         };
         /**
          * FragmentDetail
@@ -7547,17 +7463,6 @@ export interface components {
             oldest_at: string | null;
         };
         /**
-         * RewardLine
-         * @description Rewards over steps, downsampled to at most 512 points; low and high keep every spike.
-         */
-        RewardLine: {
-            step: number[];
-            last: number[];
-            low: number[];
-            high: number[];
-            is_exact: boolean;
-        };
-        /**
          * RolloutTask
          * @description The next task of a worker.
          */
@@ -8349,6 +8254,26 @@ export interface components {
             p50_ms: number;
             p95_ms: number;
             count: number;
+        };
+        /**
+         * StepCurve
+         * @description A number over steps; low and high keep every spike.
+         */
+        StepCurve: {
+            last: number[];
+            low: number[];
+            high: number[];
+        };
+        /**
+         * StepCurves
+         * @description Numbers over steps, downsampled to at most 512 points.
+         */
+        StepCurves: {
+            step: number[];
+            is_exact: boolean;
+            total: components["schemas"]["StepCurve"];
+            reward: components["schemas"]["StepCurve"];
+            value: components["schemas"]["StepCurve"];
         };
         /**
          * StepWindow
@@ -14938,79 +14863,6 @@ export interface operations {
             };
         };
     };
-    episodes_fragments: {
-        parameters: {
-            query: {
-                /** @description Default: `return`. */
-                of?: "length" | "return";
-                /** @description Return or length of the episode. */
-                value: number;
-            };
-            header?: never;
-            path: {
-                report: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeFragments"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     episodes_get: {
         parameters: {
             query: {
@@ -15106,78 +14958,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeSpread"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    episodes_matches: {
-        parameters: {
-            query: {
-                least: number;
-                most: number;
-                /** @description Default: `return`. */
-                of?: "length" | "return";
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeMatches"];
                 };
             };
             /** @description A parameter or the body is invalid. */
