@@ -15,7 +15,7 @@ from buffer.batches import admin as _batches  # noqa: F401 registers the models 
 from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
+from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark
 from buffer.items.models import (
     Batch,
     FragmentChunk,
@@ -113,14 +113,13 @@ RunAdmin.belonging += [GroupMark]
 
 register_read_only(
     GroupMark,
-    columns="group_id run_link label changed_by changed_at",
-    filters=("label", RUN_FILTER),
+    columns="group_id run_link tags changed_by changed_at",
+    filters=(RUN_FILTER,),
     search_help="The id of a group",
     ordering=("-pk",),
     dashboard="/runs/{run}/groups/{row.pk}",
     may_grow=True,
 )
-register_read_only(LabelName, columns="run_link label name", ordering=("-run", "label"))
 register_read_only(DigestCursor, columns="run_link item_id accepted digested_at", ordering=("-pk",))
 
 

@@ -4,7 +4,7 @@ from buffer.archive.models import ArchiveJob
 from buffer.capture.models import CapturedCall, CaptureSession
 from buffer.followers.models import Follower
 from buffer.ingest.models import IdempotencyRecord, UnansweredPush
-from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark, LabelName
+from buffer.inspect.models import DigestCursor, GroupDigest, GroupMark
 from buffer.items.models import (
     Batch,
     BatchUse,
@@ -32,7 +32,6 @@ __all__ = [
     "GroupMark",
     "IdempotencyRecord",
     "Item",
-    "LabelName",
     "LedgerAudit",
     "MixingShare",
     "Payload",

@@ -34,7 +34,6 @@ urlpatterns = [
         group_contents.MessagesView.as_view(),
     ),
     path("runs/<slug:run>/marks", marks.MarksView.as_view()),
-    path("runs/<slug:run>/labels/<small:label>", marks.LabelView.as_view()),
     path("runs/<slug:run>/fragments", ingest.FragmentPushView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>", fragments.FragmentView.as_view()),
     path("runs/<slug:run>/fragments/<large:fragment>/steps", fragments.StepsView.as_view()),

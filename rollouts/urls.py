@@ -25,6 +25,7 @@ urlpatterns = [
     path("trajectories", trajectories.TrajectoriesView.as_view()),
     path("trajectory-filter", trajectories.TrajectoryFilterView.as_view()),
     path("trajectory-filter/values", trajectories.TrajectoryValuesView.as_view()),
+    path("trajectory-columns", trajectories.TrajectoryColumnsView.as_view()),
     path("environments", environments.KnownEnvironmentsView.as_view()),
     path("environments/probes", environments.EnvironmentProbeView.as_view()),
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),
@@ -60,10 +61,6 @@ urlpatterns = [
     path("runs/<slug:run>/episodes/detail", episodes.EpisodeView.as_view()),
     path("runs/<slug:run>/episodes/summary", EpisodeSummaryView.as_view()),
     path("runs/<slug:run>/episodes/distribution", episodes.EpisodeSpreadView.as_view()),
-    path("runs/<slug:run>/episodes/matches", episodes.EpisodeMatchesView.as_view()),
-    path(
-        "runs/<slug:run>/episodes/<large:report>/fragments", episodes.EpisodeFragmentsView.as_view()
-    ),
     path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
     path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
     path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),

@@ -53,6 +53,7 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
     fleet = _made(Fleet, run=run)
     # Objects of a worker or a lesson without a URL of their own.
     _made(LogRequest, run=run, kind="stacks", worker=INDEX, note=mark)
+    _made(EpisodeWindow, run=run, environment=mark)
     _made(LessonOutcome, run=run, lesson=mark, mode="micro_eval", worker=mark)
     worker = {"fleet": fleet, "index": INDEX, "incarnation": mark, "node": mark}
     return {
@@ -78,7 +79,6 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
         "layout": [
             _made(SavedObject, kind="layout", access="open", run=run, name=mark, author=mark)
         ],
-        "report": [_made(EpisodeWindow, run=run, environment=mark)],
         "annotation": [_made(Annotation, run=run, text=mark)],
         "env_id": [_made(Environment, run=run, env_id=INDEX, wandb_name=mark)],
         "step": [_made(PolicyVersion, run=run, epoch=1, step=INDEX, file=mark)],

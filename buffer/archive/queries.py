@@ -100,12 +100,12 @@ def _parquet() -> Any:
 
 
 def _schema(columns: Mapping[str, str]) -> Any:
-    """Return the Arrow schema of columns, which have Arrow types or ``time``."""
+    """Return the Arrow schema of columns, which have Arrow types, ``time`` or ``strings``."""
     import pyarrow as pa
 
-    times = {"time": pa.timestamp("us", tz="UTC")}
+    own = {"time": pa.timestamp("us", tz="UTC"), "strings": pa.list_(pa.string())}
     return pa.schema(
-        [(name, times.get(word) or pa.type_for_alias(word)) for name, word in columns.items()]
+        [(name, own.get(word) or pa.type_for_alias(word)) for name, word in columns.items()]
     )
 
 
@@ -154,7 +154,7 @@ class ParquetStream:
     """
 
     def __init__(self, columns: Mapping[str, str]) -> None:
-        """Start a file; `columns` maps names to Arrow types or ``time``."""
+        """Start a file; `columns` maps names to the words of :func:`_schema`."""
         self._sink = _Sink()
         self._parquet = _parquet().ParquetWriter(self._sink, _schema(columns), compression="zstd")
 
@@ -336,12 +336,12 @@ SEQUENCE_COLUMNS: Final = {
     "truncated": "int64",
     "duplicates": "int64",
     "prompt": "string",
-    "label": "int64",
+    "tags": "strings",
     "note": "string",
     "missing": "string",
     "group": "large_string",
 }
-_OF_MARK: Final = frozenset({"label", "note"})
+_OF_MARK: Final = frozenset({"tags", "note"})
 Marked = tuple[GroupRow, MarkOfGroup | None]
 
 
@@ -416,9 +416,9 @@ def inspect_log(run: Run, wanted: SampleFilter, *, limit: int, now: datetime) ->
     yield msgspec.json.encode(head)[:-1] + b',"samples":['
     table, count, scores = token_table(run), 0, []
     pieces = None if table is None else table.pieces
-    for row, _ in rows(run.pk, wanted, limit=limit, now=now):
-        known = ((name, getattr(row, name)) for name in inspect_log_rules.METADATA)
-        metadata = {name: value for name, value in known if value not in (None, "")}
+    for row, mark in rows(run.pk, wanted, limit=limit, now=now):
+        known = ((name, _known(row, mark, name)) for name in inspect_log_rules.METADATA)
+        metadata = {name: value for name, value in known if value not in (None, "", [])}
         try:
             group = opened(row)
         except (PayloadMissing, GroupUnreadable) as error:
@@ -441,8 +441,8 @@ def inspect_log(run: Run, wanted: SampleFilter, *, limit: int, now: datetime) ->
 
 
 def _known(row: GroupRow, mark: MarkOfGroup | None, name: str) -> Any:
-    if name == "note" and mark is None:
-        return ""
+    if name in _OF_MARK and mark is None:
+        return [] if name == "tags" else ""
     return getattr(mark if name in _OF_MARK else row, name, None)
 
 

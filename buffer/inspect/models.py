@@ -1,4 +1,4 @@
-"""Models of group digests, which serve lists and searches, and of labels and notes of groups.
+"""Models of group digests, which serve lists and searches, and of tags and notes of groups.
 
 They are separate from the rows of the queue.
 """
@@ -9,7 +9,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
 
-from buffer.inspect.rules.marks import LABELS, LONGEST_LABEL_NAME, LONGEST_NOTE
+from buffer.inspect.rules.marks import LONGEST_NOTE, LONGEST_TAG
 from buffer.items.models import TrajectoryGroup, TransactionIdField
 from runs.lifecycle.models import Run
 
@@ -40,6 +40,13 @@ class GroupDigest(models.Model):
         null=True,
         blank=True,
         help_text="Whether a trained token has an advantage other than 0; null: unknown.",
+    )
+    facts = models.JSONField(default=dict, help_text="Metadata and overrides by key.")
+    advantages = ArrayField(
+        models.FloatField(null=True), default=list, help_text="Means of its first sequences."
+    )
+    correct = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Correct sequences; null: unknown."
     )
     # Includes a word for the run, so that one index serves searches within a run.
     words = SearchVectorField(null=True)
@@ -94,53 +101,26 @@ class DigestCursor(models.Model):
 
 
 class GroupMark(models.Model):
-    """Label and note of a group; blank marks have no row."""
+    """Tags and note of a group; blank marks have no row."""
 
     group = models.OneToOneField(
         TrajectoryGroup, primary_key=True, on_delete=models.CASCADE, related_name="mark"
     )
     run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
-    label = models.PositiveSmallIntegerField(
-        null=True, blank=True, choices=[(label, str(label)) for label in LABELS]
-    )
+    tags = ArrayField(models.CharField(max_length=LONGEST_TAG), default=list, blank=True)
     note = models.CharField(max_length=LONGEST_NOTE, blank=True)
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(label__isnull=True) | Q(label__range=(1, 9)), name="mark_label_is_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(label__isnull=False) | ~Q(note=""), name="mark_says_something"
-            ),
+            models.CheckConstraint(condition=~Q(tags=[]) | ~Q(note=""), name="mark_is_not_blank")
         ]
         # For lists of marked groups, newest first, in runs of any size.
         indexes = [
             models.Index("run", F("group").desc(), name="mark_newest_first"),
-            models.Index(
-                "run",
-                "label",
-                F("group").desc(),
-                condition=Q(label__isnull=False),
-                name="mark_by_label",
-            ),
+            GinIndex(fields=["tags"], name="mark_by_tag"),
         ]
 
     def __str__(self) -> str:
         return f"mark on group {self.group_id}"
-
-
-class LabelName(models.Model):
-    """Name of a label in a run."""
-
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, db_index=False, related_name="+")
-    label = models.PositiveSmallIntegerField(help_text="1 to 9.")
-    name = models.CharField(max_length=LONGEST_LABEL_NAME)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "label"], name="label_name_is_one")]
-
-    def __str__(self) -> str:
-        return f"label {self.label} of {self.run_id}"

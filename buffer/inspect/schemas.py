@@ -1,13 +1,13 @@
 """Schemas of the API of groups, fragments and their contents."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from buffer.inspect.rules.fragment_views import FragmentContent
-from buffer.inspect.rules.marks import LONGEST_NOTE, MOST_AT_ONCE
+from buffer.inspect.rules.marks import LONGEST_NOTE, LONGEST_TAG, MOST_AT_ONCE, MOST_TAGS
 from web.http.bodies import Reason
 from web.rules.pages import Page
 
@@ -69,10 +69,10 @@ class FragmentDetail(Struct, frozen=True, kw_only=True):
 
 
 class MarkOfGroup(Struct, frozen=True, kw_only=True):
-    """Label and note of a group."""
+    """Tags and note of a group."""
 
-    label: int | None
-    """1 to 9."""
+    tags: list[str]
+    """In alphabetical order, at most 20."""
     note: str
     """Plain text; empty if there is none."""
     changed_by: str
@@ -138,6 +138,10 @@ class GroupRow(GroupFields, frozen=True):
     run_id: int
     environment: str
     """Name of the environment; empty if none is registered."""
+    facts: str
+    """Metadata and overrides by key, as JSON."""
+    advantages: list[float | None]
+    correct: int | None
 
 
 class GroupSummary(GroupFields, frozen=True, kw_only=True):
@@ -223,6 +227,12 @@ class SampleRow(Struct, frozen=True, kw_only=True):
     """Scores of a group's first 64 sequences; empty for others."""
     sequences: int | None = None
     """Number of sequences of a group; null for others."""
+    correct: int | None = None
+    """Number of correct sequences, by the environment's report; null if it reports none."""
+    advantages: list[float | None] = []
+    """Mean advantages of a group's first 64 sequences; empty if it has none."""
+    columns: dict[str, Any] = {}
+    """Metadata and overrides of the requested columns; null where a group has none."""
     length: int | None
     """Tokens of a group's longest sequence, or env steps; null if not reported."""
     worker: str
@@ -251,47 +261,41 @@ class SampleRow(Struct, frozen=True, kw_only=True):
     is_indexed: bool = True
     """False for a large new group until its texts, scores and anomalies are known."""
     mark: MarkOfGroup | None = None
-    """Label and note of a group; null if it is unmarked."""
+    """Tags and note of a group; null if it has none."""
 
 
-# API schemas for labels and notes of groups.
+# API schemas for tags and notes of groups.
 
 GroupIds = Annotated[list[Annotated[int, Meta(ge=1)]], Meta(max_length=MOST_AT_ONCE)]
+Tags = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=LONGEST_TAG)]], Meta(max_length=MOST_TAGS)
+]
 
 
 class MarkGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Changes to the marks of groups; omitted fields keep their values."""
+    """Changes to the marks of groups; a note that is omitted keeps its text."""
 
     groups: GroupIds
-    label: Annotated[int, Meta(ge=1, le=9)] | UnsetType | None = UNSET
-    """Null removes the label."""
+    add_tags: Tags = []
+    """One line of text each; a group has at most 20."""
+    remove_tags: Tags = []
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] | UnsetType = UNSET
     """Plain text; empty removes the note."""
     reason: Reason = ""
 
 
-class NameLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Name of a label in a run; empty removes the name."""
+class MarkedGroup(Struct, frozen=True, kw_only=True):
+    """A group after a change of its mark."""
 
-    name: Annotated[str, Meta(max_length=200)]
-    reason: Reason = ""
-
-
-class LabelRow(Struct, frozen=True, kw_only=True):
-    """One of the nine labels of a run."""
-
-    label: int
-    name: str
-    """Empty if unnamed."""
-    groups: int
+    id: int
+    mark: MarkOfGroup | None
+    """Null if it has neither tags nor a note."""
 
 
-class MarkVocabulary(Struct, frozen=True, kw_only=True):
-    """Labels of a run; counts cover the newest 10,000 marked groups."""
+class MarkedGroups(Struct, frozen=True, kw_only=True):
+    """Marks of the named groups, ordered by group id."""
 
-    labels: list[LabelRow]
-    noted: int
-    """Number of groups with a note."""
+    results: list[MarkedGroup]
 
 
 # API schemas of prompts that several runs share.

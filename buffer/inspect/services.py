@@ -1,4 +1,4 @@
-"""Digests, labels and notes of groups, and their removal from the queue.
+"""Digests, tags and notes of groups, and their removal from the queue.
 
 Pushes do not wait for digests. A pass takes a bounded share of the time, so digests of busy runs
 lag behind; the dashboard shows the lag. Marks are in separate rows that refer to groups, so marking
@@ -7,7 +7,7 @@ never blocks the forming, leasing or settling of batches.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,12 +16,12 @@ from django.db import connection, transaction
 
 from buffer.batches.services.settlement import drop_groups
 from buffer.ingest.services.storage import json_number
-from buffer.inspect.models import DigestCursor, GroupMark, LabelName
+from buffer.inspect.models import DigestCursor, GroupMark
 from buffer.inspect.queries.group_contents import digests_of
 from buffer.inspect.queries.group_lists import GroupNotFound
 from buffer.inspect.rules import marks as rules
 from buffer.inspect.rules.group_digest import run_term
-from buffer.inspect.rules.marks import Mark
+from buffer.inspect.rules.marks import Mark, MarkChange
 from buffer.items.models import TrajectoryGroup
 from buffer.items.rules.states import DropReason, ItemState
 from buffer.items.services import lock_run
@@ -159,6 +159,9 @@ def _store_digests(run: Run, rows: list[_Row]) -> None:
                 "score_mean": json_number(row.score_mean),
                 "longest_tokens": row.longest_tokens,
                 "has_gradient": found.has_gradient,
+                "facts": found.facts,
+                "advantages": found.advantages,
+                "correct": found.correct,
             }
         )
     params: dict[str, Any] = {
@@ -206,100 +209,67 @@ def mark_groups(
     *,
     run_id: int,
     group_ids: Sequence[int],
-    changes: dict[str, Any],
+    change: MarkChange,
     actor: str,
     reason: str = "",
     now: datetime,
-) -> None:
-    """Change `label` or `note` of groups; omitted fields are unchanged.
+) -> list[int]:
+    """Change tags or notes of groups; return their ids.
 
     An event records the earlier values. Groups that already have the values are skipped.
 
     Raises:
-        InvalidMark: If there are no changes, or a value is invalid.
+        InvalidMark: If a group would have too many tags, or no groups are named, or too many.
         GroupNotFound: If the run has no such group; nothing is changed.
     """
-    if not changes:
-        raise rules.InvalidMark("label", "at least one of label and note is required")
-    changes = rules.checked(changes)
     ids = groups_of_run(run_id, group_ids, field="groups")
     lock_marks(run_id)
-    before = {
-        row.group_id: Mark(label=row.label, note=row.note)
+    before = dict.fromkeys(ids, Mark()) | {
+        row.group_id: Mark(tags=tuple(row.tags), note=row.note)
         for row in GroupMark.objects.filter(group_id__in=ids)
     }
-    after = {group: before.get(group, Mark()).changed(changes) for group in ids}
-    changed = [group for group in ids if after[group] != before.get(group, Mark())]
+    after = {group: change.applied(mark) for group, mark in before.items()}
+    changed = [group for group in ids if after[group] != before[group]]
     if not changed:
-        return
-    marks = {group: after[group] for group in changed}
+        return ids
     GroupMark.objects.filter(
-        group_id__in=[group for group, mark in marks.items() if mark.is_empty]
+        group_id__in=[group for group in changed if after[group].is_empty]
     ).delete()
     GroupMark.objects.bulk_create(
         [
             GroupMark(
                 group_id=group,
                 run_id=run_id,
-                label=mark.label,
-                note=mark.note,
+                tags=list(after[group].tags),
+                note=after[group].note,
                 changed_by=actor[:200],
                 changed_at=now,
             )
-            for group, mark in marks.items()
-            if not mark.is_empty
+            for group in changed
+            if not after[group].is_empty
         ],
         update_conflicts=True,
         unique_fields=["group"],
-        update_fields=["label", "note", "changed_by", "changed_at"],
+        update_fields=["tags", "note", "changed_by", "changed_at"],
     )
     record_event(
         run_id=run_id,
         kind="groups_marked",
-        message=f"{rules.described(changes)}: "
+        message=f"{change}: "
         + (f"group {changed[0]}" if len(changed) == 1 else f"{len(changed)} groups"),
         actor=actor,
         reason=reason,
         details={
-            "after": changes,
-            "before": {
-                str(group): {name: getattr(before.get(group, Mark()), name) for name in changes}
-                for group in changed[:NAMED_AT_MOST]
+            "after": {
+                "add_tags": sorted(change.add_tags),
+                "remove_tags": sorted(change.remove_tags),
+                "note": change.note,
             },
+            "before": {str(group): asdict(before[group]) for group in changed[:NAMED_AT_MOST]},
         },
         now=now,
     )
-
-
-@transaction.atomic
-def name_label(
-    *, run_id: int, label: int, name: str, actor: str, reason: str = "", now: datetime
-) -> None:
-    """Name a label of a run; an empty name removes the name.
-
-    Raises:
-        InvalidMark: If the label or the name is invalid.
-    """
-    rules.checked({"label": label})
-    name = rules.label_name(name)
-    lock_marks(run_id)
-    row = LabelName.objects.filter(run_id=run_id, label=label).first()
-    before = row.name if row else ""
-    if name == before:
-        return
-    if name:
-        LabelName.objects.update_or_create(run_id=run_id, label=label, defaults={"name": name})
-    elif row:
-        row.delete()
-    record_event(
-        run_id=run_id,
-        kind="label_named",
-        message=f"label {label} named {name!r}" if name else f"name of label {label} removed",
-        actor=actor,
-        reason=reason,
-        details={"label": label, "before": before, "after": name},
-        now=now,
-    )
+    return ids
 
 
 _IN_THE_QUEUE: Final = (ItemState.WAITING, ItemState.QUEUED)

@@ -847,22 +847,25 @@ SELECT count(*) FROM (
 -- Insert digests, or replace those of the same groups.
 INSERT INTO buffer_groupdigest
     (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-     excerpt, answer, prompt, words, is_cut, score_mean, longest_tokens, has_gradient)
+     excerpt, answer, prompt, words, is_cut, score_mean, longest_tokens, has_gradient,
+     facts, advantages, correct)
 SELECT r.id, %(run)s, r.lesson, r.worker, r.example, r.scores, r.lengths, r.truncated,
     r.duplicates, r.excerpt, r.answer, r.prompt,
     to_tsvector('simple', r.text) || array_to_tsvector(ARRAY[%(word)s]),
-    r.is_cut, r.score_mean, r.longest_tokens, r.has_gradient
+    r.is_cut, r.score_mean, r.longest_tokens, r.has_gradient, r.facts, r.advantages, r.correct
 FROM json_to_recordset(%(rows)s) AS r(
     id bigint, lesson text, worker text, example text, scores float8[], lengths int[],
     truncated int, duplicates int, excerpt text, answer text, prompt uuid, text text,
-    is_cut boolean, score_mean float8, longest_tokens int, has_gradient boolean)
+    is_cut boolean, score_mean float8, longest_tokens int, has_gradient boolean, facts jsonb,
+    advantages float8[], correct int)
 ON CONFLICT (group_id) DO UPDATE SET
     lesson = excluded.lesson, worker = excluded.worker, example = excluded.example,
     scores = excluded.scores, lengths = excluded.lengths, truncated = excluded.truncated,
     duplicates = excluded.duplicates, excerpt = excluded.excerpt, answer = excluded.answer,
     prompt = excluded.prompt, words = excluded.words, is_cut = excluded.is_cut,
     score_mean = excluded.score_mean, longest_tokens = excluded.longest_tokens,
-    has_gradient = excluded.has_gradient
+    has_gradient = excluded.has_gradient, facts = excluded.facts,
+    advantages = excluded.advantages, correct = excluded.correct
 
 -- fragment_row --
 -- Columns of a fragment `f` and its batch `b` in a list.
@@ -886,18 +889,6 @@ WHERE f.id = %(fragment)s AND f.run_id = %(run)s
 -- Find fragments of a slot by their numbers.
 SELECT number, id FROM buffer_fragmentchunk
 WHERE run_id = %(run)s AND slot = %(slot)s AND number = ANY(%(numbers)s::bigint[])
-
--- fragments_since --
--- Read the fragments of a worker and an environment that arrived after a time.
-SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-WHERE f.run_id = %(run)s AND f.segment IS NOT NULL AND f.received_at >= %(since)s
-    AND starts_with(f.slot, %(slots)s) AND f.environment = %(environment)s
-ORDER BY f.id LIMIT %(most)s
-
--- fragment_at --
--- Read the fragment of a slot with a number.
-SELECT {fragment_row} FROM buffer_fragmentchunk f LEFT JOIN buffer_batch b ON b.id = f.batch_id
-WHERE f.run_id = %(run)s AND f.slot = %(slot)s AND f.number = %(number)s
 
 -- fragment_from --
 -- Read the first fragment of a slot with bytes and at least a number.
@@ -924,14 +915,6 @@ SELECT count(*) FROM (
     AND (i.written_in, i.id) > (%(written_in)s::text::xid8, %(item)s::bigint)
     LIMIT 10000
 ) behind
-
--- count_marks --
--- Count the newest marks of a run by label.
-SELECT label, count(*), count(*) FILTER (WHERE note <> '')
-FROM (
-    SELECT label, note FROM buffer_groupmark
-    WHERE run_id = %s ORDER BY group_id DESC LIMIT %s
-) newest GROUP BY label
 
 -- ends_of_groups --
 -- Find the first and the last group of a run with bytes.

@@ -66,26 +66,26 @@ class _Marks(msgspec.Struct, frozen=True):
 
 class _Mark(msgspec.Struct, frozen=True):
     item_id: int
-    label: int | None = None
+    tags: list[str] = []
 
 
 def groups_in(
-    archive: Path, row_groups: Sequence[int] | None = None, *, label: int | None = None
+    archive: Path, row_groups: Sequence[int] | None = None, *, tag: str = ""
 ) -> Iterator[list[ArchivedGroup]]:
     """Yield the groups of an archive, up to 64 at a time.
 
     Args:
         archive: The file.
         row_groups: Numbers of the Parquet row groups to read; None for all.
-        label: Label of the groups to read, 1 to 9; None for all groups.
+        tag: Tag of the groups to read; empty for all groups.
 
     Raises:
         ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
-            with the label.
+            with the tag.
         OSError: If the file cannot be read.
     """
     with _opened(archive) as file:
-        items = None if label is None else _labelled(archive, file, label)
+        items = _tagged(archive, file, tag) if tag else None
         for batch in file.iter_batches(
             batch_size=GROUPS_AT_ONCE, row_groups=row_groups, columns=[*COLUMNS]
         ):
@@ -127,20 +127,18 @@ def _opened(archive: Path) -> Iterator[Any]:
         raise ArchiveUnreadable(f"{archive} is not a complete Parquet file: {error}") from error
 
 
-def _labelled(archive: Path, file: Any, label: int) -> frozenset[int]:
-    """Return the items of the archived run with a label."""
+def _tagged(archive: Path, file: Any, tag: str) -> frozenset[int]:
+    """Return the items of the archived run with a tag."""
     stored = (file.schema_arrow.metadata or {}).get(b"rolldeck.marks", b"{}")
     try:
         marks = msgspec.json.decode(stored, type=_Marks).groups
     except msgspec.DecodeError as error:
         raise ArchiveUnreadable(f"{archive}: rolldeck.marks: {error}") from error
-    items = frozenset(mark.item_id for mark in marks if mark.label == label)
+    items = frozenset(mark.item_id for mark in marks if tag in mark.tags)
     if not items:
-        used = ", ".join(
-            str(label) for label in sorted({mark.label for mark in marks if mark.label})
-        )
-        known = f"its labels are {used}" if used else "it has no labels"
-        raise ArchiveUnreadable(f"{archive} has no group with label {label}; {known}")
+        used = ", ".join(sorted({tag for mark in marks for tag in mark.tags}))
+        known = f"its tags are {used}" if used else "it has no tags"
+        raise ArchiveUnreadable(f"{archive} has no group with the tag {tag!r}; {known}")
     return items
 
 
@@ -379,9 +377,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tasks", action="store_true", help="one row per group, with its prompt, for lessons"
     )
-    parser.add_argument(
-        "--label", type=int, choices=range(1, 10), help="only groups with this label, 1 to 9"
-    )
+    parser.add_argument("--tag", default="", help="only groups with this tag")
     parser.add_argument(
         "--lowest-below",
         type=float,
@@ -400,10 +396,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--lowest-below and --highest-above select tasks; add --tasks")
     try:
         if args.tasks:
-            tasks = write_tasks(args.archive, args.out, selection, label=args.label)
+            tasks = write_tasks(args.archive, args.out, selection, tag=args.tag)
             shown = f"{len(tasks):,} tasks{tasks.left_out}"
         else:
-            count = write_sequences(args.archive, args.out, label=args.label)
+            count = write_sequences(args.archive, args.out, tag=args.tag)
             shown = f"{count:,} sequences"
     except (ArchiveUnreadable, OSError) as error:
         print(f"rolldeck sequences: {error}", file=sys.stderr)
@@ -412,38 +408,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write_sequences(archive: Path, target: Path, *, label: int | None = None) -> int:
-    """Write the sequences of an archive, or of its groups with a label; return their number.
+def write_sequences(archive: Path, target: Path, *, tag: str = "") -> int:
+    """Write the sequences of an archive, or of its groups with a tag; return their number.
 
     The file appears once it is complete. Memory is bounded by 64 groups.
 
     Raises:
         ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
-            with the label.
+            with the tag.
         OSError: If a file cannot be read or written.
     """
     with _complete(target, SCHEMA) as write:
         return sum(
             write([row for archived in groups for row in sequences_of(archived)])
-            for groups in groups_in(archive, label=label)
+            for groups in groups_in(archive, tag=tag)
         )
 
 
 def write_tasks(
-    archive: Path, target: Path, selection: Selection = EVERY_GROUP, *, label: int | None = None
+    archive: Path, target: Path, selection: Selection = EVERY_GROUP, *, tag: str = ""
 ) -> Tasks:
-    """Write the prompts of an archive's groups, or of those with a label, for ``dataset:`` lessons.
+    """Write the prompts of an archive's groups, or of those with a tag, for ``dataset:`` lessons.
 
     The file appears once it is complete.
 
     Raises:
         ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, has no
-            group with the label, or has no selected group with a prompt.
+            group with the tag, or has no selected group with a prompt.
         OSError: If a file cannot be read or written.
     """
     tasks = Tasks(selection)
     with _complete(target, TASKS) as write:
-        for groups in groups_in(archive, label=label):
+        for groups in groups_in(archive, tag=tag):
             write(tasks.rows(groups))
         tasks.check(archive)
     return tasks

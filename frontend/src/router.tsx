@@ -206,11 +206,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "transcript",
     component: page(tabCode.transcript, "EpisodePage"),
-    validateSearch: (search): { episode: string; step?: number; view?: "fragments" } => ({
-      episode: text(search.episode) ?? "",
-      step: whole(search.step),
-      view: oneOf(search.view, "fragments"),
-    }),
+    validateSearch: (search): { episode: string; step?: number } => ({ episode: text(search.episode) ?? "", step: whole(search.step) }),
   }),
   createRoute({
     getParentRoute: () => run,

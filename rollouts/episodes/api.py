@@ -1,6 +1,5 @@
 """API of episodes and their distribution."""
 
-import math
 from typing import Final, cast
 
 from django.http import HttpResponse
@@ -15,13 +14,9 @@ from rollouts.episodes.queries import (
     episode_page,
     episode_spread,
     episode_summary,
-    episodes_between,
-    fragments_of_episode,
 )
 from rollouts.episodes.schemas import (
     EpisodeDetail,
-    EpisodeFragments,
-    EpisodeMatches,
     Episodes,
     EpisodeSpread,
     EpisodeSummary,
@@ -41,21 +36,6 @@ def _measure(request: Request) -> Measure:
     if of not in ("return", "length"):
         raise bodies.InvalidBody("of", "must be return or length")
     return cast("Measure", of)
-
-
-def _end(request: Request, name: str) -> float:
-    """Return one bound of a range.
-
-    Raises:
-        InvalidBody: If it is not a finite number.
-    """
-    try:
-        value = float(request.query_params.get(name, ""))
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise bodies.InvalidBody(name, "must be a finite number")
-    return value
 
 
 class EpisodeSpreadView(ApiView):
@@ -90,59 +70,6 @@ class EpisodeSpreadView(ApiView):
             mode=mode,
         )
         return bodies.answer(found)
-
-
-class EpisodeMatchesView(ApiView):
-    """Episodes in a range."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="episodes_matches",
-        parameters=[
-            _OF,
-            OpenApiParameter("least", float, required=True),
-            OpenApiParameter("most", float, required=True),
-        ],
-        responses={200: EpisodeMatches},
-        tags=["episodes"],
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """Find reports by return or length.
-
-        The newest reports with an episode in the range, newest first.
-        """
-        least, most = _end(request, "least"), _end(request, "most")
-        if least > most:
-            raise bodies.InvalidBody("least", "must not exceed `most`")
-        found = episodes_between(readable_run(run).pk, of=_measure(request), least=least, most=most)
-        return bodies.answer(EpisodeMatches(results=found, next=None))
-
-
-class EpisodeFragmentsView(ApiView):
-    """The stored fragments of one episode."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="episodes_fragments",
-        parameters=[
-            _OF,
-            OpenApiParameter(
-                "value", float, required=True, description="Return or length of the episode."
-            ),
-        ],
-        responses={200: EpisodeFragments},
-        tags=["episodes"],
-    )
-    def get(self, request: Request, run: str, report: int) -> HttpResponse:
-        """List an episode's fragments.
-
-        The stored fragments of the reported episode with a return or length, in the order of its
-        steps.
-        """
-        of, value = _measure(request), _end(request, "value")
-        return bodies.answer(fragments_of_episode(readable_run(run).pk, report, of=of, value=value))
 
 
 class EpisodeView(ApiView):

@@ -1,23 +1,21 @@
-"""Queries for reported episodes, for their distribution, and for the fragments that hold them."""
+"""Queries for reported episodes, for their distribution, and for one of them in fragments."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import msgspec
+import numpy as np
 from django.db import connection
 
-from buffer.inspect.queries.fragment_lists import BYTES_OF_EPISODE_AT_MOST, EpisodeSearch
+from buffer.inspect.queries.fragment_lists import EpisodeSearch
 from buffer.inspect.queries.group_statistics import id_ranges, sampled_groups
-from buffer.inspect.rules.fragment_views import StoredPart
+from buffer.inspect.rules.fragment_views import Series, curves_of
 from rollouts.control.models import EpisodeWindow
 from rollouts.control.rules import ROWS_AT_MOST
 from rollouts.episodes import rules
-from rollouts.episodes.rules import Sample, episodes_with
+from rollouts.episodes.rules import Sample
 from rollouts.episodes.schemas import (
     EpisodeDetail,
-    EpisodeFind,
-    EpisodeFragments,
-    EpisodeLocation,
     EpisodeRow,
     Episodes,
     EpisodeSpread,
@@ -29,12 +27,7 @@ from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 
 WINDOWS_AT_MOST: Final = 20_000
-EARLIER: Final = timedelta(seconds=5)
-"""Maximum time between a fragment's arrival and the report of an episode that ended in it."""
 WINDOWS_EACH: Final = 8
-ROWS_EXAMINED: Final = 20_000
-"""Number of newest reports searched for episodes."""
-FOUND: Final = 20
 Measure = Literal["return", "length"]
 _KEPT: Final[dict[Measure, str]] = {"return": "returns", "length": "lengths"}
 _WINDOWS: Final = """
@@ -45,20 +38,6 @@ _WINDOWS: Final = """
         WHERE run_id = %(run)s AND id >= s.low AND id < s.low + %(step)s::bigint
         ORDER BY id LIMIT %(each)s
     ) w"""
-_FIND: Final = "id, at, worker, environment, mode, policy_step"
-# Minimum and maximum are in the row; the individual values are read only if these match.
-_MAY_MATCH: Final[dict[Measure, str]] = {
-    "return": "return_max >= %(least)s AND return_min <= %(most)s",
-    "length": "length_max >= %(least)s",
-}
-_MATCHES: Final = """
-    SELECT (SELECT v FROM unnest({kept}) v WHERE v >= %(least)s AND v <= %(most)s LIMIT 1), {find}
-    FROM (
-        SELECT * FROM rollouts_episodewindow WHERE run_id = %(run)s ORDER BY id DESC LIMIT %(rows)s
-    ) newest
-    WHERE {may_match}
-    AND EXISTS (SELECT 1 FROM unnest({kept}) v WHERE v >= %(least)s AND v <= %(most)s)
-    ORDER BY id DESC LIMIT %(found)s"""
 
 
 def episodes(run_id: int, after: int | None, limit: int) -> list[EpisodeRow]:
@@ -123,23 +102,23 @@ def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
         NotFound: If no stored fragment holds it.
         SearchTooSlow: If the database takes too long.
     """
-    search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+    search = EpisodeSearch(run_id)
     found = search.fragments_of(episode)
     if not found:
         raise NotFound(
             f"no stored fragment holds the episode {episode}: evaluations are not stored, and"
             " retention removes old fragments"
         )
-    first, last = found[0][0], found[-1]
+    first = found[0].row
     return EpisodeDetail(
         id=episode,
         slot=first.slot,
         environment=first.environment,
         worker=first.worker,
-        steps=sum(part.steps for _, part in found),
-        total_return=float(f"{sum(part.reward for _, part in found):.7g}"),
-        begins=found[0][1].begins,
-        outcome=last[1].outcome,
+        steps=sum(held.part.steps for held in found),
+        total_return=float(f"{sum(held.part.reward for held in found):.7g}"),
+        begins=found[0].part.begins,
+        outcome=found[-1].part.outcome,
         is_partial=search.is_cut,
         parts=[
             PartOfEpisode(
@@ -158,53 +137,14 @@ def episode_detail(run_id: int, episode: str) -> EpisodeDetail:
                 step=row.step,
                 received_at=row.received_at,
             )
-            for row, part in found
+            for row, part, _ in found
         ],
+        curves=curves_of([_joined(held.series for held in found)]),
     )
 
 
-def fragments_of_episode(
-    run_id: int, report: int, *, of: Literal["return", "length"], value: float
-) -> EpisodeFragments:
-    """Return the fragments of a report's episode with this return or length; none of evaluations.
-
-    Raises:
-        NotFound: If the run has no such report.
-        SearchTooSlow: If the database takes too long.
-    """
-    window = EpisodeWindow.objects.filter(run_id=run_id, pk=report).first()
-    if window is None:
-        raise NotFound(f"the run has no episode report {report}")
-    if window.mode == "eval":
-        return _answer([], candidates=0)
-    if window.slots:
-        ids = episodes_with(window, of=of, value=value)
-        search = EpisodeSearch(run_id, bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
-        return _answer(search.parts_of(ids[0]) if ids else [], candidates=len(ids))
-    # A report lists its last 100 episodes; of earlier ones only the value is known.
-    conditions: list[tuple[float | None, int | None]] = [
-        (total, length)
-        for total, length in zip(window.returns, window.lengths, strict=False)
-        if (total if of == "return" else length) == value
-    ] or [(value, None) if of == "return" else (None, int(value))]
-    found = [
-        episode
-        for episode in EpisodeSearch(run_id).episodes(
-            worker=window.worker,
-            environment=window.environment,
-            since=window.at - timedelta(seconds=window.seconds) - EARLIER,
-        )
-        if any(episode.has(total_return=each[0], length=each[1]) for each in conditions)
-    ]
-    return _answer(found[0].parts if found else [], candidates=len(found))
-
-
-def _answer(parts: list[StoredPart], *, candidates: int) -> EpisodeFragments:
-    return EpisodeFragments(
-        results=[EpisodeLocation(**msgspec.structs.asdict(part)) for part in parts],
-        next=None,
-        candidates=candidates,
-    )
+def _joined(parts: Iterable[Series]) -> Series:
+    return Series(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> EpisodeSpread:
@@ -237,37 +177,3 @@ def episode_spread(run: Run, *, of: Measure, task: str = "", mode: str = "") -> 
         counted=found.counted,
         is_sampled=not is_whole,
     )
-
-
-def episodes_between(run_id: int, *, of: Measure, least: float, most: float) -> list[EpisodeFind]:
-    """Return the newest reports with an episode in a range, among those searched."""
-    parameters: dict[str, Any] = {
-        "run": run_id,
-        "least": least,
-        "most": most,
-        "rows": ROWS_EXAMINED,
-        "found": FOUND,
-    }
-    with connection.cursor() as cursor:
-        query = _MATCHES.format(kept=_KEPT[of], find=_FIND, may_match=_MAY_MATCH[of])
-        cursor.execute(query, parameters)
-        # A value, and the columns of `_FIND`.
-        rows = cursor.fetchall()
-    windows = EpisodeWindow.objects.in_bulk({report for _, report, *_ in rows})
-    found = []
-    for value, report, at, worker, environment, mode, policy_step in rows:
-        window = windows.get(report)
-        episodes = [] if window is None else episodes_with(window, of=of, value=value)
-        found.append(
-            EpisodeFind(
-                value=float(value),
-                report=report,
-                at=at,
-                worker=worker,
-                environment=environment,
-                mode=mode,
-                policy_step=policy_step,
-                episode=episodes[0] if episodes else "",
-            )
-        )
-    return found

@@ -5,7 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rollouts.episodes.rules import EpisodeMeans, Mode, TaskEpisodes, TaskSpread
+from buffer.inspect.rules.fragment_views import StepCurves
+from rollouts.episodes.rules import EpisodeMeans, TaskEpisodes, TaskSpread
 from web.rules.pages import Page
 
 
@@ -80,48 +81,6 @@ class EpisodeSpread(Struct, frozen=True, kw_only=True):
     """Whether there were too many values, so that a sample of each interval was counted."""
 
 
-class EpisodeFind(Struct, frozen=True, kw_only=True):
-    """A report with a matching episode."""
-
-    value: float
-    """Return or length of the episode."""
-    report: int
-    at: datetime
-    worker: int
-    environment: str
-    mode: Mode
-    policy_step: int
-    """Version that acted in the last episode of the report."""
-    episode: str
-    """Id of the episode in fragments, for the filter `episode` of their list; empty for
-    evaluations, and if the fleet does not report it."""
-
-
-class EpisodeMatches(Page[EpisodeFind], frozen=True, kw_only=True):
-    """The newest reports with an episode in a range, at most 20."""
-
-
-class EpisodeLocation(Struct, frozen=True, kw_only=True):
-    """The part of an episode in one stored fragment."""
-
-    fragment: int
-    episode: str
-    first: int
-    """Index of its first step in the fragment, from 0."""
-    steps: int
-
-
-class EpisodeFragments(Page[EpisodeLocation], frozen=True, kw_only=True):
-    """The stored fragments of one reported episode, in the order of their steps.
-
-    Empty if there are none: evaluations are not stored, and retention removes old fragments.
-    """
-
-    candidates: int
-    """Number of episodes of the report with this value, if it identifies them; otherwise the number
-    of the worker's stored episodes that match. The first one is shown."""
-
-
 class PartOfEpisode(Struct, frozen=True, kw_only=True):
     """The part of an episode in one stored fragment, and the use of this fragment."""
 
@@ -167,3 +126,4 @@ class EpisodeDetail(Struct, frozen=True, kw_only=True):
     """True if the search reached its limit, so that parts may be missing."""
     parts: list[PartOfEpisode]
     """In the order of the steps."""
+    curves: StepCurves

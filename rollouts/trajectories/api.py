@@ -8,6 +8,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from buffer.inspect.rules.facts import is_fact
 from buffer.inspect.rules.sample_filter import (
     NEWEST,
     QUALIFIERS,
@@ -23,11 +24,12 @@ from rollouts.trajectories.schemas import TrajectoryList
 from runs.access.api.identity import caller_of
 from runs.access.api.permissions import ReadersOfAnyRun
 from runs.access.rules import READ
+from runs.search.queries import columns
 from runs.search.queries.lists import qualifier_rows
 from runs.search.rules import LONGEST_FILTER
 from runs.search.schemas import QualifierList, ValueList
 from web.http.bodies import InvalidBody, answer, text_parameter, whole_number
-from web.http.openapi import between, problems
+from web.http.openapi import between, listed, problems
 from web.http.paging import page_of, page_parameters
 from web.http.views import ApiView
 from web.rules.errors import Forbidden
@@ -40,6 +42,9 @@ _KIND: Final = OpenApiParameter(
     "group.",
 )
 _RUN: Final = OpenApiParameter("run", description="Only the run at this address.")
+_SORTS: Final = dict.fromkeys(
+    sort for sorts in SORTS.values() for sort in sorts if not sort.startswith("-")
+)
 _LIST: Final = [
     _KIND,
     _RUN,
@@ -50,8 +55,13 @@ _LIST: Final = [
     ),
     OpenApiParameter(
         "sort",
-        enum=list(dict.fromkeys(sort for sorts in SORTS.values() for sort in sorts)),
-        description=f"A minus begins with the greatest value. Default: `{NEWEST}`.",
+        description=f"{', '.join(f'`{key}`' for key in _SORTS)}, or of groups `meta.KEY` or "
+        f"`override.KEY`. A minus begins with the greatest value. Default: `{NEWEST}`.",
+    ),
+    OpenApiParameter(
+        "columns",
+        listed(columns.AT_MOST),
+        description="Metadata and overrides of groups, such as `meta.difficulty,override.level`.",
     ),
     OpenApiParameter(
         "from_group",
@@ -89,6 +99,21 @@ def _covered(request: Request, wanted: SampleFilter) -> queries.SampledRuns:
     return queries.sampled_runs(wanted, run=run, bound_to=bound_to)
 
 
+def _columns(request: Request) -> list[str]:
+    """Return the columns of a list that have names of their own.
+
+    Raises:
+        InvalidColumns: If there are too many, or one cannot be the key of a fact.
+    """
+    named = [name for name in text_parameter(request, "columns").split(",") if name]
+    if len(named) > columns.AT_MOST:
+        raise columns.InvalidColumns(f"{len(named)} columns, at most {columns.AT_MOST} allowed")
+    for name in named:
+        if not is_fact(name):
+            raise columns.InvalidColumns(f"{name[:40]!r} is neither meta.KEY nor override.KEY")
+    return named
+
+
 class TrajectoriesView(ApiView):
     """Samples of all runs that the caller may read."""
 
@@ -118,6 +143,7 @@ class TrajectoriesView(ApiView):
             wanted,
             page_of(request, Position, default=50, most=PAGE_AT_MOST),
             beside=beside,
+            named=_columns(request),
             now=timezone.now(),
         )
         return answer(found)
@@ -153,7 +179,12 @@ class TrajectoryValuesView(ApiView):
         parameters=[
             _KIND,
             _RUN,
-            OpenApiParameter("of", required=True, enum=list(queries.VALUES_OF)),
+            OpenApiParameter(
+                "of",
+                required=True,
+                description=f"{', '.join(f'`{name}`' for name in queries.VALUES_OF)}, or of groups "
+                "`meta.KEY` or `override.KEY`.",
+            ),
             OpenApiParameter("part", description="Text that the values contain."),
         ],
         responses={200: ValueList, **problems(404, 503)},
@@ -165,8 +196,32 @@ class TrajectoryValuesView(ApiView):
         Most frequent among the newest samples first.
         """
         of, kind = request.query_params.get("of", ""), _kind(request)
-        if of not in queries.VALUES_OF:
-            raise InvalidBody("of", f"must be one of {', '.join(queries.VALUES_OF)}")
+        if of not in queries.VALUES_OF and not is_fact(of):
+            names = ", ".join(queries.VALUES_OF)
+            raise InvalidBody("of", f"must be one of {names}, meta.KEY, override.KEY")
+        if of.partition(".")[0] not in QUALIFIERS[kind]:
+            raise InvalidBody("of", f"{kind}s have no {of}")
         covered = _covered(request, SampleFilter(kind=kind))
         found = queries.values(covered, kind=kind, of=of, part=text_parameter(request, "part"))
         return answer(ValueList(results=found, next=None))
+
+
+class TrajectoryColumnsView(ApiView):
+    """Columns of lists of groups."""
+
+    permission_classes = [ReadersOfAnyRun]
+
+    @extend_schema(
+        operation_id="trajectory_columns",
+        parameters=[_RUN],
+        responses={200: ValueList, **problems(404, 503)},
+        tags=["groups"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List columns of trajectories.
+
+        Keys of the metadata and overrides of the newest groups, most frequent first, with their
+        numbers of groups; at most 200.
+        """
+        covered = _covered(request, SampleFilter())
+        return answer(ValueList(results=queries.fact_keys(covered), next=None))

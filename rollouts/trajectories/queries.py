@@ -31,6 +31,7 @@ from buffer.inspect.queries.sample_lists import (
     text,
 )
 from buffer.inspect.queries.samples import SampledRun, fragment_samples, group_samples
+from buffer.inspect.rules.facts import is_fact
 from buffer.inspect.rules.sample_filter import (
     RUNS_AT_MOST,
     InvalidSearch,
@@ -53,6 +54,9 @@ ROWS_EXAMINED: Final = 20_000
 VALUES_AT_MOST: Final = 20
 VALUES_EXAMINED: Final = 10_000
 """Number of newest samples whose values are offered."""
+KEYS_AT_MOST: Final = 200
+KEYS_EXAMINED: Final = 2_000
+"""Number of newest groups whose keys are offered as columns."""
 _NEWEST_REPORTS: Final = """
     SELECT w.run_id, w.id FROM unnest(%(runs)s::bigint[]) AS r(run) CROSS JOIN LATERAL (
         SELECT id, run_id FROM rollouts_episodewindow
@@ -161,6 +165,7 @@ def samples(
     page: PageRequest[Position],
     *,
     beside: Beside | None = None,
+    named: Sequence[str] = (),
     now: datetime,
 ) -> TrajectoryList:
     """Return a page of the samples of runs that match a filter.
@@ -170,6 +175,7 @@ def samples(
         wanted: The filter.
         page: The requested page.
         beside: Where the first page begins; None for the beginning of the list.
+        named: Facts of groups that are columns.
         now: Reference time of ages.
 
     Raises:
@@ -193,7 +199,7 @@ def samples(
             backward=beside is not None and beside.backward,
             examined=ROWS_EXAMINED if len(runs) > 1 else GROUPS_EXAMINED,
         )
-        rows = group_samples(covered.runs, groups.rows)
+        rows = group_samples(covered.runs, groups.rows, named)
         following, is_partial = groups.next, groups.is_partial
     elif wanted.kind is SampleKind.FRAGMENT:
         fragments = fragment_page(runs, wanted, limit=page.limit, now=now, after=after)
@@ -350,7 +356,7 @@ def _episode(
 
 
 _NEWEST_VALUES: Final = {
-    SampleKind.GROUP: """SELECT g.env_id, g.producer, d.lesson, d.worker, g.run_id
+    SampleKind.GROUP: """SELECT g.env_id, g.producer, d.lesson, d.worker, d.facts, g.run_id
         FROM buffer_trajectorygroup g LEFT JOIN buffer_groupdigest d ON d.group_id = g.id
         WHERE g.run_id = r.run AND g.segment IS NOT NULL ORDER BY g.id DESC LIMIT %(each)s""",
     SampleKind.FRAGMENT: """SELECT environment, worker FROM buffer_fragmentchunk
@@ -358,12 +364,17 @@ _NEWEST_VALUES: Final = {
     SampleKind.EPISODE: """SELECT environment, 'w' || worker AS worker
         FROM rollouts_episodewindow WHERE run_id = r.run ORDER BY id DESC LIMIT %(each)s""",
 }
+_NEWEST_TAGS: Final = """SELECT tags FROM buffer_groupmark
+    WHERE run_id = r.run ORDER BY group_id DESC LIMIT %(each)s"""
 _VALUE: Final = {
     (SampleKind.GROUP, "env"): """COALESCE(NULLIF(n.lesson, ''), (SELECT e.wandb_name
         FROM runs_environment e WHERE e.run_id = n.run_id AND e.env_id = n.env_id))""",
     (SampleKind.GROUP, "worker"): "COALESCE(NULLIF(n.worker, ''), n.producer)",
+    (SampleKind.GROUP, "tag"): "unnest(n.tags)",
 }
-VALUES_OF: Final = ("env", "worker", "run", "project")
+_VALUES_OF_FACT: Final = """jsonb_array_elements_text(CASE jsonb_typeof(n.facts -> %(fact)s)
+    WHEN 'array' THEN n.facts -> %(fact)s ELSE jsonb_build_array(n.facts -> %(fact)s) END)"""
+VALUES_OF: Final = ("env", "worker", "tag", "run", "project")
 """Qualifiers with completions from the samples."""
 
 
@@ -373,19 +384,40 @@ def values(covered: SampledRuns, *, kind: SampleKind, of: str, part: str) -> lis
         names = [run.address if of == "run" else run.project for run in covered.runs.values()]
         return _named([name for name in names if name], part)
     expression = _VALUE.get((kind, of), "n.environment" if of == "env" else "n.worker")
+    if is_fact(of):
+        expression = _VALUES_OF_FACT
+    newest = _NEWEST_TAGS if of == "tag" else _NEWEST_VALUES[kind]
     params = {
         "runs": list(covered.runs),
         "each": rows_of_each(len(covered.runs), limit=1, rows=VALUES_EXAMINED),
         "part": part.lower(),
+        "fact": of,
         "most": VALUES_AT_MOST,
     }
     with bounded_cursor() as cursor:
         cursor.execute(
             f"""SELECT value, count(*) FROM (
                 SELECT {expression} AS value
-                FROM ({EACH_RUN.format(rows=_NEWEST_VALUES[kind])}) n) v
+                FROM ({EACH_RUN.format(rows=newest)}) n) v
             WHERE value <> '' AND strpos(lower(value), %(part)s) > 0
             GROUP BY value ORDER BY count(*) DESC, value LIMIT %(most)s""",  # noqa: S608
+            params,
+        )
+        return [ValueRow(value=value, count=count) for value, count in cursor.fetchall()]
+
+
+def fact_keys(covered: SampledRuns) -> list[ValueRow]:
+    """Return the keys of facts of the newest groups with their numbers of groups."""
+    newest = EACH_RUN.format(rows=_NEWEST_VALUES[SampleKind.GROUP])
+    params = {
+        "runs": list(covered.runs),
+        "each": rows_of_each(len(covered.runs), limit=1, rows=KEYS_EXAMINED),
+        "most": KEYS_AT_MOST,
+    }
+    with bounded_cursor() as cursor:
+        cursor.execute(
+            f"""SELECT key, count(*) FROM ({newest}) n, jsonb_object_keys(n.facts) key
+            GROUP BY key ORDER BY count(*) DESC, key LIMIT %(most)s""",  # noqa: S608 made of constants
             params,
         )
         return [ValueRow(value=value, count=count) for value, count in cursor.fetchall()]

@@ -17,9 +17,9 @@ LONGEST_AGE: Final = timedelta(days=36_525)
 
 # A piece of a word is quoted text or anything without spaces.
 _WORD: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
-# A colon may precede a comparison: ``step:>100``.
+# A colon may precede a comparison: ``step:>100``. A name may have a key: ``meta.level:easy``.
 _QUALIFIED: Final = re.compile(
-    r"(-?)([a-z]+)(:?(?:>=|<=|[<>])|[:=~])(.*)", re.DOTALL | re.IGNORECASE
+    r'(-?)([a-z]+)(?:\.([^\s",:=~<>]*))?(:?(?:>=|<=|[<>])|[:=~])(.*)', re.DOTALL | re.IGNORECASE
 )
 # Outside quotes.
 _COMMA: Final = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
@@ -37,6 +37,8 @@ class Form(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     TIME = "time"
+    VALUE = "value"
+    """Text, number or boolean; comparisons are of numbers."""
 
 
 OPERATORS: Final[dict[Form, tuple[str, ...]]] = {
@@ -44,7 +46,9 @@ OPERATORS: Final[dict[Form, tuple[str, ...]]] = {
     Form.TEXT: (":", "=", "~"),
     Form.NUMBER: (":", "=", ">", ">=", "<", "<="),
     Form.TIME: (">", ">=", "<", "<="),
+    Form.VALUE: (":", "=", "~", ">", ">=", "<", "<="),
 }
+_COMPARISONS: Final = (">", ">=", "<", "<=")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class Qualifier:
         meaning: One-line description.
         choices: Allowed values; empty unless the form is a choice.
         example: A valid word.
+        has_keys: Whether the name continues with a dot and a key, as in ``meta.level:easy``.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Qualifier:
     meaning: str
     example: str
     choices: tuple[str, ...] = ()
+    has_keys: bool = False
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -182,15 +188,15 @@ class InvalidFilter(Invalid):
         self.end = end
 
 
-Value = str | float | timedelta | datetime
+Value = str | float | bool | timedelta | datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """One condition that a row must meet, or must not.
 
-    `values` are alternatives: choices in lower case, text as written, numbers, ages, or times in
-    UTC.
+    `values` are alternatives: choices in lower case, text as written, numbers, booleans, ages, or
+    times in UTC. The name of a qualifier with keys includes the key.
     """
 
     name: str
@@ -238,20 +244,27 @@ def _term(word: str, start: int, qualifiers: Mapping[str, Qualifier], bare: str)
     if word.count('"') % 2:
         raise InvalidFilter("a quote is not closed", start=start, end=end)
     found = _QUALIFIED.fullmatch(word)
-    if found is None:
+    qualifier = None if found is None else qualifiers.get(found[2].lower())
+    has_key = found is not None and found[3] is not None
+    if found is None or (has_key and (qualifier is None or not qualifier.has_keys)):
         negated = word.startswith("-") and len(word) > 1
         text = _unquoted(word[1:] if negated else word)
         if not text:
             raise InvalidFilter("the quotes are empty", start=start, end=end)
         return Term(name=bare, operator="~", values=(text,), negated=negated, start=start, end=end)
-    minus, name, written, raw = found.groups()
-    qualifier = qualifiers.get(name.lower())
+    minus, name, key, written, raw = found.groups()
     at = start + len(minus)
     if qualifier is None:
         known = ", ".join(qualifiers)
         raise InvalidFilter(
             f"unknown qualifier {name!r}; known: {known}", start=at, end=at + len(name)
         )
+    if qualifier.has_keys:
+        if not key:
+            raise InvalidFilter(
+                f"{qualifier.name} needs a key, as in {qualifier.example}", start=at, end=end
+            )
+        name = f"{name}.{key}"
     operator = written.lstrip(":") or ":"
     if operator not in qualifier.operators:
         raise InvalidFilter(
@@ -263,9 +276,9 @@ def _term(word: str, start: int, qualifiers: Mapping[str, Qualifier], bare: str)
         raise InvalidFilter(
             f"{qualifier.name} needs a value, as in {qualifier.example}", start=at, end=end
         )
-    values = tuple(_values(qualifier, raw, end - len(raw)))
+    values = tuple(_values(qualifier, operator, raw, end - len(raw)))
     return Term(
-        name=qualifier.name,
+        name=f"{qualifier.name}.{key}" if key else qualifier.name,
         operator=operator,
         values=values,
         negated=bool(minus),
@@ -274,14 +287,26 @@ def _term(word: str, start: int, qualifiers: Mapping[str, Qualifier], bare: str)
     )
 
 
-def _values(qualifier: Qualifier, raw: str, start: int) -> Iterator[Value]:
+def _values(qualifier: Qualifier, operator: str, raw: str, start: int) -> Iterator[Value]:
     at = start
     for piece in _COMMA.split(raw):
         text = _unquoted(piece)
         if not text:
             raise InvalidFilter("a value is empty", start=at, end=max(at + len(piece), at + 1))
-        yield _value(qualifier, text, at, at + len(piece))
+        if qualifier.form is Form.VALUE and operator not in _COMPARISONS:
+            yield from _readings(text, operator)
+        else:
+            yield _value(qualifier, text, at, at + len(piece))
         at += len(piece) + 1
+
+
+def _readings(text: str, operator: str) -> Iterator[Value]:
+    """Yield a text and, if a whole value is meant, the number or boolean that it may be."""
+    yield text
+    if operator != "~" and (number := _number(text)) is not None:
+        yield number
+    if operator != "~" and text.lower() in ("true", "false"):
+        yield text.lower() == "true"
 
 
 def _unquoted(text: str) -> str:
@@ -299,11 +324,15 @@ def _value(qualifier: Qualifier, text: str, start: int, end: int) -> Value:
         return text.lower()
     if qualifier.form is Form.TIME:
         return _time(text, start, end)
-    found = _NUMBER.fullmatch(text)
-    number = float(found[1]) * _TIMES[found[2]] if found else None
+    number = _number(text)
     if number is None or abs(number) > LARGEST_NUMBER:
         raise InvalidFilter(f"{text!r} is not a number such as 100 or 2.5k", start=start, end=end)
     return number
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.fullmatch(text)
+    return float(found[1]) * _TIMES[found[2]] if found else None
 
 
 def _time(text: str, start: int, end: int) -> timedelta | datetime:

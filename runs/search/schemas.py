@@ -34,7 +34,7 @@ class QualifierRow(Struct, frozen=True, kw_only=True):
     """A qualifier of the filter language."""
 
     name: str
-    form: Literal["choice", "text", "number", "time"]
+    form: Literal["choice", "text", "number", "time", "value"]
     meaning: str
     operators: list[str]
     choices: list[str]

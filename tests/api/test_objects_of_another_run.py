@@ -29,8 +29,8 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "language": {"config": language({"reverse": lesson()})},
 }
 # Parameters that count something within a run or an object: no row of another run has one.
-COUNTED: Final = {"label", "sequence", "epoch"}
-VALUES: Final = {"run": "alpha", "label": 1, "sequence": 0, "epoch": 1}
+COUNTED: Final = {"sequence", "epoch"}
+VALUES: Final = {"run": "alpha", "sequence": 0, "epoch": 1}
 # Addresses that create what they name, in the run of the address.
 CREATING: Final = {
     ("PUT", "followers/<slug:follower>"),
@@ -68,12 +68,11 @@ BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("PUT", "metric-layouts/<large:layout>"): {"name": "mine", "view": {}},
 }
 QUERIES: Final = {
-    ("GET", "episodes/<large:report>/fragments"): "?of=return&value=1",
     ("GET", "groups/<large:group>/windows"): "?sequences=0",
 }
 # Bodies that name objects, with the parameter of the object in each.
 NAMING: Final[dict[tuple[str, str], tuple[str, dict[str, Any]]]] = {
-    ("POST", "marks"): ("group", {"groups": ["{}"], "label": 1}),
+    ("POST", "marks"): ("group", {"groups": ["{}"], "add_tags": ["x"]}),
     ("POST", "groups/discard"): ("group", {"groups": ["{}"], "reason": "mine"}),
     ("POST", "fragments/ack"): ("batch", {"batch": "{}", "fence": 1}),
     ("POST", "fragments/priorities"): (

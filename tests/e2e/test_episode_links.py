@@ -107,6 +107,12 @@ def test_an_episode_of_two_fragments_is_one_transcript(
     expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()
     expect(page.locator("[data-return]")).to_have_text("9")
     expect(page.get_by_text("terminated").first).to_be_visible()
+    curves = page.get_by_role("region", name="Return", exact=True)
+    expect(curves.locator("canvas")).to_be_visible()
+    box = curves.bounding_box()
+    assert box
+    assert box["y"] <= 260, box
+    page.get_by_text("Steps 9").click()
     steps = page.get_by_role("region", name=re.compile("^Steps, 9"))
     rows = steps.locator("[data-step]")
     expect(rows).to_have_count(9)
@@ -114,16 +120,13 @@ def test_an_episode_of_two_fragments_is_one_transcript(
     expect(steps.locator('[data-step="3"]')).to_have_text(re.compile(r"^301.*0"))
     expect(steps.locator('[data-step="0"]')).to_contain_text("begins")
     expect(steps.locator('[data-step="8"]')).to_contain_text("terminated")
-    box = page.get_by_role("tabpanel").bounding_box()
-    assert box
-    assert box["y"] <= 260, box
     steps.focus()
     steps.press("End")
     expect(page).to_have_url(re.compile("step=8"))
 
-    page.get_by_role("tab", name="Fragments").click()
-    expect(page.locator("[data-part]")).to_have_count(2)
-    page.locator("[data-part]").nth(1).get_by_role("link").click()
+    parts = page.get_by_role("list", name="Fragments")
+    expect(parts.get_by_role("listitem")).to_have_count(2)
+    parts.get_by_role("link").nth(1).click()
     expect(page).to_have_url(re.compile(f"/fragments/{fragments[1]}\\?"))
     page.get_by_label("Episodes", exact=True).get_by_role("link", name="Transcript").first.click()
     expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()

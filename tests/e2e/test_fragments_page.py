@@ -43,7 +43,9 @@ def test_a_fragment_is_found_and_its_steps_are_read(signed_in: Page, seeded_serv
 
     expect(page.get_by_role("article", name=re.compile("^Fragment"))).to_be_visible()
     expect(page.locator("[data-return]")).to_have_text("32")
-    expect(page.get_by_role("region", name="Rewards").locator("canvas")).to_be_visible()
+    for curve in ("Return", "Reward", "Value"):
+        expect(page.get_by_role("region", name=curve, exact=True).locator("canvas")).to_be_visible()
+    page.get_by_text("Steps 32").click()
     steps = page.get_by_role("region", name=re.compile("^Steps, 32"))
     expect(steps.locator('[data-step="0"]')).to_contain_text(re.compile(r"^0[01]1"))
     steps.focus()
@@ -89,7 +91,7 @@ def test_invalid_fragment_bytes_are_refused_with_a_reason(
 
     expect(page.get_by_role("article", name=f"Fragment {broken}")).to_be_visible()
     expect(page.get_by_text("not a valid fragment")).to_be_visible()
-    expect(page.get_by_role("region", name="Steps")).to_have_count(0)
+    expect(page.get_by_role("region", name="Return", exact=True)).to_have_count(0)
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,10 @@ def written(server: Server) -> Written:
     view = {"panels": [ENDLESS]}
     layout = {"name": HOSTILE, "share": "run", "view": view, "reason": HOSTILE}
     stored = server.post(f"/api/v1/runs/{run}/metric-layouts", layout)
-    server.post(f"/api/v1/runs/{run}/marks", {"groups": [group], "label": 3, "note": HOSTILE})
-    put(server, f"/api/v1/runs/{run}/labels/3", {"name": "<b id=hostile>torn</b>"})
+    server.post(
+        f"/api/v1/runs/{run}/marks",
+        {"groups": [group], "add_tags": ["<b id=hostile>torn</b>"], "note": HOSTILE},
+    )
     put(
         server,
         f"/api/v1/runs/{run}/notes",

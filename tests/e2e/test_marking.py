@@ -1,5 +1,6 @@
-"""Labels of groups: by keys in the list and the viewer, by mouse in both; filters, names."""
+"""Tags and notes of groups in the list and the viewer; filters and exports by them."""
 
+import json
 import re
 import uuid
 
@@ -29,71 +30,60 @@ def groups(server: Server) -> list[int]:
     )
 
 
-def test_groups_are_labelled_with_shortcuts_and_found_by_label(
-    groups: list[int], signed_in: Page
-) -> None:
+def test_groups_are_tagged_in_the_list_and_found_by_tag(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{HERE}/trajectories")
     rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
 
-    page.keyboard.press("j")
-    page.keyboard.press("3")
-    expect(rows.nth(0)).to_contain_text("label 3")
-    page.keyboard.press("j")
-    page.keyboard.press("3")
-    expect(rows.nth(1)).to_contain_text("label 3")
-    page.keyboard.press("k")
-    page.keyboard.press("0")
-    expect(rows.nth(0)).not_to_contain_text("label 3")
+    page.get_by_role("button", name=f"Tag group {groups[1]}").click()
+    page.get_by_role("dialog").get_by_role("combobox", name="Tags").fill("paper torn")
+    page.keyboard.press("Enter")
+    expect(rows.nth(1)).to_contain_text("paper torn")
+    page.keyboard.press("Escape")
 
-    page.get_by_role("combobox", name="Filter samples").fill("label:3")
+    page.get_by_role("combobox", name="Filter samples").fill('tag:"paper torn"')
     expect(rows).to_have_count(1)
-    expect(page).to_have_url(re.compile("label"))
+    expect(page).to_have_url(re.compile("tag"))
     page.reload()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Fold a boat")
 
 
-def test_a_group_gets_a_note_and_a_named_label_in_the_viewer(
-    groups: list[int], signed_in: Page
-) -> None:
+def test_a_group_gets_tags_and_a_note_in_the_viewer(groups: list[int], signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{HERE}/groups/{groups[0]}")
-    label = page.get_by_role("button", name=re.compile("^Label 5"))
-    expect(label).to_be_visible()
+    tags = page.get_by_role("combobox", name="Tags")
+    expect(tags).to_be_visible()
 
-    page.keyboard.press("5")
-    expect(label).to_have_attribute("aria-pressed", "true")
-    page.get_by_role("button", name="Name labels").click()
-    page.get_by_label("Name of label 5").fill("paper torn")
-    page.get_by_role("button", name="Save names").click()
-    expect(page.get_by_role("button", name="Label 5 paper torn")).to_be_visible()
+    page.keyboard.press("t")
+    expect(tags).to_be_focused()
+    page.keyboard.type("crane")
+    page.keyboard.press("Enter")
+    page.keyboard.type("second look")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Backspace")
+    page.keyboard.type("<i>torn</i>")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("<i>torn</i>")).to_be_visible()
+    expect(page.get_by_text("second look")).to_have_count(0)
 
-    page.keyboard.press("m")
-    page.get_by_label("Note").fill("<b>torn</b> at the \u202ewing")
+    page.get_by_role("textbox", name="Note").fill("<b>torn</b> at the \u202ewing")
     page.get_by_role("button", name="Save note").click()
-    expect(page.get_by_text("<b>torn</b> at the ⟨U+202E⟩wing")).to_be_visible()
+    expect(page.get_by_role("button", name="Save note")).to_have_count(0)
 
-    page.goto(f"{HERE}/trajectories?q=label:5&focus=loss&hide=kl")
+    page.goto(f"{HERE}/trajectories?q=tag:crane&focus=loss&hide=kl")
     expect(page.locator("[data-sample]")).to_have_count(1)
     with page.expect_download() as download:
         page.get_by_role("link", name="JSONL").click()
-    assert "<b>torn</b>" in download.value.path().read_text()
+    line = json.loads(download.value.path().read_text())
+    assert (line["tags"], line["note"]) == (
+        ["<i>torn</i>", "crane"],
+        "<b>torn</b> at the \u202ewing",
+    )
 
 
-def test_a_group_is_marked_by_mouse_in_the_list(groups: list[int], signed_in: Page) -> None:
-    page = signed_in
-    page.goto(f"{HERE}/trajectories")
-
-    page.get_by_role("button", name=f"Mark group {groups[2]}").click()
-    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Label 9")).click()
-    page.keyboard.press("Escape")
-
-    expect(page.locator(f'[data-group="{groups[2]}"]')).to_contain_text("label 9")
-
-
-def test_selected_groups_are_labelled_and_discarded(server: Server, signed_in: Page) -> None:
+def test_selected_groups_are_tagged_and_discarded(server: Server, signed_in: Page) -> None:
     run = f"chosen-{uuid.uuid4().hex[:8]}"
     outside_run(server, run)
     questions = ("Fold a crane", "Fold a boat", "Fold a hat")
@@ -106,9 +96,10 @@ def test_selected_groups_are_labelled_and_discarded(server: Server, signed_in: P
     expect(rows).to_have_count(3)
 
     page.get_by_role("checkbox", name="Select all shown groups").check()
-    page.keyboard.press("7")
+    page.get_by_role("combobox", name="Tags of all selected groups").fill("wet")
+    page.keyboard.press("Enter")
     for place in range(3):
-        expect(rows.nth(place)).to_contain_text("label 7")
+        expect(rows.nth(place)).to_contain_text("wet")
     page.get_by_role("checkbox", name=f"Select group {ids[1]}").uncheck()
     page.get_by_role("button", name="Discard…").click()
     discard = page.get_by_role("dialog").get_by_role("button", name="Discard")

@@ -31,7 +31,7 @@ def entry(name: str) -> str:
 
 
 # A narrower page moves a chart or row out of view, together with its open menu.
-OF_A_PLACE = ("Options of", "Mark group")
+OF_A_PLACE = ("Options of", "Tag group")
 ROW = "[data-row] [data-open] >> nth=0"
 # Sequences of buttons to press on each page, each of which opens something.
 WAYS: dict[str, list[list[str]]] = {
@@ -62,7 +62,7 @@ WAYS: dict[str, list[list[str]]] = {
     f"{MIX}/queue": [["[data-batch] [data-open] >> nth=0"], [button("Change limits")]],
     f"{MIX}/environments": [[button("(Disc|Rec)onnect")]],
     f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
-    f"{LANGUAGE}/trajectories": [[button("Mark group")]],
+    f"{LANGUAGE}/trajectories": [[button("Tag group")], [button("Columns")]],
     "/projects": [[button("New project")]],
     "/projects/seed-poles": [[button("Edit")], [button("Archive")], [button("Columns")]],
     "/alerts": [[ROW, button("Snooze")]],

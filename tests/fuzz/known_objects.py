@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from buffer.items.models import FragmentChunk, TrajectoryGroup
 from rolldeck.fleet_wire import episode_id
-from rollouts.control.models import EpisodeWindow, Recording
+from rollouts.control.models import Recording
 from rollouts.curriculum.models import Evaluation, Lesson
 from rollouts.metrics.models import Annotation, MetricSeries
 from runs.access.models import ApiToken
@@ -30,8 +30,6 @@ SPARE: Final = "spare"
 ENDS_A_RUN: Final = ("/start", "/pause", "/resume", "/drain", "/stop", "/kill", "/reset")
 QUERY: Final = {"client": "address:127.0.0.1", "of": "env", "runs": LIVE}
 QUERY_OF: Final[dict[str, dict[str, Any]]] = {
-    "/api/v1/runs/{run}/episodes/matches": {"least": 0, "most": 1000},
-    "/api/v1/runs/{run}/episodes/{report}/fragments": {"value": 9},
     "/api/v1/runs/{run}/groups/{group}/windows": {"sequences": "0"},
     "/atropos/{run}/status-env": {"env_id": 0},
     "/api/v1/environments/detail": {"kind": "steps", "name": "gymnasium:CartPole-v1"},
@@ -52,7 +50,6 @@ class KnownObjects:
             "node": {"node": NODE},
             "env_id": {"run": "demo", "env_id": 0},
             "sequence": {"sequence": 0},
-            "label": {"label": 1},
             **self._rows(),
         }
         first = FragmentChunk.objects.filter(run__name=LIVE).order_by("pk").first()
@@ -76,7 +73,6 @@ class KnownObjects:
             "group": (TrajectoryGroup, lambda row: row.pk),
             "lesson": (Lesson, lambda row: row.name),
             "recording": (Recording, lambda row: str(row.pk)),
-            "report": (EpisodeWindow, lambda row: row.pk),
         }
         for name, (model, value) in in_runs.items():
             # Only a finished recording has content.

@@ -8,7 +8,6 @@ from tests.recorded_runs.people import Person
 from tests.sample_runs import texts
 from tests.server import Server, wait_until
 
-LABELS: Final = {1: "good", 3: "reward hack", 4: "format broken"}
 NOTE: Final = "The answer is right, the work is not: it guesses and says so. Worth a rule?"
 _FIRST: Final = "Baseline for the reversal lessons."
 _LESSONS: Final = """\
@@ -38,10 +37,13 @@ def _mark(server: Server, person: Person) -> None:
     root = f"/api/v1/runs/{MIXED}"
     newest = server.get(f"/api/v1/trajectories?run={MIXED}&limit=12")["results"]
     groups = [int(one["id"]) for one in newest]
-    for label, name in LABELS.items():
-        person.put(f"{root}/labels/{label}", {"name": name})
-    for label, some in ((1, groups[1:3]), (3, groups[4:8]), (4, groups[9:10])):
-        person.post(f"{root}/marks", {"groups": some, "label": label})
+    tagged = (
+        (["good"], groups[1:3]),
+        (["reward hack"], groups[4:8]),
+        (["format broken", "long"], groups[9:10]),
+    )
+    for tags, some in tagged:
+        person.post(f"{root}/marks", {"groups": some, "add_tags": tags})
     person.post(f"{root}/marks", {"groups": groups[4:5], "note": NOTE})
 
 

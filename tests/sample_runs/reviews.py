@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from buffer.inspect.services import mark_groups, name_label
+from buffer.inspect.rules.marks import MarkChange
+from buffer.inspect.services import mark_groups
 from buffer.items.models import TrajectoryGroup
 from runs.alerts.models import Alert
 from runs.alerts.rules import AlertKind, Condition
@@ -19,7 +20,6 @@ from tests.sample_runs.timeline import ACTOR, PREFIX, owner
 LIVE: Final = f"{PREFIX}cartpole-live"
 MIXED: Final = f"{PREFIX}atropos-mix"
 PROJECT: Final = f"{PREFIX}poles"
-_LABELS: Final = {1: "good", 3: "reward hack", 4: "format broken"}
 _LESSONS: Final = """\
 **Baseline** for the reversal lessons; compare everything with this one.
 
@@ -75,20 +75,18 @@ def _project(*, now: datetime) -> None:
 
 
 def _marks(*, now: datetime) -> None:
-    """Label and annotate some groups."""
+    """Tag and annotate some groups."""
     run_id = Run.objects.current().get(name=MIXED).pk
     stored = TrajectoryGroup.objects.filter(run=run_id, segment__isnull=False).order_by("-pk")
     groups = list(stored.values_list("pk", flat=True)[:12])
     changes = [
-        (groups[1:3], {"label": 1}),
-        (groups[4:8], {"label": 3}),
-        (groups[9:10], {"label": 4}),
+        (groups[1:3], MarkChange(add_tags=frozenset({"good"}))),
+        (groups[4:8], MarkChange(add_tags=frozenset({"reward hack"}))),
+        (groups[9:10], MarkChange(add_tags=frozenset({"format broken", "long"}))),
+        (groups[4:5], MarkChange(note="The answer is right, the work is not.")),
     ]
-    changes.append((groups[4:5], {"note": "The answer is right, the work is not."}))
-    for label, name in _LABELS.items():
-        name_label(run_id=run_id, label=label, name=name, actor=ACTOR, now=now)
     for some, change in changes:
-        mark_groups(run_id=run_id, group_ids=some, changes=change, actor=ACTOR, now=now)
+        mark_groups(run_id=run_id, group_ids=some, change=change, actor=ACTOR, now=now)
 
 
 def _alerts(*, now: datetime) -> None:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from buffer.archive.queries import COLUMNS, ArchiveWriter
 from buffer.archive.rules import Window
-from buffer.archive.services.labels import marks_of_run
+from buffer.archive.services.marks import marks_of_run
 from buffer.items.queries import kind_of
 from buffer.items.rules.states import ItemKind
 from buffer.items.services import TABLES

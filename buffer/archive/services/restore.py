@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from buffer.archive.queries import ArchiveReader, ArchiveUnreadable
 from buffer.archive.rules import Window
-from buffer.archive.services.labels import checked_marks, restore_marks
+from buffer.archive.services.marks import checked_marks, restore_marks
 from buffer.ingest.schemas.bodies import InvalidBody, InvalidPush
 from buffer.ingest.schemas.groups import Group
 from buffer.ingest.schemas.groups_json import decode_group

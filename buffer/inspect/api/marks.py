@@ -1,91 +1,59 @@
-"""API views of labels and notes of groups, and of their removal from the queue."""
+"""API views of tags and notes of groups, and of their removal from the queue."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import msgspec
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta, Struct
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from buffer.inspect import schemas
-from buffer.inspect.queries.group_contents import vocabulary
+from buffer.inspect.queries.group_contents import marks_of
+from buffer.inspect.rules.marks import MarkChange
 from buffer.inspect.schemas import GroupIds
-from buffer.inspect.services import discard_groups, mark_groups, name_label
+from buffer.inspect.services import discard_groups, mark_groups
 from runs.access.api.identity import identity_of
-from runs.access.api.permissions import Operators, Readers
-from runs.lifecycle.queries import readable_run, run_named
+from runs.access.api.permissions import Operators
+from runs.lifecycle.queries import run_named
 from web.http.bodies import answer, read
 from web.http.views import ApiView
 
-ANSWERS: Final[dict[Any, Any]] = {200: schemas.MarkVocabulary}
-
 
 class MarksView(ApiView):
-    """Labels and notes of a run's groups."""
+    """Tags and notes of a run's groups."""
 
-    def get_permissions(self) -> list[BasePermission]:
-        return [Readers() if self.request.method == "GET" else Operators()]
-
-    @extend_schema(operation_id="marks_get", responses=ANSWERS, tags=["groups"])
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """List labels.
-
-        With the number of groups of each.
-        """
-        return answer(vocabulary(readable_run(run).pk))
+    permission_classes = [Operators]
 
     @extend_schema(
         operation_id="marks_update",
         request=schemas.MarkGroups,
-        responses=ANSWERS,
+        responses={200: schemas.MarkedGroups},
         tags=["groups"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
         """Mark trajectory groups.
 
-        Labels or annotates up to 200 groups; earlier values are kept in the audit log.
+        Adds or removes tags, or sets the note, of up to 200 groups; earlier values are kept in the
+        audit log.
         """
         body = read(request, schemas.MarkGroups)
-        found = run_named(run)
-        fields = {name: getattr(body, name) for name in ("label", "note")}
-        mark_groups(
-            run_id=found.pk,
+        ids = mark_groups(
+            run_id=run_named(run).pk,
             group_ids=body.groups,
-            changes={name: value for name, value in fields.items() if value is not msgspec.UNSET},
+            change=MarkChange.checked(
+                add_tags=body.add_tags,
+                remove_tags=body.remove_tags,
+                note=None if body.note is msgspec.UNSET else body.note,
+            ),
             actor=identity_of(request),
             reason=body.reason,
             now=timezone.now(),
         )
-        return answer(vocabulary(found.pk))
-
-
-class LabelView(ApiView):
-    """One of the nine labels of a run."""
-
-    permission_classes = [Operators]
-
-    @extend_schema(
-        operation_id="labels_update", request=schemas.NameLabel, responses=ANSWERS, tags=["groups"]
-    )
-    def put(self, request: Request, run: str, label: int) -> HttpResponse:
-        """Name a label.
-
-        The name applies to this run.
-        """
-        body = read(request, schemas.NameLabel)
-        found = run_named(run)
-        name_label(
-            run_id=found.pk,
-            label=label,
-            name=body.name,
-            actor=identity_of(request),
-            reason=body.reason,
-            now=timezone.now(),
-        )
-        return answer(vocabulary(found.pk))
+        marks = marks_of(ids)
+        results = [schemas.MarkedGroup(id=group, mark=marks.get(group)) for group in ids]
+        return answer(schemas.MarkedGroups(results=results))
 
 
 class DiscardGroups(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

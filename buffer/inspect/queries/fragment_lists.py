@@ -1,9 +1,10 @@
 """Lists of a run's fragments, access to single fragments, and search of an episode in them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import connection
 
@@ -25,12 +26,11 @@ from buffer.inspect.rules.fragment_views import (
     EpisodePart,
     FragmentUnreadable,
     InvalidEpisodeId,
-    StoredEpisode,
-    StoredPart,
-    ended_episodes,
+    Series,
     episode_parts,
     number_in,
     reward_sum,
+    series_of,
     slot_and_number,
 )
 from buffer.inspect.rules.sample_filter import Position, SampleFilter
@@ -132,6 +132,7 @@ def fragment_page(
         tests=tests,
         params=params,
         value=_sort_value(key, is_descending=is_descending),
+        cast="",
         is_descending=is_descending,
         is_of_source=is_of_source,
     )
@@ -154,9 +155,9 @@ def _of_episodes(runs: Sequence[int], term: Term) -> tuple[list[int], bool]:
             start=term.start,
             end=term.end,
         )
-    search = EpisodeSearch(runs[0], bytes_at_most=BYTES_OF_EPISODE_AT_MOST)
+    search = EpisodeSearch(runs[0])
     try:
-        ids = [row.id for value in term.values for row, _ in search.fragments_of(str(value))]
+        ids = [held.row.id for value in term.values for held in search.fragments_of(str(value))]
     except InvalidEpisodeId as error:
         raise InvalidFilter(str(error), start=term.start, end=term.end) from error
     return ids, search.is_cut
@@ -255,9 +256,16 @@ def opened(row: FragmentRow) -> DecodedFragment:
 
 FRAGMENTS_AT_MOST: Final = 1_000
 """Maximum number of fragments that one search opens."""
-BYTES_AT_MOST: Final = 64 << 20
-BYTES_OF_EPISODE_AT_MOST: Final = 512 << 20
-"""Maximum number of bytes that the search of an episode by its id opens."""
+BYTES_AT_MOST: Final = 512 << 20
+"""Maximum number of bytes that the search of an episode opens."""
+
+
+class FoundPart(NamedTuple):
+    """A part of an episode in a fragment."""
+
+    row: FragmentRow
+    part: EpisodePart
+    series: Series
 
 
 class EpisodeSearch:
@@ -268,51 +276,11 @@ class EpisodeSearch:
         self.is_cut = False
         """Whether a fragment was skipped because of the limits."""
         self._opened: dict[int, list[EpisodePart]] = {}
+        self._series: dict[int, list[Series]] = {}
         self._bytes_left = bytes_at_most
 
-    def episodes(
-        self, *, worker: int, environment: str, since: datetime
-    ) -> Iterator[StoredEpisode]:
-        """Yield the ended episodes of a worker, oldest first.
-
-        Args:
-            worker: Index of the worker in the fleet.
-            environment: Environment of the episodes.
-            since: Arrival time of the first fragment to search.
-
-        Raises:
-            SearchTooSlow: If the database takes too long.
-        """
-        params = {
-            "run": self.run_id,
-            "since": since,
-            "slots": f"w{worker}-",
-            "environment": environment,
-            "most": FRAGMENTS_AT_MOST,
-        }
-        with bounded_cursor() as cursor:
-            cursor.execute(SQL["fragments_since"], params)
-            rows = [FragmentRow(*row) for row in cursor.fetchall()]
-        for row in rows:
-            yield from ended_episodes(row.id, self._parts(row), _Backwards(self, row))
-
-    def parts_of(self, episode: str) -> list[StoredPart]:
+    def fragments_of(self, episode: str) -> list[FoundPart]:
         """Return the parts of an episode in stored fragments, in the order of its steps.
-
-        Args:
-            episode: Id of the episode: the name of its slot, a slash and its number.
-
-        Raises:
-            InvalidEpisodeId: If it is no such id.
-            SearchTooSlow: If the database takes too long.
-        """
-        return [
-            StoredPart(fragment=row.id, episode=episode, first=part.first, steps=part.steps)
-            for row, part in self.fragments_of(episode)
-        ]
-
-    def fragments_of(self, episode: str) -> list[tuple[FragmentRow, EpisodePart]]:
-        """Return the fragments that hold an episode with its parts, in the order of its steps.
 
         Episodes of a slot have ascending numbers, so a binary search over the fragments of the slot
         opens few of them.
@@ -331,12 +299,14 @@ class EpisodeSearch:
                 whole = cursor.fetchone()
                 slot = slot if whole is None else str(whole[0])
             row = self._first_reaching(cursor, slot, number)
-            found: list[tuple[FragmentRow, EpisodePart]] = []
+            found: list[FoundPart] = []
             while row is not None:
-                part = next((one for one in self._parts(row) if one.id == episode), None)
-                if part is None:
+                parts = zip(self._parts(row), self._series[row.id], strict=True)
+                held = next((one for one in parts if one[0].id == episode), None)
+                if held is None:
                     break
-                found.append((row, part))
+                part, series = held
+                found.append(FoundPart(row, part, series))
                 row = None if part.outcome else self._from(cursor, slot, row.number + 1)
         return found
 
@@ -366,38 +336,14 @@ class EpisodeSearch:
     def _parts(self, row: FragmentRow) -> list[EpisodePart]:
         """Return the episodes in a fragment; empty if it cannot be read within the bounds."""
         if row.id not in self._opened:
+            self._series[row.id] = []
             if row.size_bytes > self._bytes_left or len(self._opened) >= 2 * FRAGMENTS_AT_MOST:
                 self.is_cut = True
                 return []
             self._bytes_left -= row.size_bytes
-            try:
-                self._opened[row.id] = episode_parts(opened(row))
-            except (FragmentUnreadable, PayloadMissing):
-                self._opened[row.id] = []
+            self._opened[row.id] = []
+            with suppress(FragmentUnreadable, PayloadMissing):
+                content = opened(row)
+                parts = self._opened[row.id] = episode_parts(content)
+                self._series[row.id] = [series_of(content, part) for part in parts]
         return self._opened[row.id]
-
-    def parts_at(self, slot: str, number: int) -> tuple[int, list[EpisodePart]] | None:
-        with connection.cursor() as cursor:
-            cursor.execute(SQL["fragment_at"], {"run": self.run_id, "slot": slot, "number": number})
-            found = cursor.fetchone()
-        if found is None:
-            return None
-        row = FragmentRow(*found)
-        return row.id, self._parts(row)
-
-
-class _Backwards:
-    """Iterator factory: the parts of an episode in earlier fragments of its slot, latest first."""
-
-    def __init__(self, search: EpisodeSearch, row: FragmentRow) -> None:
-        self._search = search
-        self._row = row
-
-    def __call__(self, episode: str) -> Iterator[tuple[int, EpisodePart]]:
-        for number in range(self._row.number - 1, -1, -1):
-            found = self._search.parts_at(self._row.slot, number)
-            if found is None or not found[1] or found[1][-1].id != episode:
-                return
-            yield found[0], found[1][-1]
-            if found[1][-1].begins:
-                return

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from django.db import connection
 
 from buffer.inspect.models import GroupDigest as StoredDigest
-from buffer.inspect.models import GroupMark, LabelName
+from buffer.inspect.models import GroupMark
 from buffer.inspect.queries.group_lists import FLAGS
 from buffer.inspect.rules.group_digest import GroupDigest, digest
-from buffer.inspect.rules.marks import LABELS
 from buffer.inspect.rules.sample_filter import Flag
 from buffer.inspect.rules.token_text import TokenTable
-from buffer.inspect.schemas import GroupRow, LabelRow, MarkOfGroup, MarkVocabulary
+from buffer.inspect.schemas import GroupRow, MarkOfGroup
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
@@ -155,6 +153,9 @@ def _with_digest(row: GroupRow, made: GroupDigest | None) -> GroupRow:
         duplicates=made.duplicates,
         flags=[flag for flag in FLAGS if flags.get(flag) or flag in row.flags],
         prompt="" if made.prompt is None else made.prompt.hex,
+        facts=msgspec.json.encode(made.facts).decode(),
+        advantages=made.advantages,
+        correct=made.correct,
         is_digested=True,
     )
 
@@ -214,17 +215,13 @@ def _env_spec(run: Run, row: GroupRow) -> str:
     return specs.first() or ""
 
 
-COUNTED: Final = 10_000
-"""Maximum number of marked groups of a run that are counted, newest first."""
-
-
 def marks_of(group_ids: Sequence[int]) -> dict[int, MarkOfGroup]:
     """Return the marks of groups; groups without marks are omitted."""
     rows = list(GroupMark.objects.filter(group_id__in=group_ids))
     tokens = token_names({row.changed_by for row in rows})
     return {
         row.group_id: MarkOfGroup(
-            label=row.label,
+            tags=row.tags,
             note=row.note,
             changed_by=tokens.get(
                 row.changed_by, row.changed_by.partition(":")[2] or row.changed_by
@@ -233,19 +230,3 @@ def marks_of(group_ids: Sequence[int]) -> dict[int, MarkOfGroup]:
         )
         for row in rows
     }
-
-
-def vocabulary(run_id: int) -> MarkVocabulary:
-    """Return the labels of a run with the number of groups of each, and of groups with notes."""
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["count_marks"], [run_id, COUNTED])
-        counts = cursor.fetchall()
-    names = dict(LabelName.objects.filter(run_id=run_id).values_list("label", "name"))
-    groups = {label: number for label, number, _ in counts}
-    return MarkVocabulary(
-        labels=[
-            LabelRow(label=label, name=names.get(label, ""), groups=groups.get(label, 0))
-            for label in LABELS
-        ],
-        noted=sum(noted for _, _, noted in counts),
-    )

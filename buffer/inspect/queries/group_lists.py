@@ -11,6 +11,8 @@ from buffer.inspect.models import DigestCursor
 from buffer.inspect.queries.sample_lists import (
     Condition,
     Listing,
+    fact_value,
+    json_or_last,
     moment,
     numeric,
     or_last,
@@ -59,6 +61,18 @@ _IS: Final = ", ".join(
     f"CASE WHEN {test} THEN '{name}' END"
     for name, test in (*FLAGS.items(), ("noted", "m.note <> ''"))
 )
+
+
+def _tag(operator: str, value: str) -> str:
+    """Return the condition that one of the tags of a group matches."""
+    if operator == "~":
+        found = f"SELECT FROM unnest(m.tags) t WHERE {text('t')(operator, value)}"
+        # The first part is redundant, but shows the planner that it needs no group without a mark.
+        return f"m.tags IS NOT NULL AND EXISTS ({found})"
+    return f"m.tags @> ARRAY[{value}]::varchar[]"
+
+
+_SOLVED: Final = "d.correct / NULLIF(g.sequences, 0)::float8"
 _CONDITIONS: Final[dict[str, Condition]] = {
     "env": text("d.lesson", "e.wandb_name", "e.desired_name"),
     "worker": text(_WORKER),
@@ -68,7 +82,8 @@ _CONDITIONS: Final[dict[str, Condition]] = {
     "step": numeric("b.ordinal"),
     "score": numeric("g.score_mean"),
     "length": numeric("g.longest_tokens"),
-    "label": numeric("m.label"),
+    "solved": numeric(_SOLVED),
+    "tag": _tag,
     "arrived": moment("g.received_at"),
     "batch": lambda _, value: f"g.batch_id = {value}::uuid",
     "prompt": lambda _, value: f"d.prompt = {value}::uuid",
@@ -87,7 +102,8 @@ _ROW: Final = """g.id, g.state, g.drop_reason, g.env_id, COALESCE(d.lesson, ''),
     COALESCE(d.answer, ''), d.group_id IS NOT NULL, g.segment IS NOT NULL,
     COALESCE(replace(d.prompt::text, '-', ''), ''), g.batch_id, g.codec, g.origin,
     COALESCE(d.truncated, 0), COALESCE(d.duplicates, 0), g.run_id,
-    COALESCE(e.wandb_name, '')""".format(
+    COALESCE(e.wandb_name, ''), COALESCE(d.facts, '{{}}'), COALESCE(d.advantages, '{{}}'),
+    d.correct""".format(
     flags=", ".join(f"CASE WHEN {test} THEN '{flag}' END" for flag, test in FLAGS.items())
 )
 _ONE: Final = f"""
@@ -189,7 +205,8 @@ def _listing(
         joined=_JOINED,
         tests=left,
         params=params,
-        value=_sort_value(key, is_descending=is_descending),
+        value=_sort_value(wanted, params, is_descending=is_descending),
+        cast=_cast(wanted),
         is_descending=is_descending,
         is_of_source=is_of_source,
     )
@@ -201,11 +218,11 @@ def _sources(wanted: SampleFilter, tests: dict[Term, str]) -> list[str]:
     # Marked groups are few compared to the run, so filters on marks find groups of any age.
     for name, tables, of_run in (
         ("batch", _GROUPS, "g.run_id"),
-        ("label", _MARKS, "m.run_id"),
+        ("tag", _MARKS, "m.run_id"),
         ("noted", _MARKS, "m.run_id"),
         ("prompt", _DIGESTS, "d.run_id"),
     ):
-        term = wanted.only("is" if name == "noted" else name)
+        term = wanted.only("is" if name == "noted" else name, or_part=name == "tag")
         if term is None or (name == "noted" and term.values != ("noted",)):
             continue
         found = f"{tables} WHERE {of_run} = r.run AND {tests.pop(term)}"
@@ -238,9 +255,9 @@ def _by_digest(
     """Return the source of a list by score or length, from the digests."""
     value = _INDEXED[wanted.key]
     # Part of the source, not a later test: only a few of millions of rows have these.
-    taken = [term for term in tests if term.name in ("batch", "label", "prompt", wanted.key)]
+    taken = [term for term in tests if term.name in ("batch", "tag", "prompt", wanted.key)]
     tables = _DIGESTS
-    if any(term.name == "label" for term in taken):
+    if any(term.name == "tag" for term in taken):
         tables += " LEFT JOIN buffer_groupmark m ON m.group_id = g.id"
     # Digests repeat two columns of their groups, for these indexes.
     source = f"""SELECT {_COLUMNS}, d.{value} AS sorted_by FROM {tables}
@@ -254,13 +271,20 @@ def _by_digest(
     return f"{source} ORDER BY d.{value} {direction}, d.group_id {direction} LIMIT %(each)s"
 
 
-def _sort_value(key: str, *, is_descending: bool) -> str | None:
+def _cast(wanted: SampleFilter) -> str:
+    return "::jsonb" if wanted.fact else ""
+
+
+def _sort_value(wanted: SampleFilter, params: dict[str, Any], *, is_descending: bool) -> str | None:
+    key = wanted.key
+    if wanted.fact:
+        return json_or_last(fact_value(wanted.fact, params), is_descending=is_descending)
     if key == "arrived":
         return None
     if key in _INDEXED:
         return "g.sorted_by"
     texts = {"env": "COALESCE(NULLIF(d.lesson, ''), e.wandb_name, '')", "state": "g.state"}
-    numbers = {"version": "g.policy_step", "step": "b.ordinal"}
+    numbers = {"version": "g.policy_step", "step": "b.ordinal", "solved": _SOLVED}
     if key in numbers:
         return or_last(numbers[key], is_descending=is_descending)
     return texts.get(key, "o.name")
@@ -272,13 +296,16 @@ def position_beside(run_id: int, group_id: int, wanted: SampleFilter) -> Positio
     Raises:
         GroupNotFound: If the run has no such group.
     """
-    value = _sort_value(wanted.key, is_descending=wanted.is_descending) or "NULL"
+    params: dict[str, Any] = {"run": run_id, "group": group_id}
+    value = _sort_value(wanted, params, is_descending=wanted.is_descending) or "NULL"
     value = value.replace("g.sorted_by", f"g.{_INDEXED.get(wanted.key, '')}")
+    if _cast(wanted):
+        value += "::text"
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {value}, g.id FROM buffer_trajectorygroup g {_JOINED}"  # noqa: S608
             " WHERE g.id = %(group)s AND g.run_id = %(run)s",
-            {"run": run_id, "group": group_id},
+            params,
         )
         row = cursor.fetchone()
     if row is None:

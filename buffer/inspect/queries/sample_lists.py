@@ -26,6 +26,7 @@ EACH_RUN: Final = """
     SELECT c.* FROM unnest(%(runs)s::bigint[]) AS r(run) CROSS JOIN LATERAL ({rows}) c"""
 _RUN: Final = re.compile(r"\br\.run\b")
 # Older samples have earlier times, so comparisons of ages are reversed.
+_CASTS: Final = {float: "::float8", bool: "::boolean", str: "::text"}
 _TURNED: Final = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 FEWEST, MOST = "'-1e300'::float8", "'1e300'::float8"
 
@@ -102,6 +103,31 @@ def moment(expression: str) -> Condition:
     return lambda operator, value: f"{expression} {operator} {value}"
 
 
+def fact(name: str, params: dict[str, Any]) -> Condition:
+    """Return the condition of a fact of a group ``d``, which may have several values."""
+    value = fact_value(name, params)
+
+    def condition(operator: str, other: str) -> str:
+        if operator == "~":
+            return f"strpos(lower({value} #>> '{{}}'), lower({other})) > 0"
+        if operator in _TURNED:
+            # A value of another type is neither less nor greater.
+            return (
+                f"jsonb_path_exists({value}, '$[*] ? (@ {operator} $other)',"
+                f" jsonb_build_object('other', {other}))"
+            )
+        return f"{value} @> to_jsonb({other})"
+
+    return condition
+
+
+def fact_value(name: str, params: dict[str, Any]) -> str:
+    """Return the SQL of a fact of a group ``d``, NULL if it has none; add its parameter."""
+    key = f"fact_{name.encode().hex()}"
+    params[key] = name
+    return f"(d.facts -> %({key})s)"
+
+
 def tests_of(
     terms: Sequence[Term],
     conditions: Mapping[str, Condition],
@@ -119,8 +145,9 @@ def tests_of(
                 operator, value = _TURNED[operator], now - value
             name = f"term_{index}_{place}"
             params[name] = value
-            kind = "::float8" if isinstance(value, float) else ""
-            alternatives.append(f"({conditions[term.name](operator, f'%({name})s{kind}')})")
+            condition = conditions.get(term.name) or fact(term.name, params)
+            cast = _CASTS.get(type(value), "")
+            alternatives.append(f"({condition(operator, f'%({name})s{cast}')})")
         met = " OR ".join(alternatives)
         found[term] = f"({met}) IS NOT TRUE" if term.negated else f"({met})"
     return found
@@ -138,6 +165,8 @@ class Listing:
     params: dict[str, Any]
     value: str | None
     """Sort value of a row; None if the list is by id."""
+    cast: str
+    """Cast of a sort value of a position, which is text for JSON; else empty."""
     is_descending: bool
     is_of_source: bool
     """Whether the source is in this order, so that a cut search continues at its end."""
@@ -173,7 +202,7 @@ def read_page(
     sign, direction = ("<", "DESC") if listing.is_descending else (">", "ASC")
     tests = list(listing.tests)
     if after is not None and value is not None and not listing.is_of_source:
-        tests.append(f"({value}, g.id) {sign} (%(after_value)s, %(after_id)s)")
+        tests.append(f"({value}, g.id) {sign} (%(after_value)s{listing.cast}, %(after_id)s)")
     keys = ["g.id"] if value is None else [value, "g.id"]
     order = ", ".join(f"{key} {direction}" for key in keys)
     with bounded_cursor() as cursor:
@@ -186,7 +215,7 @@ def read_page(
                 until = ">=" if listing.is_descending else "<="
                 tests.append(f"({', '.join(keys)}) {until} ({ends})")
         cursor.execute(
-            f"""SELECT {listing.row}, {value or "NULL"}, g.id
+            f"""SELECT {listing.row}, {f"{value}::text" if listing.cast else value or "NULL"}, g.id
             FROM ({listing.source}) g {listing.joined}
             WHERE {" AND ".join(tests) or "TRUE"} ORDER BY {order} LIMIT %(limit)s""",  # noqa: S608
             params,
@@ -230,6 +259,11 @@ def rows_of_each(runs: int, *, limit: int, rows: int) -> int:
     At least one more than a page, so that a list without filters is never cut.
     """
     return max(limit + 1, rows // max(1, runs))
+
+
+def json_or_last(value: str, *, is_descending: bool) -> str:
+    """Return a JSON value, or if it is NULL, one that is last in the list."""
+    return f"COALESCE({value}, '{'null' if is_descending else '{}'}'::jsonb)"
 
 
 def or_last(expression: str, *, is_descending: bool) -> str:

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from buffer.inspect.queries.fragment_lists import FragmentPage
 from buffer.inspect.queries.group_contents import marks_of, with_digests
@@ -29,8 +32,13 @@ class SampledRun:
         )
 
 
-def group_samples(runs: Mapping[int, SampledRun], rows: Sequence[GroupRow]) -> list[SampleRow]:
-    """Return groups in their form in lists; those that are not digested yet are digested."""
+def group_samples(
+    runs: Mapping[int, SampledRun], rows: Sequence[GroupRow], columns: Sequence[str] = ()
+) -> list[SampleRow]:
+    """Return groups in their form in lists, with facts as further columns.
+
+    Those that are not digested yet are digested.
+    """
     marks = marks_of([row.id for row in rows])
     return [
         SampleRow(
@@ -45,6 +53,9 @@ def group_samples(runs: Mapping[int, SampledRun], rows: Sequence[GroupRow]) -> l
             score_max=_finite(row.score_max),
             scores=[_finite(score) for score in row.scores],
             sequences=row.sequences,
+            correct=row.correct,
+            advantages=row.advantages,
+            columns=_facts(row, columns),
             length=row.longest_tokens,
             worker=row.worker or row.producer,
             epoch=row.epoch,
@@ -61,6 +72,11 @@ def group_samples(runs: Mapping[int, SampledRun], rows: Sequence[GroupRow]) -> l
         )
         for row in with_digests(rows)
     ]
+
+
+def _facts(row: GroupRow, columns: Sequence[str]) -> dict[str, Any]:
+    facts = msgspec.json.decode(row.facts) if columns else {}
+    return {column: facts.get(column) for column in columns}
 
 
 def fragment_samples(runs: Mapping[int, SampledRun], page: FragmentPage) -> list[SampleRow]:

@@ -1,4 +1,4 @@
-"""Views of a fragment: summary, reward curve, and windows of steps as columns.
+"""Views of a fragment: summary, curves, and windows of steps as columns.
 
 All output is bounded: long vectors are truncated, and images appear by their shape only.
 
@@ -6,9 +6,8 @@ A fragment holds whole episodes and parts of episodes. An episode longer than a 
 several consecutive fragments of its slot.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -55,16 +54,26 @@ class EpisodePart(Struct, frozen=True, kw_only=True):
     """`terminated` or `truncated` if the fragment holds its end, else empty."""
 
 
-class RewardLine(Struct, frozen=True, kw_only=True):
-    """Rewards over steps, downsampled to at most 512 points; low and high keep every spike."""
+class StepCurve(Struct, frozen=True, kw_only=True):
+    """A number over steps; low and high keep every spike."""
 
-    step: list[int]
-    """Last step of each point."""
     last: list[float]
     low: list[float]
     high: list[float]
+
+
+class StepCurves(Struct, frozen=True, kw_only=True):
+    """Numbers over steps, downsampled to at most 512 points."""
+
+    step: list[int]
+    """Last step of each point."""
     is_exact: bool
     """True if each point is one step."""
+    total: StepCurve
+    """Sum of the rewards of the episode up to the step."""
+    reward: StepCurve
+    value: StepCurve
+    """Value estimates of the policy."""
 
 
 class FragmentContent(Struct, frozen=True, kw_only=True):
@@ -77,7 +86,7 @@ class FragmentContent(Struct, frozen=True, kw_only=True):
     episodes: list[EpisodePart]
     episodes_left_out: int
     arrays: list[ArrayForm]
-    rewards: RewardLine
+    curves: StepCurves
 
 
 class StepWindow(Struct, frozen=True, kw_only=True):
@@ -136,10 +145,6 @@ def content_of(opened: DecodedFragment) -> FragmentContent:
     """Return the content of a fragment, without its steps."""
     episodes = episode_parts(opened)
     real = opened.real_steps
-    rewards = opened.arrays["reward"][:real]
-    width = -(-len(rewards) // LINE_POINTS)
-    starts = np.arange(0, len(rewards), width)
-    ends = np.minimum(starts + width, len(rewards)) - 1
     return FragmentContent(
         steps=opened.fragment.steps,
         real_steps=real,
@@ -150,14 +155,44 @@ def content_of(opened: DecodedFragment) -> FragmentContent:
             ArrayForm(name=name, dtype=one.dtype, shape=list(one.shape), size_bytes=len(one.data))
             for name, one in opened.fragment.arrays.items()
         ],
-        rewards=RewardLine(
-            step=ends.tolist(),
-            last=_numbers(rewards[ends]),
-            low=_numbers(np.minimum.reduceat(rewards, starts)),
-            high=_numbers(np.maximum.reduceat(rewards, starts)),
-            is_exact=width == 1,
-        ),
+        curves=curves_of([series_of(opened, part) for part in episodes]),
     )
+
+
+class Series(NamedTuple):
+    """Numbers of consecutive steps of one episode."""
+
+    reward: NDArray[Any]
+    value: NDArray[Any]
+
+
+def series_of(opened: DecodedFragment, part: EpisodePart) -> Series:
+    """Return the numbers of a part of an episode."""
+    rows = slice(part.first, part.first + part.steps)
+    return Series(opened.arrays["reward"][rows].copy(), opened.arrays["value"][rows].copy())
+
+
+def curves_of(episodes: Sequence[Series]) -> StepCurves:
+    """Return the curves of consecutive episodes."""
+    totals = [np.cumsum(each.reward, dtype=np.float64) for each in episodes]
+    columns = {
+        "total": np.concatenate(totals).astype(np.float32),
+        "reward": np.concatenate([each.reward for each in episodes]),
+        "value": np.concatenate([each.value for each in episodes]),
+    }
+    steps = len(columns["reward"])
+    width = -(-steps // LINE_POINTS)
+    starts = np.arange(0, steps, width)
+    ends = np.minimum(starts + width, steps) - 1
+    curves = {
+        name: StepCurve(
+            last=_numbers(values[ends]),
+            low=_numbers(np.minimum.reduceat(values, starts)),
+            high=_numbers(np.maximum.reduceat(values, starts)),
+        )
+        for name, values in columns.items()
+    }
+    return StepCurves(step=ends.tolist(), is_exact=width == 1, **curves)
 
 
 def window(opened: DecodedFragment, *, start: int, count: int) -> StepWindow:
@@ -265,8 +300,6 @@ def episode_parts(opened: DecodedFragment) -> list[EpisodePart]:
     return found
 
 
-RETURN_TOLERANCE = 1e-4
-"""Relative tolerance, because rewards are stored as float32."""
 _DIGITS_AT_MOST = 18
 
 
@@ -292,67 +325,3 @@ def number_in(episode: str) -> int:
     digits = episode.rpartition("/")[2]
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_AT_MOST
     return int(digits) if is_number else -1
-
-
-class StoredPart(Struct, frozen=True, kw_only=True):
-    """The part of an episode that one fragment holds."""
-
-    fragment: int
-    episode: str
-    first: int
-    """Index of its first step in the fragment, from 0."""
-    steps: int
-
-
-class StoredEpisode(Struct, frozen=True, kw_only=True):
-    """An ended episode in stored fragments."""
-
-    parts: list[StoredPart]
-    """Parts in the order of their steps."""
-    total_return: float
-    length: int
-    """Environment steps."""
-    is_whole: bool
-    """True if its beginning is stored too, so return and length cover the whole episode."""
-
-    def has(self, *, total_return: float | None, length: int | None) -> bool:
-        """Return whether this is a whole episode with this return and length; None matches any."""
-        return (
-            self.is_whole
-            and (length is None or self.length == length)
-            and (
-                total_return is None
-                or math.isclose(
-                    self.total_return, total_return, rel_tol=RETURN_TOLERANCE, abs_tol=1e-6
-                )
-            )
-        )
-
-
-def ended_episodes(
-    fragment: int,
-    parts: Iterable[EpisodePart],
-    before: Callable[[str], Iterator[tuple[int, EpisodePart]]],
-) -> Iterator[StoredEpisode]:
-    """Yield the episodes that end in a fragment.
-
-    Args:
-        fragment: Id of the fragment.
-        parts: The episode parts in the fragment.
-        before: Function that yields an episode's parts in earlier fragments, latest first.
-    """
-    for part in parts:
-        if not part.outcome:
-            continue
-        held = [(fragment, part)]
-        if not part.begins:
-            held = [*reversed(list(before(part.id))), *held]
-        yield StoredEpisode(
-            parts=[
-                StoredPart(fragment=place, episode=one.id, first=one.first, steps=one.steps)
-                for place, one in held
-            ],
-            total_return=sum(one.reward for _, one in held),
-            length=sum(one.steps for _, one in held),
-            is_whole=held[0][1].begins,
-        )

@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from buffer.inspect.rules.facts import Facts, facts_of
 from buffer.inspect.rules.message_parts import parts_of
+from buffer.inspect.rules.sequence_views import mean_advantages
 from rolldeck.advantages import of_batch
 from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 
@@ -53,6 +55,12 @@ class GroupDigest:
     """Whether some text is not searchable."""
     has_gradient: bool
     """See :func:`has_gradient`."""
+    facts: Facts
+    """Metadata and overrides by key, see :func:`facts_of`."""
+    advantages: list[float | None]
+    """Mean advantages of the same sequences; empty if the group has none."""
+    correct: int | None
+    """Number of correct sequences, by the environment's own report; None if unknown."""
 
 
 def digest(
@@ -96,7 +104,16 @@ def digest(
         text=clean(text),
         is_cut=is_cut or is_shortened,
         has_gradient=has_gradient(group),
+        facts=facts_of(group),
+        advantages=mean_advantages(group, MOST_SEQUENCES),
+        correct=_correct(content["is_correct"], group.sequences),
     )
+
+
+def _correct(flags: Any, sequences: int) -> int | None:
+    if not isinstance(flags, list) or len(flags) != sequences:
+        return None
+    return sum(flags) if all(isinstance(flag, bool) for flag in flags) else None
 
 
 def has_gradient(group: GroupArrays) -> bool:
@@ -201,7 +218,7 @@ def clean(text: str) -> str:
 
 
 _TEXT_FIELDS: Final = (
-    *("lesson", "worker", "example", "is_truncated"),
+    *("lesson", "worker", "example", "is_truncated", "is_correct"),
     *("overrides", "messages", "finish_reasons"),
 )
 

@@ -25,7 +25,7 @@ _ROLES: Final = {
 _KNOWN_ROLES: Final = {"system", "user", "assistant", "tool"}
 METADATA: Final = (
     *("state", "drop_reason", "env_id", "lesson", "worker", "producer", "epoch", "policy_step"),
-    *("step", "received_at"),
+    *("step", "received_at", "tags", "note"),
 )
 Json = dict[str, Any]
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from buffer.inspect.rules.facts import is_fact
 from buffer.items.rules.states import DropReason, ItemState
 from runs.search.rules import Form, InvalidFilter, Qualifier, Term, parse
 from web.rules.errors import InvalidField
@@ -73,6 +74,15 @@ _DEFINED: Final[tuple[tuple[frozenset[SampleKind], Qualifier], ...]] = (
             form=Form.NUMBER,
             meaning="Mean score of a group, or return of an episode.",
             example="score:<0.2",
+        ),
+    ),
+    (
+        GROUPS,
+        Qualifier(
+            name="solved",
+            form=Form.NUMBER,
+            meaning="Share of its sequences that are correct, if the environment reports it.",
+            example="solved:<1",
         ),
     ),
     (
@@ -162,7 +172,30 @@ _DEFINED: Final[tuple[tuple[frozenset[SampleKind], Qualifier], ...]] = (
     (
         GROUPS,
         Qualifier(
-            name="label", form=Form.NUMBER, meaning="Label set by a user.", example="label:1,2"
+            name="tag",
+            form=Form.TEXT,
+            meaning="One of its tags, whole (:) or in part (~).",
+            example="tag:hack",
+        ),
+    ),
+    (
+        GROUPS,
+        Qualifier(
+            name="meta",
+            form=Form.VALUE,
+            meaning="Metadata of the group by key: text, number or boolean.",
+            example="meta.difficulty:>3",
+            has_keys=True,
+        ),
+    ),
+    (
+        GROUPS,
+        Qualifier(
+            name="override",
+            form=Form.VALUE,
+            meaning="Overrides of the group or of one of its sequences, by key.",
+            example="override.level:easy",
+            has_keys=True,
         ),
     ),
     (
@@ -201,7 +234,9 @@ BARE: Final = "text"
 """Name of the terms of words without a qualifier."""
 NEWEST: Final = "-arrived"
 _SORTS: Final = {
-    SampleKind.GROUP: ("arrived", "score", "length", "version", "step", "env", "state", "run"),
+    SampleKind.GROUP: (
+        *("arrived", "score", "solved", "length", "version", "step", "env", "state", "run"),
+    ),
     SampleKind.FRAGMENT: ("arrived", "length", "version", "step", "env", "state", "run"),
     SampleKind.EPISODE: ("score", "length", "version", "env", "run"),
 }
@@ -209,7 +244,10 @@ SORTS: Final[dict[SampleKind, tuple[str, ...]]] = {
     kind: (NEWEST, *(f"{sign}{name}" for name in names for sign in ("", "-")))
     for kind, names in _SORTS.items()
 }
-"""Sort keys of each kind; a minus begins with the greatest value, or the newest sample."""
+"""Sort keys of each kind; a minus begins with the greatest value, or the newest sample.
+
+Groups can also be sorted by their facts, such as ``-meta.difficulty``.
+"""
 
 
 class InvalidSearch(InvalidField):
@@ -243,17 +281,26 @@ class SampleFilter:
         return self.sort.removeprefix("-")
 
     @property
+    def fact(self) -> str | None:
+        """The fact that the list is sorted by; None for another sort key."""
+        return self.key if is_fact(self.key) else None
+
+    @property
     def is_descending(self) -> bool:
         """Whether the greatest values are first."""
         return self.sort.startswith("-")
 
-    def only(self, name: str) -> Term | None:
-        """Return the first term of a name that requires one of its values, if there is one."""
+    def only(self, name: str, *, or_part: bool = False) -> Term | None:
+        """Return the first term of a name that requires one of its values, if there is one.
+
+        With `or_part`, also one that requires a part of a value.
+        """
+        operators = (":", "=", "~") if or_part else (":", "=")
         return next(
             (
                 term
                 for term in self.terms
-                if term.name == name and term.operator in (":", "=") and not term.negated
+                if term.name == name and term.operator in operators and not term.negated
             ),
             None,
         )
@@ -273,8 +320,10 @@ def parse_samples(
         InvalidFilter: If a word is invalid; the error has its position.
         InvalidSearch: If the kind has no such sort key.
     """
-    if sort not in ("", *SORTS[kind]):
-        raise InvalidSearch("sort", f"{sort[:40]!r} is not one of {', '.join(SORTS[kind])}")
+    is_known = sort in ("", *SORTS[kind])
+    if not is_known and not (kind is SampleKind.GROUP and is_fact(sort.removeprefix("-"))):
+        facts = ", meta.KEY, override.KEY" if kind is SampleKind.GROUP else ""
+        raise InvalidSearch("sort", f"{sort[:40]!r} is not one of {', '.join(SORTS[kind])}{facts}")
     terms, run_terms, words = [], [], []
     for term in parse(text, qualifiers=QUALIFIERS[kind], bare=BARE):
         if term.name == BARE:

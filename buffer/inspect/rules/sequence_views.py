@@ -375,6 +375,14 @@ def _mean(group: GroupArrays, name: str, index: int, own: NDArray[np.bool_]) -> 
     return _number(row[own].mean(dtype=np.float64))
 
 
+def mean_advantages(group: GroupArrays, most: int) -> list[float | None]:
+    """Return the mean advantages of the first sequences; empty if the group has none."""
+    if "advantages" not in group.rows:
+        return []
+    own = own_tokens(group)[:most]
+    return [_mean(group, "advantages", index, tokens) for index, tokens in enumerate(own)]
+
+
 def _number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 

@@ -8,7 +8,7 @@ type Schemas = components["schemas"];
 export type FragmentSummary = Schemas["FragmentSummary"];
 export type FragmentDetail = Schemas["FragmentDetail"];
 export type FragmentContent = Schemas["FragmentContent"];
-export type EpisodePart = Schemas["EpisodePart"];
+export type StepCurves = Schemas["StepCurves"];
 export type EpisodeDetail = Schemas["EpisodeDetail"];
 export type StepWindow = Schemas["StepWindow"];
 

@@ -1254,27 +1254,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/episodes/{report}/fragments": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List an episode's fragments
-         * @description The stored fragments of the reported episode with a return or length, in the order of its
-         *     steps.
-         */
-        get: operations["episodes_fragments"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/episodes/detail": {
         parameters: {
             query?: never;
@@ -1307,26 +1286,6 @@ export interface paths {
          * @description Returns or lengths over the life of the run.
          */
         get: operations["episodes_spread"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/episodes/matches": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Find reports by return or length
-         * @description The newest reports with an episode in the range, newest first.
-         */
-        get: operations["episodes_matches"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2057,26 +2016,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/runs/{run}/labels/{label}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /**
-         * Name a label
-         * @description The name applies to this run.
-         */
-        put: operations["labels_update"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/runs/{run}/ledger": {
         parameters: {
             query?: never;
@@ -2244,15 +2183,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /**
-         * List labels
-         * @description With the number of groups of each.
-         */
-        get: operations["marks_get"];
+        get?: never;
         put?: never;
         /**
          * Mark trajectory groups
-         * @description Labels or annotates up to 200 groups; earlier values are kept in the audit log.
+         * @description Adds or removes tags, or sets the note, of up to 200 groups; earlier values are kept in the
+         *     audit log.
          */
         post: operations["marks_update"];
         delete?: never;
@@ -3237,6 +3173,27 @@ export interface paths {
          *     A token that is bound to a run finds the samples of this run.
          */
         get: operations["trajectories_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectory-columns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List columns of trajectories
+         * @description Keys of the metadata and overrides of the newest groups, most frequent first, with their
+         *     numbers of groups; at most 200.
+         */
+        get: operations["trajectory_columns"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5148,50 +5105,7 @@ export interface components {
             outcome: string;
             is_partial: boolean;
             parts: components["schemas"]["PartOfEpisode"][];
-        };
-        /**
-         * EpisodeFind
-         * @description A report with a matching episode.
-         */
-        EpisodeFind: {
-            value: number;
-            report: number;
-            at: string;
-            worker: number;
-            environment: string;
-            /** @enum {unknown} */
-            mode: "eval" | "train";
-            policy_step: number;
-            episode: string;
-        };
-        /**
-         * EpisodeFragments
-         * @description The stored fragments of one reported episode, in the order of their steps.
-         *
-         *         Empty if there are none: evaluations are not stored, and retention removes old fragments.
-         */
-        EpisodeFragments: {
-            results: components["schemas"]["EpisodeLocation"][];
-            next: string | null;
-            candidates: number;
-        };
-        /**
-         * EpisodeLocation
-         * @description The part of an episode in one stored fragment.
-         */
-        EpisodeLocation: {
-            fragment: number;
-            episode: string;
-            first: number;
-            steps: number;
-        };
-        /**
-         * EpisodeMatches
-         * @description The newest reports with an episode in a range, at most 20.
-         */
-        EpisodeMatches: {
-            results: components["schemas"]["EpisodeFind"][];
-            next: string | null;
+            curves: components["schemas"]["StepCurves"];
         };
         /**
          * EpisodeMeans
@@ -5627,7 +5541,7 @@ export interface components {
             episodes: components["schemas"]["EpisodePart"][];
             episodes_left_out: number;
             arrays: components["schemas"]["ArrayForm"][];
-            rewards: components["schemas"]["RewardLine"];
+            curves: components["schemas"]["StepCurves"];
         };
         /**
          * FragmentDetail
@@ -5889,15 +5803,6 @@ export interface components {
             runs_each: number;
             groups_each: number;
             windows_each: number;
-        };
-        /**
-         * LabelRow
-         * @description One of the nine labels of a run.
-         */
-        LabelRow: {
-            label: number;
-            name: string;
-            groups: number;
         };
         /**
          * LatestExample
@@ -6345,32 +6250,42 @@ export interface components {
         };
         /**
          * MarkGroups
-         * @description Changes to the marks of groups; omitted fields keep their values.
+         * @description Changes to the marks of groups; a note that is omitted keeps its text.
          */
         MarkGroupsRequest: {
             groups: number[];
-            label?: number | null;
+            /** @default [] */
+            add_tags: string[];
+            /** @default [] */
+            remove_tags: string[];
             note?: string;
             /** @default  */
             reason: string;
         };
         /**
          * MarkOfGroup
-         * @description Label and note of a group.
+         * @description Tags and note of a group.
          */
         MarkOfGroup: {
-            label: number | null;
+            tags: string[];
             note: string;
             changed_by: string;
             changed_at: string;
         };
         /**
-         * MarkVocabulary
-         * @description Labels of a run; counts cover the newest 10,000 marked groups.
+         * MarkedGroup
+         * @description A group after a change of its mark.
          */
-        MarkVocabulary: {
-            labels: components["schemas"]["LabelRow"][];
-            noted: number;
+        MarkedGroup: {
+            id: number;
+            mark: components["schemas"]["MarkOfGroup"] | null;
+        };
+        /**
+         * MarkedGroups
+         * @description Marks of the named groups, ordered by group id.
+         */
+        MarkedGroups: {
+            results: components["schemas"]["MarkedGroup"][];
         };
         /**
          * MeTopic
@@ -6645,15 +6560,6 @@ export interface components {
             batch_size: number | null;
             dry_deadline_seconds: number | null;
             environments: components["schemas"]["EnvironmentMixing"][];
-        };
-        /**
-         * NameLabel
-         * @description Name of a label in a run; empty removes the name.
-         */
-        NameLabelRequest: {
-            name: string;
-            /** @default  */
-            reason: string;
         };
         /**
          * NewAnnotation
@@ -7219,7 +7125,7 @@ export interface components {
         QualifierRow: {
             name: string;
             /** @enum {unknown} */
-            form: "choice" | "number" | "text" | "time";
+            form: "choice" | "number" | "text" | "time" | "value";
             meaning: string;
             operators: string[];
             choices: string[];
@@ -7555,17 +7461,6 @@ export interface components {
             count: number;
             is_estimate: boolean;
             oldest_at: string | null;
-        };
-        /**
-         * RewardLine
-         * @description Rewards over steps, downsampled to at most 512 points; low and high keep every spike.
-         */
-        RewardLine: {
-            step: number[];
-            last: number[];
-            low: number[];
-            high: number[];
-            is_exact: boolean;
         };
         /**
          * RolloutTask
@@ -7906,6 +7801,12 @@ export interface components {
             scores: (number | null)[];
             /** @default null */
             sequences: number | null;
+            /** @default null */
+            correct: number | null;
+            /** @default [] */
+            advantages: (number | null)[];
+            /** @default {} */
+            columns: Record<string, unknown>;
             length: number | null;
             worker: string;
             /** @default null */
@@ -8353,6 +8254,26 @@ export interface components {
             p50_ms: number;
             p95_ms: number;
             count: number;
+        };
+        /**
+         * StepCurve
+         * @description A number over steps; low and high keep every spike.
+         */
+        StepCurve: {
+            last: number[];
+            low: number[];
+            high: number[];
+        };
+        /**
+         * StepCurves
+         * @description Numbers over steps, downsampled to at most 512 points.
+         */
+        StepCurves: {
+            step: number[];
+            is_exact: boolean;
+            total: components["schemas"]["StepCurve"];
+            reward: components["schemas"]["StepCurve"];
+            value: components["schemas"]["StepCurve"];
         };
         /**
          * StepWindow
@@ -14942,79 +14863,6 @@ export interface operations {
             };
         };
     };
-    episodes_fragments: {
-        parameters: {
-            query: {
-                /** @description Default: `return`. */
-                of?: "length" | "return";
-                /** @description Return or length of the episode. */
-                value: number;
-            };
-            header?: never;
-            path: {
-                report: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeFragments"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     episodes_get: {
         parameters: {
             query: {
@@ -15110,78 +14958,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeSpread"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    episodes_matches: {
-        parameters: {
-            query: {
-                least: number;
-                most: number;
-                /** @description Default: `return`. */
-                of?: "length" | "return";
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["EpisodeMatches"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -18835,105 +18611,6 @@ export interface operations {
             };
         };
     };
-    labels_update: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                label: string;
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NameLabelRequest"];
-            };
-        };
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body stopped arriving. */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is too large. */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The media type or Content-Encoding is not supported. */
-            415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     ledger_get: {
         parameters: {
             query?: never;
@@ -19628,73 +19305,6 @@ export interface operations {
             };
         };
     };
-    marks_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     marks_update: {
         parameters: {
             query?: never;
@@ -19716,7 +19326,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MarkVocabulary"];
+                    "application/json": components["schemas"]["MarkedGroups"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -24949,6 +24559,8 @@ export interface operations {
             query?: {
                 /** @description With `from_group`: read in reverse order. Default: false. */
                 backward?: boolean;
+                /** @description Metadata and overrides of groups, such as `meta.difficulty,override.level`. */
+                columns?: string;
                 /** @description `next` of the previous page, with the same filters. Default: first page. */
                 cursor?: string;
                 /** @description Begin the first page next to this group of the run, without it. */
@@ -24961,8 +24573,8 @@ export interface operations {
                 q?: string;
                 /** @description Only the run at this address. */
                 run?: string;
-                /** @description A minus begins with the greatest value. Default: `-arrived`. */
-                sort?: "-arrived" | "-env" | "-length" | "-run" | "-score" | "-state" | "-step" | "-version" | "arrived" | "env" | "length" | "run" | "score" | "state" | "step" | "version";
+                /** @description `arrived`, `score`, `solved`, `length`, `version`, `step`, `env`, `state`, `run`, or of groups `meta.KEY` or `override.KEY`. A minus begins with the greatest value. Default: `-arrived`. */
+                sort?: string;
             };
             header?: never;
             path?: never;
@@ -24977,6 +24589,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrajectoryList"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    trajectory_columns: {
+        parameters: {
+            query?: {
+                /** @description Only the run at this address. */
+                run?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ValueList"];
                 };
             };
             /** @description A parameter or the body is invalid. */
@@ -25090,7 +24770,8 @@ export interface operations {
             query: {
                 /** @description Groups of outside and language runs; episodes or fragments of fleets. Default: group. */
                 kind?: "episode" | "fragment" | "group";
-                of: "env" | "project" | "run" | "worker";
+                /** @description `env`, `worker`, `tag`, `run`, `project`, or of groups `meta.KEY` or `override.KEY`. */
+                of: string;
                 /** @description Text that the values contain. */
                 part?: string;
                 /** @description Only the run at this address. */

@@ -1,120 +1,98 @@
-import { Button, Tooltip } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { StickyNote } from "lucide-react";
-import { useState } from "react";
-import { type MarkVocabulary, markWordsQuery, useMark } from "@/api/marks";
+import { Button, Textarea } from "@mantine/core";
+import { type Ref, useRef, useState } from "react";
+import { useMark } from "@/api/marks";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
-import { KeyHint } from "@/components/KeyHint";
 import { visible } from "@/format";
-import { LabelNames } from "@/marks/LabelNames";
-import { LabelSign, MarkBadge, nameIn } from "@/marks/MarkBadge";
-import { LABELS, labelAfter, type Mark } from "@/marks/marks";
+import { LONGEST_NOTE, type Mark } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
-import { NoteField } from "@/marks/NoteField";
+import { TagsField } from "@/marks/TagsField";
 import { useShortcuts } from "@/shell/keyboard";
 
-type Props = {
-  run: string;
-  group: number;
-  mark: Mark | null;
-  /** Whether single-key shortcuts mark the group: on a page with one group. */
-  isKeyed?: boolean;
-};
-type Open = "note" | "names" | null;
+type Props = { run: string; group: number; mark: Mark | null };
 
-function Labels({ mark, words, onLabel }: { mark: Mark | null; words: MarkVocabulary | undefined; onLabel: (digit: number) => void }) {
-  const nameOf = nameIn(words);
-  return (
-    <span className={styles.labels} role="group" aria-label="Label">
-      {LABELS.map((label) => {
-        const name = visible(nameOf(label));
-        return (
-          <Tooltip key={label} label={name ? `${label}: ${name}` : `Label ${label}`}>
-            <button
-              type="button"
-              aria-pressed={mark?.label === label}
-              aria-label={`Label ${label}${name ? ` ${name}` : ""}`}
-              onClick={() => onLabel(label)}
-            >
-              <LabelSign label={label} />
-            </button>
-          </Tooltip>
-        );
-      })}
+/** Tags of a group as chips. */
+export const Tags = ({ tags }: { tags: string[] }) =>
+  tags.map((tag) => (
+    <span key={tag} className={styles.tag}>
+      {visible(tag)}
     </span>
+  ));
+
+type NoteProps = { note: string; isBusy: boolean; onSave: (note: string) => void; fieldRef: Ref<HTMLTextAreaElement> };
+
+function Note({ note, isBusy, onSave, fieldRef }: NoteProps) {
+  const [text, setText] = useState(note);
+  const isChanged = text.trim() !== note;
+  return (
+    <>
+      <Textarea
+        ref={fieldRef}
+        size="xs"
+        aria-label="Note"
+        placeholder="Note, visible to all users of the run"
+        autosize
+        minRows={1}
+        maxRows={8}
+        maxLength={LONGEST_NOTE}
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && isChanged) onSave(text);
+        }}
+      />
+      {isChanged && (
+        <Button size="compact-sm" loading={isBusy} onClick={() => onSave(text)} title="Ctrl Enter">
+          Save note
+        </Button>
+      )}
+    </>
   );
 }
 
-/** Keyboard shortcuts of a page with one group. */
-function Keys({ onLabel, onOpen }: { onLabel: (digit: number) => void; onOpen: (part: Open) => void }) {
-  const digits = Object.fromEntries([0, ...LABELS].map((digit) => [String(digit), () => onLabel(digit)]));
-  useShortcuts({ ...digits, m: () => onOpen("note") });
-  return null;
-}
-
-/** The marks of a group and all actions on them. */
-export function MarkBar({ run, group, mark, isKeyed = false }: Props) {
+/** The tags and the note of a group, editable by users with the right to. */
+export function MarkBar({ run, group, mark }: Props) {
   const mayOperate = useMayOperate();
-  const words = useQuery(markWordsQuery(run)).data;
-  const [open, setOpen] = useState<Open>(null);
   const marking = useMark(run);
-  if (!mayOperate)
+  const tagsField = useRef<HTMLInputElement>(null);
+  const noteField = useRef<HTMLTextAreaElement>(null);
+  useShortcuts({ t: () => tagsField.current?.focus(), m: () => noteField.current?.focus() });
+  const by = mark && (
+    <p className="faint tiny">
+      {visible(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
+    </p>
+  );
+  if (!mayOperate) {
     return (
       mark && (
-        <div className={styles.bar}>
-          <MarkBadge mark={mark} words={words} />
+        <div className={styles.editor}>
+          <div className={styles.tags}>
+            <Tags tags={mark.tags} />
+          </div>
           {mark.note && <p className={styles.note}>{visible(mark.note)}</p>}
+          {by}
         </div>
       )
     );
-  const label = (digit: number) => marking.mutate({ groups: [group], label: labelAfter(mark, digit) });
-  const named = mark?.label ? visible(nameIn(words)(mark.label)) : "";
+  }
   return (
     <div className={styles.editor}>
-      {isKeyed && <Keys onLabel={label} onOpen={setOpen} />}
-      <div className={styles.bar}>
-        <Labels mark={mark} words={words} onLabel={label} />
-        {named && <span className={styles.named}>{named}</span>}
-        {!mark?.note && (
-          <Button
-            size="compact-sm"
-            variant="default"
-            aria-expanded={open === "note"}
-            leftSection={<StickyNote size={14} />}
-            rightSection={isKeyed && <KeyHint>m</KeyHint>}
-            onClick={() => setOpen(open === "note" ? null : "note")}
-          >
-            Note
-          </Button>
-        )}
-        <span className="spacer" />
-        <span className="faint tiny">
-          {mark?.changed_by && (
-            <>
-              {visible(mark.changed_by)}, <Age at={mark.changed_at} suffix=" ago" />
-            </>
-          )}
-          {isKeyed && (
-            <>
-              {mark?.changed_by && " · "}
-              <button type="button" className="link-button" onClick={() => setOpen("names")}>
-                Name labels
-              </button>
-            </>
-          )}
-        </span>
-      </div>
-      <NoteField
-        note={mark?.note ?? ""}
-        isOpen={open === "note"}
-        isBusy={marking.isPending}
-        onOpen={() => setOpen("note")}
-        onClose={() => setOpen(null)}
-        onSave={(note) => marking.mutate({ groups: [group], note }, { onSuccess: () => setOpen(null) })}
+      <TagsField
+        run={run}
+        label="Tags"
+        tags={mark?.tags ?? []}
+        inputRef={tagsField}
+        onChange={(change) => marking.mark({ groups: [group], ...change })}
       />
-      {open === "names" && words && <LabelNames run={run} words={words} onClose={() => setOpen(null)} />}
+      <Note
+        key={mark?.note}
+        note={mark?.note ?? ""}
+        isBusy={marking.isPending}
+        fieldRef={noteField}
+        onSave={(note) => marking.mutate({ groups: [group], note })}
+      />
+      {by}
       {marking.error && <ErrorState title="Change failed" error={marking.error} />}
     </div>
   );

@@ -1,24 +1,21 @@
 import { Button, Tooltip } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { Trash2 } from "lucide-react";
 import { useState } from "react";
-import { markWordsQuery, useMark } from "@/api/marks";
+import { useMark } from "@/api/marks";
 import { ErrorState } from "@/components/ErrorState";
-import { number, visible } from "@/format";
+import { number } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
-import { LabelSign, nameIn } from "@/marks/MarkBadge";
-import { LABELS, labelOfAll, type Mark, MOST_AT_ONCE } from "@/marks/marks";
+import { type Mark, MOST_AT_ONCE, tagsOfAll } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
+import { TagsField } from "@/marks/TagsField";
 
 type Props = { run: string; groups: { id: number; mark: Mark | null; state: string }[]; onClear: () => void };
 
-/** Bulk mark actions on the selected groups, one request each. */
+/** Tags of the selected groups, and their removal from the queue. */
 export function SelectionBar({ run, groups, onClear }: Props) {
-  const words = useQuery(markWordsQuery(run)).data;
   const [isDiscarding, setDiscarding] = useState(false);
   const marking = useMark(run);
   const ids = groups.map(({ id }) => id);
-  const label = labelOfAll(groups);
   const inQueue = groups.filter(({ state }) => state === "queued" || state === "waiting");
   if (ids.length > MOST_AT_ONCE) {
     return (
@@ -30,27 +27,15 @@ export function SelectionBar({ run, groups, onClear }: Props) {
       </div>
     );
   }
-  const nameOf = nameIn(words);
   return (
     <div className={styles.selection} role="group" aria-label="Selected groups">
       <b role="status">{number(ids.length)} selected</b>
-      <span className={styles.labels} role="group" aria-label="Label selected groups">
-        {LABELS.map((each) => {
-          const title = `Label all ${each} ${visible(nameOf(each))}`.trimEnd();
-          return (
-            <Tooltip key={each} label={label === each ? `Remove label ${each} from all` : title}>
-              <button
-                type="button"
-                aria-pressed={label === each}
-                aria-label={title}
-                onClick={() => marking.mutate({ groups: ids, label: label === each ? null : each })}
-              >
-                <LabelSign label={each} />
-              </button>
-            </Tooltip>
-          );
-        })}
-      </span>
+      <TagsField
+        run={run}
+        label="Tags of all selected groups"
+        tags={tagsOfAll(groups)}
+        onChange={(change) => marking.mark({ groups: ids, ...change })}
+      />
       <Tooltip
         label={
           inQueue.length > 0

@@ -24,7 +24,10 @@ type List = Refusal | ReturnType<typeof samplesOf>;
 const listing = (list: (query: URLSearchParams) => List) =>
   serverFor()
     .on("GET", "/api/v1/trajectory-filter", { results: QUALIFIERS, next: null })
-    .on("GET", "/api/v1/trajectory-filter/values", { results: [{ value: "long division", count: 3 }], next: null })
+    .on("GET", "/api/v1/trajectory-filter/values", ({ query }) => ({
+      results: query.get("of") === "env" ? [{ value: "long division", count: 3 }] : [],
+      next: null,
+    }))
     .on("GET", "/api/v1/trajectories", (({ query }: Asked) => list(query)) as never);
 
 const rows = () => [...document.querySelectorAll<HTMLElement>("[data-sample]")].map(({ dataset }) => dataset.sample);
@@ -73,6 +76,63 @@ it("sorts by a column: greatest first, least first, newest first", async () => {
     await user.click(await screen.findByRole("button", { name: "Score" }));
     await waitFor(() => expect(rows()).toEqual([order]));
   }
+});
+
+it("shows chosen metadata as columns, which sort the list", async () => {
+  const asked: URLSearchParams[] = [];
+  listing((query) => {
+    asked.push(query);
+    const columns = { "meta.difficulty": 3, "override.level": ["easy", "hard"] };
+    return samplesOf([sampleOf("1", { columns: query.has("columns") ? columns : {} })]);
+  }).on("GET", "/api/v1/trajectory-columns", {
+    results: [
+      { value: "meta.difficulty", count: 9 },
+      { value: "override.level", count: 4 },
+    ],
+    next: null,
+  });
+  const user = await load("/trajectories");
+  await user.click(await screen.findByText("Columns"));
+  await user.click(await screen.findByLabelText("meta.difficulty"));
+  await user.click(await screen.findByLabelText("override.level"));
+  await waitFor(() => expect(here()).toContain("columns=meta.difficulty%2Coverride.level"));
+  const row = (await screen.findByText("easy, hard")).closest("tr");
+  expect(row).toHaveTextContent("3");
+  await user.keyboard("{Escape}");
+  fireEvent.click(await screen.findByRole("button", { name: "difficulty" }));
+  await waitFor(() => expect(asked.at(-1)?.get("sort")).toBe("-meta.difficulty"));
+  expect(asked.at(-1)?.get("columns")).toBe("meta.difficulty,override.level");
+});
+
+it("completes keys of metadata, and their values", async () => {
+  const form = { form: "value" as const, operators: [":", ">"], choices: [], meaning: "Metadata.", example: "meta.difficulty:>3" };
+  listing(() => samplesOf([]))
+    .on("GET", "/api/v1/trajectory-filter", { results: [{ ...form, name: "meta" }], next: null })
+    .on("GET", "/api/v1/trajectory-columns", { results: [{ value: "meta.topic", count: 9 }], next: null })
+    .on("GET", "/api/v1/trajectory-filter/values", ({ query }) => ({
+      results: query.get("of") === "meta.topic" ? [{ value: "sums", count: 5 }] : [],
+      next: null,
+    }));
+  const user = await load("/trajectories");
+  const filter = await box();
+  await user.click(filter);
+  await user.type(filter, "met");
+  await user.click(await screen.findByText("meta.topic:"));
+  await user.click(await screen.findByText("sums"));
+  expect(filter).toHaveValue("meta.topic:sums ");
+});
+
+it("shows correctness as a share and the range of advantages, where groups have them", async () => {
+  listing((query) =>
+    samplesOf([sampleOf("2", query.get("q") ? {} : { correct: 1, sequences: 2, advantages: [-0.5, null, 1] }), sampleOf("1")]),
+  );
+  await load("/trajectories");
+  const row = (await screen.findByRole("link", { name: "Prompt 2" })).closest("tr");
+  expect(row).toHaveTextContent("1/2");
+  expect(row).toHaveTextContent("-0.5 … 1");
+  fill(await box(), "env:math");
+  await waitFor(() => expect(screen.queryByText("Solved")).toBeNull());
+  expect(screen.queryByText("Advantage")).toBeNull();
 });
 
 it("lists episodes and fragments of fleets", async () => {

@@ -4,22 +4,33 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { type ReactNode, useCallback, useMemo, useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { useMayOperate } from "@/api/session";
+import { ColumnsMenu } from "@/components/columns/ColumnsMenu";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { FilterBox, type Language } from "@/components/filter/FilterBox";
+import { type Qualifier, term, type ValueRow } from "@/components/filter/suggest";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { counted, number } from "@/format";
+import { counted, number, visible } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
-import { useMarkKeys } from "@/marks/useMarkKeys";
 import { SampleTable } from "@/samples/SampleTable";
-import { MOST_NEW, newestQuery, newSamples, qualifiersQuery, type Sample, samplesQuery, VALUES_OF, valuesQuery } from "@/samples/samples";
+import {
+  factsQuery,
+  MOST_NEW,
+  newestQuery,
+  newSamples,
+  qualifiersQuery,
+  type Sample,
+  samplesQuery,
+  VALUES_OF,
+  valuesQuery,
+} from "@/samples/samples";
 import styles from "@/samples/samples.module.css";
-import type { SampleKind, SampleSearch } from "@/samples/search";
-import { sortAfter } from "@/samples/search";
+import { factsOf, MOST_COLUMNS, type SampleKind, type SampleSearch, sortAfter } from "@/samples/search";
 
 const LOOK_MS = 15_000;
 const ARRIVALS_MS = 3_000;
+const MOST_FACETS = 8;
 const LABELS: Record<SampleKind, string> = { group: "Groups", episode: "Episodes", fragment: "Fragments" };
 const PLACEHOLDERS: Record<SampleKind, string> = {
   group: 'env:math score:<0.2 is:truncated "free text"',
@@ -46,7 +57,7 @@ type Props = {
 export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty }: Props) {
   const { q = "", sort } = search;
   const kind = kinds.find((each) => each === search.kind) ?? kinds[0] ?? "group";
-  const listed = { kind, run, q: q || undefined, sort };
+  const listed = { kind, run, q: q || undefined, sort, columns: kind === "group" ? search.columns : undefined };
   const pages = useInfiniteQuery(samplesQuery(listed));
   const problem = pages.error instanceof ApiProblem && pages.error.status === 400 ? pages.error : null;
   // While the filter is invalid, show the rows of the last valid filter.
@@ -57,7 +68,10 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
   const samples = useMemo(() => data?.pages.flatMap(({ results }) => results) ?? [], [data]);
   const [first, last] = [data?.pages[0], data?.pages.at(-1)];
   const { data: qualifiers = [] } = useQuery(qualifiersQuery(kind));
-  const language: Language = { qualifiers, valuesOf: VALUES_OF, values: valuesQuery(listed) };
+  const columns = useMemo(() => factsOf({ columns: search.columns }), [search.columns]);
+  const [isAsked, setAsked] = useState(false);
+  const facts = useQuery(factsQuery(run, isAsked && kind === "group")).data;
+  const language = useMemo(() => languageOf(qualifiers, facts ?? [], valuesQuery({ kind, run })), [qualifiers, facts, kind, run]);
   const change = (changes: Partial<SampleSearch>, replace = false) => onSearch({ ...search, ...changes }, replace);
   const { fetchNextPage, hasNextPage, isFetchingNextPage } = pages;
   const more = useCallback(() => {
@@ -65,7 +79,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   return (
     <>
-      <div className={styles.bar}>
+      <div className={styles.bar} onFocus={() => setAsked(true)}>
         {kinds.length > 1 && (
           <SegmentedControl
             size="xs"
@@ -83,8 +97,19 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
           onChange={(text) => change({ q: text || undefined }, true)}
           problem={problem}
         />
+        {kind === "group" && (
+          <ColumnsMenu
+            named={facts?.map(({ value }) => value)}
+            chosen={columns}
+            atMost={MOST_COLUMNS}
+            sources="Metadata or overrides"
+            onOpen={setAsked}
+            onChoose={(ids) => change({ columns: ids.join(",") || undefined })}
+          />
+        )}
         {aside}
       </div>
+      {kind === "group" && <TagFacet listed={listed} q={q} onChange={(text) => change({ q: text || undefined })} />}
       {first && (
         <Coverage {...{ ...first, is_partial: last?.is_partial === true, isSorted: sort !== undefined }} kind={kind} isSearch={q !== ""} />
       )}
@@ -97,7 +122,8 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
           samples={samples}
           kind={kind}
           hasRuns={run === undefined}
-          list={{ q: search.q, sort }}
+          columns={kind === "group" ? columns : undefined}
+          list={{ q: search.q, sort, columns: search.columns }}
           sort={sort}
           onSort={(name) => change({ sort: sortAfter(sort, name) })}
           onEnd={more}
@@ -125,6 +151,15 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
   );
 }
 
+/** The language of the filter with the keys of metadata and overrides as qualifiers. */
+function languageOf(qualifiers: Qualifier[], facts: ValueRow[], values: Language["values"]): Language {
+  const keyed = facts.flatMap(({ value, count }) => {
+    const form = qualifiers.find(({ name }) => name === value.split(".")[0]);
+    return form ? [{ ...form, name: value, meaning: counted(count, "group"), example: `${value}:` }] : [];
+  });
+  return { qualifiers: [...qualifiers, ...keyed], valuesOf: [...VALUES_OF, ...keyed.map(({ name }) => name)], values };
+}
+
 type SelectableProps = {
   run: string;
   samples: Sample[];
@@ -133,27 +168,27 @@ type SelectableProps = {
   change: (changes: Partial<SampleSearch>) => void;
 };
 
-/** The groups of a run, which users with the right to can mark and discard. */
+/** The groups of a run, which users with the right to can tag and discard. */
 function Selectable({ run, samples, search, more, change }: SelectableProps) {
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const mayOperate = useMayOperate();
   const groups = useMemo(() => samples.map(({ id, mark, state }) => ({ id: Number(id), mark, state })), [samples]);
   const chosen = groups.filter(({ id }) => picked.has(String(id)));
-  const marking = useMarkKeys(run, groups, chosen);
   const choose = useCallback(
     (ids: string[], isOn: boolean) =>
       setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id)))),
     [],
   );
-  const { q, sort } = search;
-  const list = useMemo(() => ({ q, sort }), [q, sort]);
+  const { q, sort, columns } = search;
+  const list = useMemo(() => ({ q, sort, columns }), [q, sort, columns]);
+  const facts = useMemo(() => factsOf({ columns }), [columns]);
   return (
     <>
-      {marking.isError && <ErrorState title="Change failed" error={marking.error} />}
       {chosen.length > 0 && <SelectionBar run={run} groups={chosen} onClear={() => setPicked(new Set())} />}
       <SampleTable
         samples={samples}
         kind="group"
+        columns={facts}
         list={list}
         sort={sort}
         onSort={(name) => change({ sort: sortAfter(sort, name) })}
@@ -197,6 +232,32 @@ function Coverage({ kind, isSearch, isSorted, is_partial, runs, runs_left_out, u
 }
 
 type NewProps = { listed: Parameters<typeof newestQuery>[0]; arrived: number | undefined; loaded: Sample[]; onShow: () => void };
+
+type TagFacetProps = { listed: Parameters<typeof newestQuery>[0]; q: string; onChange: (q: string) => void };
+
+/** The most used tags with their numbers of groups; a click filters by one, or no longer. */
+function TagFacet({ listed, q, onChange }: TagFacetProps) {
+  const { data = [] } = useQuery(valuesQuery(listed)("tag", ""));
+  if (data.length === 0) return null;
+  return (
+    <fieldset className={styles.facet} aria-label="Tags">
+      {data.slice(0, MOST_FACETS).map(({ value, count }) => {
+        const word = ` ${term("tag", value)} `;
+        const isOn = ` ${q} `.includes(word);
+        return (
+          <button
+            key={value}
+            type="button"
+            aria-pressed={isOn}
+            onClick={() => onChange((isOn ? ` ${q} `.replace(word, " ") : `${q}${word}`).trim())}
+          >
+            {visible(value)} <span className="faint num">{number(count)}</span>
+          </button>
+        );
+      })}
+    </fieldset>
+  );
+}
 
 /** The number of samples that arrived since the list was read; a click inserts them. */
 function NewSamples({ listed, arrived, loaded, onShow }: NewProps) {

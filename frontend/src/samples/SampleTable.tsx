@@ -2,7 +2,7 @@ import { Checkbox } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { memo, useEffect, useRef } from "react";
+import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { count, counted, number, policyStep, shortId, visible } from "@/format";
@@ -10,12 +10,13 @@ import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/samples/ScoreDots";
 import type { Sample } from "@/samples/samples";
 import styles from "@/samples/samples.module.css";
-import type { SampleKind, Sort, SortName } from "@/samples/search";
+import type { Fact, SampleKind, Sort, SortName } from "@/samples/search";
 
 export const ROW_PX = 34;
 /** Longer lists draw only the visible rows. */
 const VIRTUAL_ROWS = 100;
 const NONE: ReadonlySet<string> = new Set();
+const NO_FACTS: Fact[] = [];
 
 /** Flags in lists; their tooltip has the words of the filter. */
 const SHORT_FLAGS: Record<string, string> = { truncated: "cut", zero_variance: "0 var", duplicate: "dup", quarantined: "quar" };
@@ -48,7 +49,9 @@ export type TableProps = {
   /** Whether the rows are of several runs. */
   hasRuns?: boolean;
   /** Parameters of the list, kept by links to its samples. */
-  list?: { q?: string; sort?: Sort };
+  list?: { q?: string; sort?: Sort; columns?: string };
+  /** Metadata and overrides as further columns. */
+  columns?: Fact[];
   sort?: Sort;
   /** Absent in lists of a fixed order. */
   onSort?: (name: SortName) => void;
@@ -63,6 +66,7 @@ export type TableProps = {
 
 type LineProps = Pick<TableProps, "hasRuns" | "list" | "onChoose" | "isOnePrompt"> & {
   sample: Sample;
+  extras: Extra[];
   isChosen: boolean;
   least: number;
   most: number;
@@ -108,7 +112,7 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<LineProps, "samp
   );
 }
 
-const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isOnePrompt, least, most }: LineProps) {
+const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isOnePrompt, extras, least, most }: LineProps) {
   const { kind, id, run, lesson, environment, flags, mark, worker } = sample;
   const from = lesson || environment;
   return (
@@ -161,6 +165,11 @@ const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isO
         </td>
       )}
       <td className="num">{number(sample.score)}</td>
+      {extras.map(({ label, sort, className, cell }) => (
+        <td key={`${sort} ${label}`} className={className}>
+          {cell(sample)}
+        </td>
+      ))}
       <td className={`num ${styles.roomy}`}>{sample.length === null ? "–" : count(sample.length)}</td>
       <td className="num wide-only">{sample.policy_step === null ? "–" : policyStep(sample.policy_step)}</td>
       {kind === "episode" ? (
@@ -180,18 +189,69 @@ const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isO
 });
 
 type Column = { label: string; sort?: SortName; className?: string; title?: string };
+type Extra = Column & { cell: (sample: Sample) => ReactNode };
 
-function columnsOf(kind: SampleKind, hasRuns: boolean, isOnePrompt: boolean): Column[] {
+/** The share of correct sequences. */
+const SOLVED: Extra = {
+  label: "Solved",
+  sort: "solved",
+  className: "num wide-only",
+  title: "Correct sequences of the group, by the environment's report",
+  cell: ({ correct, sequences }) => (correct === null ? "–" : `${number(correct)}/${number(sequences)}`),
+};
+
+/** The range of the advantages of a group. */
+const ADVANTAGE: Extra = {
+  label: "Advantage",
+  className: "num wide-only",
+  title: "Least and greatest mean advantage of its sequences",
+  cell: ({ advantages }) => {
+    const known = advantages.filter((one) => one !== null);
+    if (known.length === 0) return "–";
+    const [least, most] = [Math.min(...known), Math.max(...known)];
+    return (
+      <span title={known.map((one) => number(one)).join(", ")}>
+        {least === most ? number(least) : `${number(least)} … ${number(most)}`}
+      </span>
+    );
+  },
+};
+
+/** A column of metadata or an override. */
+const factColumn = (fact: Fact): Extra => ({
+  label: visible(fact.slice(fact.indexOf(".") + 1)),
+  sort: fact,
+  className: styles.fact,
+  title: visible(fact.startsWith("meta.") ? `Metadata ${fact.slice(5)}` : `Override ${fact.slice(9)}`),
+  cell: ({ columns }) => {
+    const value = columns[fact];
+    const text = visible(Array.isArray(value) ? value.join(", ") : String(value ?? "–"));
+    return typeof value === "number" ? <span title={String(value)}>{number(value)}</span> : <span title={text}>{text}</span>;
+  },
+});
+
+/** Columns that only some lists have: correctness and advantage where groups have them, and the chosen facts. */
+function useExtras(samples: Sample[], facts: Fact[]): Extra[] {
+  const hasSolved = samples.some(({ correct }) => correct !== null);
+  const hasAdvantage = samples.some(({ advantages }) => advantages.length > 0);
+  return useMemo(
+    () => [...(hasSolved ? [SOLVED] : []), ...(hasAdvantage ? [ADVANTAGE] : []), ...facts.map(factColumn)],
+    [hasSolved, hasAdvantage, facts],
+  );
+}
+
+function columnsOf(kind: SampleKind, hasRuns: boolean, isOnePrompt: boolean, extras: Extra[]): Column[] {
   const isGroup = kind === "group";
   return [
     { label: isOnePrompt ? "Answer" : { group: "Prompt → answer", episode: "Episode", fragment: "Slot · fragment" }[kind] },
-    ...(isGroup ? [{ label: "Marks" }] : []),
+    ...(isGroup ? [{ label: "Tags" }] : []),
     ...(hasRuns ? [{ label: "Run", sort: "run" as const }] : []),
     { label: "Environment", sort: "env", className: styles.roomy },
     ...(isGroup ? [{ label: "Scores", className: "wide-only", title: "One dot per sequence, on one scale for all rows" }] : []),
     isGroup
       ? { label: "Score", sort: "score", className: "num", title: "Mean over the sequences of the group" }
       : { label: "Return", sort: kind === "episode" ? "score" : undefined, className: "num", title: "Sum of the rewards" },
+    ...extras,
     {
       label: isGroup ? "Tokens" : "Steps",
       sort: "length",
@@ -228,7 +288,19 @@ function Head({ column, sort, onSort }: { column: Column; sort: Sort | undefined
 
 /** Samples, one per row of 34 px; all scores share one scale. */
 export function SampleTable(props: TableProps) {
-  const { samples, kind, hasRuns = false, list, sort, onSort, chosen = NONE, onChoose, isOnePrompt = false, onEnd } = props;
+  const {
+    samples,
+    kind,
+    hasRuns = false,
+    list,
+    sort,
+    onSort,
+    chosen = NONE,
+    onChoose,
+    isOnePrompt = false,
+    onEnd,
+    columns: facts = NO_FACTS,
+  } = props;
   const box = useRef<HTMLDivElement>(null);
   const isVirtual = samples.length > VIRTUAL_ROWS;
   const virtual = useVirtualizer({
@@ -248,7 +320,8 @@ export function SampleTable(props: TableProps) {
   const least = scores.reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY);
   const most = scores.reduce((one, other) => Math.max(one, other), Number.NEGATIVE_INFINITY);
   const ids = samples.map(({ id }) => id);
-  const columns = columnsOf(kind, hasRuns, isOnePrompt);
+  const extras = useExtras(samples, facts);
+  const columns = columnsOf(kind, hasRuns, isOnePrompt, extras);
   const width = columns.length + (onChoose ? 1 : 0);
   return (
     <div ref={box} className={styles.scroll} data-virtual={isVirtual || undefined}>
@@ -272,7 +345,7 @@ export function SampleTable(props: TableProps) {
               </th>
             )}
             {columns.map((column) => (
-              <Head key={column.label} column={column} sort={sort} onSort={onSort} />
+              <Head key={`${column.sort} ${column.label}`} column={column} sort={sort} onSort={onSort} />
             ))}
           </tr>
         </thead>
@@ -291,6 +364,7 @@ export function SampleTable(props: TableProps) {
               isChosen={chosen.has(sample.id)}
               onChoose={onChoose}
               isOnePrompt={isOnePrompt}
+              extras={extras}
               least={least}
               most={most}
             />

@@ -18,8 +18,8 @@ const MOST_OF_BATCHES = 100;
 /** A list; without a run, of all runs. */
 export type Listed = SampleSearch & { run?: string };
 
-const ask = ({ kind, run, q, sort }: Listed, limit: number, cursor?: string) =>
-  body(api.GET("/api/v1/trajectories", { params: { query: { kind, run, q, sort, limit, cursor } } }));
+const ask = ({ kind, run, q, sort, columns }: Listed, limit: number, cursor?: string) =>
+  body(api.GET("/api/v1/trajectories", { params: { query: { kind, run, q, sort, columns, limit, cursor } } }));
 
 export const samplesQuery = (listed: Listed) =>
   infiniteQueryOptions({
@@ -82,7 +82,7 @@ export const qualifiersQuery = (kind: SampleSearch["kind"]) =>
     staleTime: Number.POSITIVE_INFINITY,
   });
 
-export const VALUES_OF = ["env", "worker", "run", "project"] as const;
+export const VALUES_OF = ["env", "worker", "tag", "run", "project"] as const;
 
 export const valuesQuery =
   ({ kind, run }: Listed) =>
@@ -90,11 +90,20 @@ export const valuesQuery =
     queryOptions({
       queryKey: ["sample-filter", "values", kind ?? "group", run ?? "", of, part],
       queryFn: async () => {
-        const query = { kind, run, of: of as (typeof VALUES_OF)[number], part };
+        const query = { kind, run, of, part };
         return (await body(api.GET("/api/v1/trajectory-filter/values", { params: { query } }))).results;
       },
       staleTime: 30_000,
     });
+
+/** Keys of metadata and overrides of the newest groups, most frequent first, with their numbers of groups. */
+export const factsQuery = (run: string | undefined, enabled: boolean) =>
+  queryOptions({
+    queryKey: ["sample-columns", run ?? ""],
+    queryFn: async () => (await body(api.GET("/api/v1/trajectory-columns", { params: { query: { run } } }))).results,
+    enabled,
+    staleTime: 30_000,
+  });
 
 /** The number of newest samples before the first loaded one; {@link MOST_NEW} is "or more". */
 export function newSamples(newest: Sample[], loaded: Sample[]): number {

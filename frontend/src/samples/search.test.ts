@@ -15,6 +15,14 @@ it("drops invalid values and defaults", () => {
   expect(sampleSearch({ q: "x".repeat(2000) }).q).toHaveLength(1000);
 });
 
+it("keeps metadata and overrides as columns and sort keys", () => {
+  const search = { sort: "-meta.difficulty", columns: "meta.difficulty,override.level" };
+  expect(sampleSearch(search)).toEqual(search);
+  expect(sampleSearch({ sort: "meta.", columns: "meta.a,name,meta.a,override.b c" })).toEqual({ columns: "meta.a" });
+  expect(sampleSearch({ columns: { a: 1 } })).toEqual({});
+  expect(sortAfter("-meta.difficulty", "meta.difficulty")).toBe("meta.difficulty");
+});
+
 it("turns the order with each click on a column", () => {
   expect(sortAfter(undefined, "score")).toBe("-score");
   expect(sortAfter("-score", "score")).toBe("score");

@@ -26,7 +26,6 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["j"], "Next row"],
       [["k"], "Previous row"],
       [["Enter"], "Open the row"],
-      [["1", "…", "9"], "In lists of groups: label the row or the selection; the same digit or 0 clears it"],
     ],
   },
   {
@@ -47,7 +46,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["n"], "Next surprising token or end of an episode; p for the previous one"],
       [["x"], "Export the group"],
       [["Esc"], "Back to the list"],
-      [["1", "…", "9"], "Label the group; the same digit or 0 clears it"],
+      [["t"], "Edit the tags of the group"],
       [["m"], "Edit the note of the group"],
     ],
   },

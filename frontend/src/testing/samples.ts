@@ -9,7 +9,7 @@ export function sampleOf(id: string, changes: Partial<Sample> = {}): Sample {
     ...{ kind: "group", id, run: "alpha", project: null, environment: "", lesson: "", score: 0.5, score_min: 0, score_max: 1 },
     ...{ scores: [0, 1], sequences: 2, length: 5, worker: "", epoch: 1, policy_step: 3, step: null, state: "queued", why: "" },
     ...{ flags: [], at: new Date().toISOString(), slot: "", number: null, excerpt: `Prompt ${id}`, answer: `answer ${id}` },
-    ...{ is_indexed: true, mark: null },
+    ...{ is_indexed: true, mark: null, correct: null, advantages: [], columns: {} },
     ...changes,
   };
 }

@@ -36,8 +36,9 @@ FILL: Final = """
 DIGEST: Final = """
     INSERT INTO buffer_groupdigest
         (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates, excerpt,
-         answer, score_mean, longest_tokens)
-    SELECT id, run_id, 'sums-' || id %% 9, 'w' || id %% 4, '', '{}', '{}', 0, 0, '', '', 0.5, 512
+         answer, score_mean, longest_tokens, facts, advantages)
+    SELECT id, run_id, 'sums-' || id %% 9, 'w' || id %% 4, '', '{}', '{}', 0, 0, '', '', 0.5, 512,
+        '{}', '{}'
     FROM buffer_trajectorygroup ORDER BY id DESC LIMIT 300000"""
 LISTS: Final = {
     "list": "",

@@ -50,3 +50,13 @@ it("quotes values with spaces", () => {
   const [offer] = offers(asked, ALL, [{ value: "two words", count: 1 }]);
   expect(taken('tag:"two w', asked, offer!).text).toBe('tag:"two words" ');
 });
+
+it("offers the keys of a qualifier, and their values", () => {
+  const all = [row("meta", "value", [":", ">"]), row("meta.topic", "value", [":", ">"]), row("meta.Level", "value", [":", ">"])];
+  const at = (text: string) => askedAt(text, text.length, all);
+  const inserts = (text: string, values: ValueRow[] = []) => offers(at(text), all, values).map(({ insert }) => insert);
+  expect(inserts("me")).toEqual(["meta.", "meta.topic:", "meta.Level:"]);
+  expect(inserts("meta.l")).toEqual(["meta.Level:"]);
+  expect(inserts("meta.topic:", [{ value: "long division", count: 2 }])).toEqual(['"long division" ']);
+  expect([at("meta.Level:>3").qualifier?.name, at("meta.Level:>3").part]).toEqual(["meta.Level", "3"]);
+});

@@ -19,7 +19,7 @@ export type Asked = {
 
 export type Offer = { insert: string; label: string; note: string };
 
-const QUALIFIED = /^(-?)([a-z]+)(:?(?:>=|<=|[<>])|[:=~])(.*)$/i;
+const QUALIFIED = /^(-?)([a-z]+(?:\.[^\s",:=~<>]*)?)(:?(?:>=|<=|[<>])|[:=~])(.*)$/i;
 
 /** The cursor position. */
 export function askedAt(text: string, cursor: number, qualifiers: Qualifier[]): Asked {
@@ -28,7 +28,7 @@ export function askedAt(text: string, cursor: number, qualifiers: Qualifier[]): 
   const rest = text.slice(cursor).match(/^[^\s,"]*/)?.[0].length ?? 0;
   const word = before.slice(start);
   const found = word.match(QUALIFIED);
-  const qualifier = found ? (qualifiers.find(({ name }) => name === found[2]?.toLowerCase()) ?? null) : null;
+  const qualifier = found ? (qualifiers.find(({ name }) => name === found[2] || name === found[2]?.toLowerCase()) ?? null) : null;
   if (!found || !qualifier) {
     const negated = word.startsWith("-");
     return { start: start + (negated ? 1 : 0), end: cursor + rest, qualifier: null, part: word.slice(negated ? 1 : 0), negated };
@@ -51,7 +51,7 @@ function wordStart(text: string): number {
 }
 
 const AGES = ["1h", "1d", "7d", "30d"];
-const MOST = 12;
+const MOST = 24;
 
 /** The completions; `values` are the server's for this qualifier. */
 export function offers(asked: Asked, qualifiers: Qualifier[], values: ValueRow[]): Offer[] {
@@ -59,9 +59,10 @@ export function offers(asked: Asked, qualifiers: Qualifier[], values: ValueRow[]
   const has = (text: string) => text.toLowerCase().includes(part.toLowerCase());
   if (!qualifier) {
     return qualifiers
-      .filter(({ name }) => name.startsWith(part.toLowerCase()))
-      .map(({ name, operators, meaning, example }) => ({
-        insert: name + (operators[0] ?? ":"),
+      .filter(({ name }) => name.toLowerCase().startsWith(part.toLowerCase()))
+      .map(({ name, form, operators, meaning, example }) => ({
+        // A name such as `meta` continues with a key.
+        insert: name + (form === "value" && !name.includes(".") ? "." : (operators[0] ?? ":")),
         label: example,
         note: meaning,
       }))

@@ -15,6 +15,7 @@ import {
   type Which,
 } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
+import { ColumnsMenu } from "@/components/columns/ColumnsMenu";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { FilterBox } from "@/components/filter/FilterBox";
@@ -26,8 +27,7 @@ import { useLiveRuns } from "@/live/deployment";
 import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
-import { ColumnsMenu } from "@/pages/runs/ColumnsMenu";
-import { columnsOf } from "@/pages/runs/columns";
+import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/pages/runs/columns";
 import { RunsTable } from "@/pages/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
 import { type GroupBy, type RunsSearch, withinFilter } from "@/pages/runs/search";
@@ -168,7 +168,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
               />
             )}
             <GroupSelect q={q} group={group} onGroup={(next) => look({ group: next })} />
-            <ColumnsMenu q={q} cols={cols} onCols={(next) => look({ cols: next })} />
+            <Columns q={q} cols={cols} onCols={(next) => look({ cols: next })} />
             <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
           </div>
           {shown.length === 0 ? (
@@ -192,6 +192,24 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
       )}
       {chosen && <BulkDialog {...chosen} rows={chosenRows} filter={q} onClose={() => setChosen(null)} />}
     </>
+  );
+}
+
+type ColumnsProps = { q: string; cols: string | undefined; onCols: (cols: string | undefined) => void };
+
+/** Choose columns: the built-in ones, and every configuration value and metric of the runs of a filter. */
+function Columns({ q, cols, onCols }: ColumnsProps) {
+  const [isOpened, setOpened] = useState(false);
+  return (
+    <ColumnsMenu
+      builtIn={COLUMNS}
+      named={useQuery(columnsQuery(q, isOpened)).data}
+      chosen={columnsOf(cols).map(({ id }) => id)}
+      atMost={NAMED_AT_MOST - 1}
+      sources="Configuration or metric"
+      onOpen={setOpened}
+      onChoose={(ids) => onCols(wordOf(ids))}
+    />
   );
 }
 

@@ -3,24 +3,22 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import { type FragmentContent, type FragmentDetail, fragmentQuery } from "@/api/fragments";
-import { Chart } from "@/charts/Chart";
 import { ErrorState } from "@/components/ErrorState";
+import { term } from "@/components/filter/suggest";
 import { KeyHint } from "@/components/KeyHint";
-import { Panel } from "@/components/Panel";
-import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { bytes, number, visible } from "@/format";
-import { FragmentFacts } from "@/pages/viewer/FragmentFacts";
-import { endBeside } from "@/pages/viewer/fragment";
+import { versionsText } from "@/pages/viewer/fragment";
 import own from "@/pages/viewer/fragment.module.css";
-import { Steps } from "@/pages/viewer/Steps";
+import { Fact } from "@/pages/viewer/Provenance";
+import { StepFacts } from "@/pages/viewer/StepFacts";
+import { type ListedPart, StepsReader } from "@/pages/viewer/StepsReader";
 import { ViewerLayout } from "@/pages/viewer/ViewerLayout";
 import { SampleState } from "@/samples/SampleTable";
 import { useShortcuts } from "@/shell/keyboard";
 
 const ROUTE = "/shell/runs/$name/fragments/$fragment";
-const CHART_HEIGHT = 130;
 /** Ids of episodes that can be searched: a slot, a slash and a number. */
 const ID = /^.+\/[0-9]{1,18}$/;
 
@@ -29,7 +27,7 @@ export function FragmentPage() {
   const { name, fragment } = useParams({ from: ROUTE });
   const { data, error, refetch } = useQuery(fragmentQuery(name, Number(fragment)));
   if (error && !data) return <ErrorState title="Fragment unavailable" error={error} onRetry={() => void refetch()} />;
-  if (!data) return <Skeletons heights={[130, 190, 420]} />;
+  if (!data) return <Skeletons heights={[40, 420]} />;
   return <Viewer key={fragment} run={name} detail={data} />;
 }
 
@@ -37,15 +35,11 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
   const { step, episode } = useSearch({ from: ROUTE });
   const navigate = useNavigate({ from: "/runs/$name/fragments/$fragment" });
   const { fragment, content, before, after } = detail;
-  const choose = (chosen: number | null) => {
-    if (chosen !== null) void navigate({ search: { step: chosen, episode }, replace: true });
-  };
   const open = (other: number | null) => {
     if (other !== null) void navigate({ params: { name: run, fragment: String(other) }, search: { episode } });
   };
-  const end = (direction: 1 | -1) => endBeside(content?.episodes ?? [], step ?? -1, direction);
   const back = () => void navigate({ to: "/runs/$name/trajectories", params: { name: run } });
-  useShortcuts({ "[": () => open(before), "]": () => open(after), n: () => choose(end(1)), p: () => choose(end(-1)), Escape: back });
+  useShortcuts({ "[": () => open(before), "]": () => open(after), Escape: back });
   return (
     <ViewerLayout
       run={run}
@@ -80,49 +74,23 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
           </Button>
         </Button.Group>
       }
-      aside={<FragmentFacts run={run} detail={detail} />}
+      aside={<Facts run={run} detail={detail} />}
     >
       {!content && <ErrorState title="Content unavailable" error={detail.problem} />}
       {content && (
         <>
-          <Panels>
-            <Rewards content={content} onStep={choose} />
-            <Episodes run={run} content={content} marked={episode} onStep={choose} />
-          </Panels>
-          <Panel
-            title="Steps"
-            note={`${number(content.steps)}${step === undefined ? "" : `, at ${number(step)}`}`}
-            aside={
-              <Button.Group>
-                <Button
-                  size="compact-sm"
-                  variant="default"
-                  disabled={end(-1) === null}
-                  onClick={() => choose(end(-1))}
-                  rightSection={<KeyHint>p</KeyHint>}
-                >
-                  Previous end
-                </Button>
-                <Button
-                  size="compact-sm"
-                  variant="default"
-                  disabled={end(1) === null}
-                  onClick={() => choose(end(1))}
-                  rightSection={<KeyHint>n</KeyHint>}
-                >
-                  Next end
-                </Button>
-              </Button.Group>
-            }
-          >
-            <Steps
-              run={run}
-              label="Steps of the fragment"
-              parts={[{ fragment: fragment.id, first: 0, steps: content.steps }]}
-              chosen={step}
-              onChoose={choose}
-            />
-          </Panel>
+          <StepsReader
+            run={run}
+            label="Steps of the fragment"
+            curves={content.curves}
+            parts={[{ fragment: fragment.id, first: 0, steps: content.steps }]}
+            list={{
+              ...{ title: "Episodes", note: "the part within this fragment", leftOut: content.episodes_left_out },
+              parts: content.episodes.map((part) => listed(run, part, part.id === episode)),
+            }}
+            chosen={step}
+            onChoose={(chosen) => void navigate({ search: { step: chosen, episode }, replace: true })}
+          />
           <Arrays content={content} />
         </>
       )}
@@ -130,62 +98,69 @@ function Viewer({ run, detail }: { run: string; detail: FragmentDetail }) {
   );
 }
 
-type PartProps = { content: FragmentContent; onStep: (step: number) => void };
+const listed = (run: string, part: FragmentContent["episodes"][number], isCurrent: boolean): ListedPart => ({
+  ...{ id: `${part.first} ${part.id}`, first: part.first, steps: part.steps, reward: part.reward, isCurrent },
+  ends: part.outcome !== "",
+  about: `${part.begins ? "begins" : "continues"}${part.outcome ? `, ${part.outcome}` : ""}`,
+  title: visible(part.id),
+  link: ID.test(part.id) && (
+    <Link to="/runs/$name/transcript" params={{ name: run }} search={{ episode: part.id }} title="All stored steps of the episode">
+      Transcript
+    </Link>
+  ),
+});
 
-function Rewards({ content, onStep }: PartProps) {
-  const { step, last, low, high, is_exact } = content.rewards;
+/** The source and use of the fragment, with links. */
+function Facts({ run, detail }: { run: string; detail: FragmentDetail }) {
+  const { fragment, content, version } = detail;
+  const params = { name: run };
+  const padding = content ? content.steps - content.real_steps : 0;
+  const versions = `${fragment.epoch}.${versionsText(fragment)}`;
   return (
-    <Panel title="Rewards" note={is_exact ? "every step" : "min to max per bucket"} className="span-8">
-      <Chart
-        name="Reward by step"
-        x={step}
-        isTime={false}
-        xLabel="step"
-        lines={[{ label: "reward", values: last, role: 1 }]}
-        band={is_exact ? undefined : { low, high, label: "min – max" }}
-        height={CHART_HEIGHT}
-        onPick={(index) => onStep(step[index] ?? 0)}
-        empty="No rewards."
-      />
-    </Panel>
-  );
-}
-
-/** `marked` is the id of the searched episode. */
-function Episodes({ run, content, marked, onStep }: PartProps & { run: string; marked: string | undefined }) {
-  return (
-    <Panel title="Episodes" note="the part within this fragment" className="span-4">
-      <ul className={own.episodes} aria-label="Episodes">
-        {content.episodes.map(({ id, first, steps, reward, begins, outcome }, place) => (
-          <li key={`${first} ${id}`} aria-current={id === marked || undefined}>
-            <button type="button" className={own.jump} onClick={() => onStep(first)}>
-              <span className="unseen">Go to the steps </span>
-              {first} – {first + steps - 1}
-              <span className="unseen"> of episode {place}</span>
-            </button>
-            <span className="anywhere" title={visible(id)}>
-              {begins ? "begins" : "continues"}
-              {outcome ? `, ${outcome}` : ""}
-            </span>
-            <span className={own.num}>
-              {number(reward)}{" "}
-              {ID.test(id) && (
-                <Link to="/runs/$name/transcript" params={{ name: run }} search={{ episode: id }} title="All stored steps of the episode">
-                  Transcript
-                </Link>
-              )}
-            </span>
-          </li>
-        ))}
-      </ul>
-      {content.episodes_left_out > 0 && <p className="faint small">{number(content.episodes_left_out)} more.</p>}
-    </Panel>
+    <StepFacts
+      run={run}
+      environment={fragment.environment}
+      slot={fragment.slot}
+      worker={fragment.worker}
+      weights={
+        version === null ? (
+          versions
+        ) : (
+          <Link to="/runs/$name/weights" params={params} search={{ version }}>
+            version {versions}
+          </Link>
+        )
+      }
+      received_at={fragment.received_at}
+    >
+      <Fact name="Return">
+        <b data-return>{number(fragment.reward_sum)}</b>
+      </Fact>
+      <Fact name="Steps">
+        {number(fragment.steps)}
+        {padding > 0 && <span className="faint"> and {number(padding)} of padding</span>}
+        <span className="faint">, {bytes(fragment.size_bytes)}</span>
+      </Fact>
+      {fragment.batch && (
+        <Fact name="Batch">
+          <Link to="/runs/$name/queue" params={params} search={{ batch: fragment.batch }}>
+            train step {number(fragment.step)}
+          </Link>
+          <span className="faint"> · </span>
+          <Link to="/runs/$name/trajectories" params={params} search={{ q: term("batch", fragment.batch) }}>
+            its fragments
+          </Link>
+        </Fact>
+      )}
+      {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
+      <Fact name="Contiguous">{fragment.contiguous ? "yes" : "no"}</Fact>
+    </StepFacts>
   );
 }
 
 function Arrays({ content }: { content: FragmentContent }) {
   return (
-    <details className={`panel ${own.arrays}`}>
+    <details className={`panel ${own.fold}`}>
       <summary>Arrays as received</summary>
       <Table label="Arrays of the fragment" columns={["Name", "Type", "Shape", { label: "Size", className: "num" }]}>
         {content.arrays.map(({ name, dtype, shape, size_bytes }) => (

@@ -154,7 +154,7 @@ function Viewer({ name, detail, sequences, error }: Props) {
       }
       aside={
         <>
-          <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} isKeyed />
+          <MarkBar key={group.id} run={name} group={group.id} mark={group.mark} />
           <Provenance run={name} detail={detail} />
         </>
       }

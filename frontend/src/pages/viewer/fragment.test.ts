@@ -64,9 +64,9 @@ it("shows a single version once", () => {
 
 it("moves between ends of episodes", () => {
   const episodes = [
-    { first: 0, steps: 4, outcome: "terminated" },
-    { first: 4, steps: 6, outcome: "truncated" },
-    { first: 10, steps: 2, outcome: "" },
+    { first: 0, steps: 4, ends: true },
+    { first: 4, steps: 6, ends: true },
+    { first: 10, steps: 2, ends: false },
   ];
   expect(endBeside(episodes, -1, 1)).toBe(3);
   expect(endBeside(episodes, 3, 1)).toBe(9);

@@ -1,6 +1,6 @@
 /** Texts of the fragment viewer about steps and episodes. Pure. */
 
-import type { EpisodePart, StepWindow } from "@/api/fragments";
+import type { StepWindow } from "@/api/fragments";
 import { number, policyStep } from "@/format";
 
 /** The policy versions that acted: one, or the first and last. */
@@ -78,8 +78,8 @@ export function stepOf(window: StepWindow | undefined, step: number): Step | und
 }
 
 /** The last step of the next episode that ends after `from`, or of the last one that ended before it. */
-export function endBeside(episodes: Pick<EpisodePart, "first" | "steps" | "outcome">[], from: number, direction: 1 | -1): number | null {
-  const ends = episodes.filter(({ outcome }) => outcome).map(({ first, steps }) => first + steps - 1);
+export function endBeside(parts: { first: number; steps: number; ends: boolean }[], from: number, direction: 1 | -1): number | null {
+  const ends = parts.filter(({ ends }) => ends).map(({ first, steps }) => first + steps - 1);
   const found = direction > 0 ? ends.find((end) => end > from) : ends.findLast((end) => end < from);
   return found ?? null;
 }

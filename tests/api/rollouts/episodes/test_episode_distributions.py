@@ -161,31 +161,11 @@ def test_the_distribution_of_groups_uses_the_filters_of_lists() -> None:
     )
 
 
-def test_reports_with_an_episode_in_a_range_are_found_newest_first(run: Run) -> None:
-    write(
-        report(run, 5.0, 100.0, worker=1),
-        report(run, 50.0, worker=2, at=later(1)),
-        report(run, 95.0, worker=3, at=later(2)),
-    )
-
-    rows = episode_statistics(run, "matches", least=90, most=110)["results"]
-
-    assert [(row["worker"], row["value"]) for row in rows] == [(3, 95.0), (1, 100.0)]
-    assert (
-        episode_statistics(run, "matches", of="length", least=50, most=50)["results"][0]["worker"]
-        == 2
-    )
-
-
 @pytest.mark.parametrize(
     ("path", "query", "field"),
     [
         ("distribution", {"of": "mood"}, "of"),
         ("distribution", {"mode": "both"}, "mode"),
-        ("matches", {"least": "x", "most": 1}, "least"),
-        ("matches", {"least": 0, "most": "nan"}, "most"),
-        ("matches", {"least": 0}, "most"),
-        ("matches", {"least": 2, "most": 1}, "least"),
     ],
 )
 def test_invalid_parameters_are_refused_with_their_field(

@@ -1,6 +1,5 @@
-"""Lookup of the stored fragments of a reported episode."""
+"""Lookup of the stored fragments of an episode."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,7 @@ from django.test import Client
 from buffer.items.models import FragmentChunk
 from rolldeck import wire
 from rolldeck.fleet_wire import episode_id
-from rollouts.control.models import EpisodeWindow
 from runs.lifecycle.models import Run
-from tests.api.rollouts.episodes.test_episode_distributions import report
 from tests.buffer_factories import arrays, fragment, push
 from tests.factories import bearer, make_run
 
@@ -52,60 +49,6 @@ def cut(slot: str, number: int, *episodes: tuple[str, int, str], begins: bool) -
             **marks,
         ),
     )
-
-
-@pytest.fixture
-def ids(run: Run) -> list[int]:
-    """Episodes of returns 2, 9 (over two fragments) and 1 of worker 0; a 9 of worker 1."""
-    fragments = [
-        cut("w0-0@a", 0, ("a/0", 2, "terminated"), ("a/1", 4, ""), begins=True),
-        cut("w0-0@a", 1, ("a/1", 5, "terminated"), ("a/2", 1, "truncated"), begins=False),
-        cut("w1-0@a", 0, ("b/0", 6, ""), begins=True),
-        cut("w1-0@a", 1, ("b/0", 3, "terminated"), ("b/1", 3, ""), begins=False),
-    ]
-    return pushed(run, *fragments)
-
-
-def reported(run: Run, *returns: float, **fields: Any) -> int:
-    row = report(run, *returns, at=datetime.now(UTC), **fields)
-    row.save()
-    return row.pk
-
-
-def request_fragments(run: Run, report: int, *, status: int = 200, **query: Any) -> Any:
-    answer = Client().get(
-        f"/api/v1/runs/{run.name}/episodes/{report}/fragments",
-        query,
-        headers=bearer("trainer", "read", run=run),
-    )
-    assert answer.status_code == status, answer.content
-    return answer.json()
-
-
-def test_the_fragments_of_an_episode_are_found(run: Run, ids: list[int]) -> None:
-    pk = reported(run, 2.0, 9.0, 1.0)
-
-    assert request_fragments(run, pk, value=9) == {
-        "next": None,
-        "results": [
-            {"fragment": ids[0], "episode": "a/1", "first": 2, "steps": 4},
-            {"fragment": ids[1], "episode": "a/1", "first": 0, "steps": 5},
-        ],
-        "candidates": 1,
-    }
-    (lowest,) = request_fragments(run, pk, of="return", value=1)["results"]
-    assert (lowest["fragment"], lowest["episode"], lowest["first"]) == (ids[1], "a/2", 5)
-    assert request_fragments(run, pk, of="length", value=9)["results"][0]["episode"] == "a/1"
-    other = reported(run, 9.0, worker=1)
-    assert [part["fragment"] for part in request_fragments(run, other, value=9)["results"]] == ids[
-        2:
-    ]
-
-
-def test_return_and_length_together_identify_the_episode(run: Run, ids: list[int]) -> None:
-    pk = reported(run, 2.0, lengths=[3])
-
-    assert request_fragments(run, pk, value=2) == {"results": [], "next": None, "candidates": 0}
 
 
 def pushed(run: Run, *fragments: wire.Fragment) -> list[int]:
@@ -157,35 +100,6 @@ def filtered(run: Run, *, episode: str, status: int = 200, **query: Any) -> Any:
     return answer.json()
 
 
-def test_of_several_episodes_alike_a_report_with_slots_identifies_one(
-    run: Run, alike: Alike
-) -> None:
-    slots = {"incarnation": "a", "slots": [1, 0, 0, 1, 0, 0], "numbers": [3, 2, 5, 3, 5, 5]}
-    pk = reported(run, 2.0, 2.0, 12.0, **slots)
-
-    assert request_fragments(run, pk, value=2) == {
-        "next": None,
-        "results": [{"fragment": alike["w0-1", 0], "episode": "w0-1@a/3", "first": 4, "steps": 2}],
-        "candidates": 2,
-    }
-    absent = reported(run, 2.0, incarnation="a", slots=[1] * 4, numbers=[9] * 4)
-    assert request_fragments(run, absent, value=2)["results"] == []
-
-
-def test_matches_name_the_episode(run: Run, alike: Alike) -> None:
-    slots = {"incarnation": "a", "slots": [0, 0, 1, 0, 0], "numbers": [2, 5, 3, 5, 1]}
-    reported(run, 7.0, 12.0, **slots)
-    get = Client().get
-    headers = bearer("trainer", "read", run=run)
-    path = f"/api/v1/runs/{run.name}/episodes"
-
-    found = get(f"{path}/matches", {"least": 6, "most": 8}, headers=headers).json()["results"]
-    assert [row["episode"] for row in found] == ["w0-0@a/2"]
-    reported(run, 7.0)
-    found = get(f"{path}/matches", {"least": 6, "most": 8}, headers=headers).json()["results"]
-    assert [row["episode"] for row in found] == ["", "w0-0@a/2"]
-
-
 def test_the_list_of_fragments_is_filtered_by_an_episode(run: Run, alike: Alike) -> None:
     def ids(episode: str, **query: Any) -> list[int]:
         page = filtered(run, episode=episode, **query)
@@ -222,27 +136,6 @@ def test_an_episode_without_slot_and_number_is_refused(run: Run, episode: str) -
     assert error["field"] == "q"
 
 
-def test_an_episode_without_a_stored_beginning_has_no_fragments(run: Run, ids: list[int]) -> None:
-    FragmentChunk.objects.filter(pk=ids[0]).delete()
-
-    assert request_fragments(run, reported(run, 5.0), value=5)["results"] == []
-
-
-def test_an_evaluation_has_no_fragments(run: Run, ids: list[int]) -> None:
-    pk = reported(run, 2.0, 9.0, 1.0, mode="eval")
-
-    assert request_fragments(run, pk, value=9) == {"results": [], "next": None, "candidates": 0}
-
-
-def test_a_report_of_another_run_and_an_invalid_value_are_refused(run: Run) -> None:
-    other = reported(make_run(name="beta"), 9.0)
-
-    assert request_fragments(run, other, value=9, status=404)["code"] == "not_found"
-    assert EpisodeWindow.objects.count() == 1
-    refused = request_fragments(run, other, status=400)
-    assert refused["errors"][0]["field"] == "value"
-
-
 def request_episode(run: Run, episode: str, *, status: int = 200) -> Any:
     answer = Client().get(
         f"/api/v1/runs/{run.name}/episodes/detail",
@@ -262,7 +155,10 @@ def test_an_episode_is_joined_over_its_fragments(run: Run) -> None:
     )
     episode = request_episode(run, f"{slot}/2")
 
-    parts = episode.pop("parts")
+    parts, curves = episode.pop("parts"), episode.pop("curves")
+    assert curves["step"] == list(range(9))
+    assert curves["total"]["last"] == [*range(1, 10)]
+    assert curves["reward"]["last"] == [1] * 9
     assert episode == {
         "id": f"{slot}/2",
         "slot": slot,

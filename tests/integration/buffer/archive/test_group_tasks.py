@@ -10,6 +10,7 @@ import pytest
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.schemas.pushes_msgpack import decode_push
 from buffer.ingest.services.pushes import accept_groups
+from buffer.inspect.rules.marks import MarkChange
 from buffer.inspect.services import mark_groups
 from rolldeck.sequences import ArchiveUnreadable, main, write_tasks
 from rolldeck.wire import GroupPush, encode
@@ -216,26 +217,31 @@ def test_an_archive_without_tasks_is_refused(
     assert list(tmp_path.glob("*tasks*")) == []
 
 
-def test_a_label_selects_tasks_and_sequences(
+def test_a_tag_selects_tasks_and_sequences(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = archived(run, tmp_path, *(scored(mark, 0.0, 1.0) for mark in range(4)))
     items = pq.read_table(archive)["item_id"].to_pylist()
     mark_groups(
-        run_id=run.pk, group_ids=[items[1], items[3]], changes={"label": 2}, actor="bob", now=NOON
+        run_id=run.pk,
+        group_ids=[items[1], items[3]],
+        change=MarkChange(add_tags=frozenset({"odd", "two words"})),
+        actor="bob",
+        now=NOON,
     )
     export(run, archive)
     target = tmp_path / "tasks.parquet"
 
-    assert main([str(archive), "--tasks", "--label", "2", "--out", str(target)]) == 0
+    assert main([str(archive), "--tasks", "--tag", "two words", "--out", str(target)]) == 0
     tasks = pq.read_table(target).to_pylist()
-    assert main([str(archive), "--label", "2", "--out", str(target)]) == 0
+    assert main([str(archive), "--tag", "two words", "--out", str(target)]) == 0
     sequences = pq.read_table(target).to_pylist()
 
     assert [row["prompt_tokens"] for row in tasks] == [[1, 8], [3, 8]]
     assert [row["item_id"] for row in sequences] == [items[1]] * 2 + [items[3]] * 2
-    assert main([str(archive), "--label", "9", "--out", str(target)]) == 1
-    assert "words.parquet has no group with label 9; its labels are 2" in capsys.readouterr().err
+    assert main([str(archive), "--tag", "other", "--out", str(target)]) == 1
+    error = capsys.readouterr().err
+    assert "words.parquet has no group with the tag 'other'; its tags are odd, two words" in error
 
 
 def test_limits_of_scores_need_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,19 +50,23 @@ _GROUPS: Final = """
 _DIGESTS: Final = """
     INSERT INTO buffer_groupdigest
         (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-         excerpt, answer, words, score_mean, longest_tokens)
+         excerpt, answer, words, score_mean, longest_tokens, facts, advantages, correct)
     SELECT g.id, g.run_id, 'lesson-' || g.id %% 12, 'w' || g.id %% 16, '', ARRAY[0, 1, 0.5],
         ARRAY[400, 500, 600], CASE WHEN g.id %% 25 = 0 THEN 1 ELSE 0 END,
         CASE WHEN g.id %% 40 = 0 THEN 2 ELSE 0 END, 'What is ' || g.id || ' plus one?', '',
         to_tsvector('simple', 'what is ' || g.id || ' plus one of ' || g.id %% 1000)
             || array_to_tsvector(ARRAY[%(word)s]),
-        g.score_mean, g.longest_tokens
+        g.score_mean, g.longest_tokens,
+        jsonb_build_object('meta.difficulty', g.id %% 9, 'meta.topic', 'topic ' || g.id %% 50,
+            'override.level', (ARRAY['easy','hard'])[1 + g.id %% 2], 'meta.long', repeat('x', 200)),
+        '{-1, 1}', g.id %% 9
     FROM buffer_trajectorygroup g WHERE g.segment IS NOT NULL"""
-# One in 200 is marked: labelled or noted.
+# One in 200 is marked: tagged or noted.
 _MARKS: Final = """
     INSERT INTO buffer_groupmark
-        (group_id, run_id, label, note, changed_by, changed_at)
-    SELECT g.id, g.run_id, CASE WHEN g.id %% 3 > 0 THEN 1 + g.id %% 9 END,
+        (group_id, run_id, tags, note, changed_by, changed_at)
+    SELECT g.id, g.run_id,
+        CASE WHEN g.id %% 3 > 0 THEN ARRAY['tag-' || 1 + g.id %% 9] ELSE '{}' END,
         CASE WHEN g.id %% 3 = 0 THEN 'odd' ELSE '' END, 'ada', now()
     FROM buffer_trajectorygroup g WHERE g.id %% 200 = 0"""
 _INDEXES: Final = """
@@ -81,9 +85,16 @@ QUESTIONS: Final[dict[str, dict[str, str]]] = {
     "rare words": {"text": "plus 4711"},
     "common words": {"text": "plus one"},
     "what nothing meets": {"text": "version>=1000000000"},
-    "a label": {"text": "label:4"},
+    "a fact": {"text": "meta.difficulty:>3 override.level:easy"},
+    "a fact in part": {"text": "meta.topic~7"},
+    "a fact that nothing meets": {"text": "meta.difficulty:99"},
+    "a key that is unknown": {"text": "meta.other:1"},
+    "by a fact": {"sort": "-meta.difficulty", "text": "override.level:hard"},
+    "by the share solved": {"sort": "solved"},
+    "a tag": {"text": "tag:tag-4"},
+    "a tag in part": {"text": "tag~TAG-5"},
     "noted": {"text": "is:noted"},
-    "a label, best first": {"text": "label:2", "sort": "-score"},
+    "a tag, best first": {"text": "tag:tag-2", "sort": "-score"},
     "a batch, best first": {
         "text": "batch:00000000-0000-0000-0000-000000000001",
         "sort": "-score",

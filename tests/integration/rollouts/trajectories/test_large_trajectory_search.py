@@ -38,12 +38,13 @@ _GROUPS: Final = """
 _DIGESTS: Final = """
     INSERT INTO buffer_groupdigest
         (group_id, run_id, lesson, worker, example, scores, lengths, truncated, duplicates,
-         excerpt, answer, words, score_mean, longest_tokens)
+         excerpt, answer, words, score_mean, longest_tokens, facts, advantages)
     SELECT g.id, g.run_id, 'lesson-' || g.id %% 12, 'w' || g.id %% 16, '', ARRAY[0, 1, 0.5],
         ARRAY[400, 500, 600], 0, 0, 'What is ' || g.id || ' plus one?', '',
         to_tsvector('simple', 'what is ' || g.id || ' plus one of ' || g.id %% 1000)
             || array_to_tsvector(ARRAY['run:' || g.run_id]),
-        g.score_mean, g.longest_tokens
+        g.score_mean, g.longest_tokens,
+        jsonb_build_object('meta.difficulty', g.id %% 9), '{}'
     FROM buffer_trajectorygroup g"""
 _REPORTS: Final = """
     INSERT INTO rollouts_episodewindow

@@ -51,7 +51,7 @@ def test_a_number_is_shown_in_its_precision_and_not_as_a_double() -> None:
     content = content_of(opened(reward=np.full(4, 0.1, np.float32)))
 
     assert content.reward_sum == 0.4
-    assert content.rewards.last == [0.1] * 4
+    assert content.curves.reward.last == [0.1] * 4
 
 
 def test_long_actions_are_cut_and_pictures_are_described_by_their_size() -> None:
@@ -134,6 +134,7 @@ def test_episodes_are_separated_with_how_they_ended() -> None:
         ("b", 2, 7, True, "truncated"),
         ("c", 4, 11, True, ""),
     ]
+    assert content.curves.total.last == [1, 3, 3, 7, 5, 11]
 
 
 def test_padding_is_marked_and_not_counted() -> None:
@@ -142,7 +143,7 @@ def test_padding_is_marked_and_not_counted() -> None:
     assert window(made, start=0, count=6).is_padding == [False] * 4 + [True] * 2
     content = content_of(made)
     assert (content.steps, content.real_steps, content.reward_sum) == (6, 4, 4)
-    assert content.rewards.step == [0, 1, 2, 3]
+    assert content.curves.step == [0, 1, 2, 3]
 
 
 def test_a_window_behind_the_end_is_missing_and_windows_are_limited() -> None:
@@ -159,13 +160,15 @@ def test_a_window_behind_the_end_is_missing_and_windows_are_limited() -> None:
 def test_spikes_of_rewards_are_kept(steps: int, spike: float, at: float) -> None:
     rewards = np.zeros(steps, np.float32)
     rewards[int(at * steps)] = spike
-    line = content_of(opened(steps, reward=rewards)).rewards
+    curves = content_of(opened(steps, reward=rewards, value=-rewards)).curves
 
-    assert len(line.step) <= LINE_POINTS
-    assert line.step[-1] == steps - 1
-    assert min(line.low) == pytest.approx(float(rewards.min()), rel=1e-6)
-    assert max(line.high) == pytest.approx(float(rewards.max()), rel=1e-6)
-    assert line.is_exact is (steps <= LINE_POINTS)
+    assert len(curves.step) <= LINE_POINTS
+    assert curves.step[-1] == steps - 1
+    assert min(curves.reward.low) == pytest.approx(float(rewards.min()), rel=1e-6)
+    assert max(curves.reward.high) == pytest.approx(float(rewards.max()), rel=1e-6)
+    assert min(curves.value.low) == pytest.approx(float(-rewards.max()), rel=1e-6)
+    assert curves.total.last[-1] == pytest.approx(spike, rel=1e-6)
+    assert curves.is_exact is (steps <= LINE_POINTS)
 
 
 @given(steps=st.integers(1, 60), width=st.integers(1, 20))

@@ -15,8 +15,8 @@ import pytest
 from worker_bench import Bench, bench
 
 from buffer.ingest.rules.fragments import check, real_steps
+from rolldeck.fleet_wire import episode_id, slot_name
 from rolldeck.wire import Fragment, unpack_array
-from rollouts.episodes.rules import episodes_with
 from rollouts.fleet.policies.factory import make_policy
 from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision, Policy
@@ -77,9 +77,10 @@ def test_reports_name_episodes_as_fragments_do(make_worker_settings: MakeSetting
 
         def both() -> set[str]:
             for window in b.order().episodes:
-                for value in window.returns:
-                    episodes = episodes_with(window, of="return", value=value)
-                    named.update(dict.fromkeys(episodes, value))
+                listed = zip(window.returns, window.slots, window.numbers, strict=False)
+                for value, slot, number in listed:
+                    about = {"worker": window.worker, "incarnation": window.incarnation}
+                    named[episode_id(slot_name(slot=slot, **about), number)] = value
             return set(named) & set(returns_of_fragments(list(b.fragments)))
 
         eventually(lambda: len(both()) > 10)

@@ -1,6 +1,6 @@
 """Marks of groups in archives: export, and restoration onto restored groups.
 
-Archives of earlier versions also have pins and sets, which are ignored.
+Archives of earlier versions have labels from 1 to 9, with names, in place of tags.
 """
 
 from datetime import datetime
@@ -11,51 +11,55 @@ from django.db import transaction
 from msgspec import Meta, Struct
 
 from buffer.archive.queries import ArchiveUnreadable
-from buffer.inspect.models import GroupMark, LabelName
-from buffer.inspect.queries.group_contents import COUNTED
-from buffer.inspect.rules.marks import LONGEST_LABEL_NAME, LONGEST_NOTE
+from buffer.inspect.models import GroupMark
+from buffer.inspect.rules.marks import LONGEST_NOTE, LONGEST_TAG, MOST_TAGS
 from buffer.inspect.services import lock_marks
 from buffer.items.models import TrajectoryGroup
 from runs.lifecycle.models import Run
 
+_ARCHIVED: Final = 10_000
+"""Maximum number of marked groups of an archive, newest first."""
 _AT_ONCE: Final = 500
-_Label = Annotated[int, Meta(ge=1, le=9)]
+_Tag = Annotated[str, Meta(min_length=1, max_length=LONGEST_TAG)]
 
 
-class MarkOfItem(Struct, frozen=True, kw_only=True):
+class MarkOfItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Marks of one group."""
 
     item_id: int
-    label: _Label | None = None
+    tags: Annotated[list[_Tag], Meta(max_length=MOST_TAGS)] = []
+    label: Annotated[int, Meta(ge=1, le=9)] | None = None
     note: Annotated[str, Meta(max_length=LONGEST_NOTE)] = ""
     changed_by: Annotated[str, Meta(max_length=200)] = ""
     changed_at: datetime | None = None
 
 
-class ArchivedMarks(Struct, frozen=True, kw_only=True):
+class ArchivedMarks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Marks of a run's groups: of the newest 10,000 marked groups."""
 
-    labels: dict[_Label, Annotated[str, Meta(max_length=LONGEST_LABEL_NAME)]] = {}
+    labels: dict[int, _Tag] = {}
     groups: list[MarkOfItem] = []
+
+    def tags_of(self, item: MarkOfItem) -> list[str]:
+        """Return the tags of an item; a label is a tag."""
+        label = [] if item.label is None else [self.labels.get(item.label, f"label-{item.label}")]
+        return sorted({text for tag in (*item.tags, *label) if (text := tag.replace("\x00", ""))})
 
 
 def marks_of_run(run: Run) -> dict[str, Any]:
     """Return the marks of a run for an archive."""
-    rows = GroupMark.objects.filter(run=run).order_by("-group")[:COUNTED]
+    rows = GroupMark.objects.filter(run=run).order_by("-group")[:_ARCHIVED]
     groups = [
         MarkOfItem(
             item_id=row.group_id,
-            label=row.label,
+            tags=row.tags,
             note=row.note,
             changed_by=row.changed_by,
             changed_at=row.changed_at,
         )
         for row in reversed(rows)
     ]
-    names = dict(LabelName.objects.filter(run=run).values_list("label", "name"))
-    found: dict[str, Any] = msgspec.to_builtins(
-        ArchivedMarks(labels=names, groups=groups), str_keys=True
-    )
+    found: dict[str, Any] = msgspec.to_builtins(ArchivedMarks(groups=groups), str_keys=True)
     return found
 
 
@@ -77,10 +81,6 @@ def restore_marks(
 ) -> None:
     """Store marks of the groups restored from `source`; existing marks are kept."""
     lock_marks(run.pk)
-    LabelName.objects.bulk_create(
-        [LabelName(run=run, label=label, name=name) for label, name in marks.labels.items()],
-        ignore_conflicts=True,
-    )
     for first in range(0, len(marks.groups), _AT_ONCE):
         some = marks.groups[first : first + _AT_ONCE]
         origins = {f"{source}:{one.item_id}": one.item_id for one in some}
@@ -92,13 +92,13 @@ def restore_marks(
                 GroupMark(
                     run=run,
                     group_id=here[one.item_id],
-                    label=one.label,
+                    tags=marks.tags_of(one),
                     note=one.note.replace("\x00", ""),
                     changed_by=one.changed_by or actor[:200],
                     changed_at=one.changed_at or now,
                 )
                 for one in some
-                if one.item_id in here and (one.label or one.note.replace("\x00", ""))
+                if one.item_id in here and (marks.tags_of(one) or one.note.replace("\x00", ""))
             ],
             ignore_conflicts=True,
         )

@@ -1,0 +1,74 @@
+import { Button, Checkbox, Popover, Text, TextInput } from "@mantine/core";
+import { useState } from "react";
+import { visible } from "@/format";
+import css from "./columns.module.css";
+
+const OFFERED_AT_MOST = 50;
+
+type Props = {
+  /** Columns that every list of this kind has. */
+  builtIn?: { id: string; label: string }[];
+  /** Columns with names of their own, such as configuration values; undefined until they are known. */
+  named: string[] | undefined;
+  chosen: string[];
+  /** Maximum number of chosen columns with names of their own. */
+  atMost: number;
+  /** Names of the sources: "Configuration or metric". */
+  sources: string;
+  onOpen: (isOpen: boolean) => void;
+  onChoose: (ids: string[]) => void;
+};
+
+/** Choose the columns of a list. */
+export function ColumnsMenu({ builtIn = [], named, chosen, atMost, sources, onOpen, onChoose }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const [typed, setTyped] = useState("");
+  const isBuiltIn = (id: string) => builtIn.some((column) => column.id === id);
+  const own = chosen.filter((id) => !isBuiltIn(id));
+  const words = typed.toLowerCase().split(/\s+/);
+  // A chosen column stays in the menu, also if no listed row has it.
+  const offered = [...builtIn, ...[...new Set([...own, ...(named ?? [])])].map((id) => ({ id, label: visible(id) }))];
+  const found = offered.filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
+  const open = (next: boolean) => {
+    setOpen(next);
+    onOpen(next);
+  };
+  return (
+    <Popover position="bottom-end" hideDetached={false} trapFocus returnFocus shadow="md" opened={isOpen} onChange={open}>
+      <Popover.Target>
+        <Button size="compact-sm" variant="default" onClick={() => open(!isOpen)}>
+          Columns
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown className={css.columns} aria-label="Columns">
+        <TextInput
+          size="xs"
+          aria-label="Search columns"
+          placeholder={sources}
+          maxLength={200}
+          value={typed}
+          onChange={(event) => setTyped(event.currentTarget.value)}
+        />
+        {found.slice(0, OFFERED_AT_MOST).map(({ id, label }) => {
+          const isOn = chosen.includes(id);
+          return (
+            <Checkbox
+              key={id}
+              size="xs"
+              mt="xs"
+              label={label}
+              checked={isOn}
+              disabled={!isOn && !isBuiltIn(id) && own.length >= atMost}
+              onChange={() => onChoose(isOn ? chosen.filter((name) => name !== id) : [...chosen, id])}
+            />
+          );
+        })}
+        <Text size="xs" c="dimmed" mt="xs">
+          {found.length > OFFERED_AT_MOST && `${found.length - OFFERED_AT_MOST} more: search by name. `}
+          {found.length === 0 && named && "No matching columns. "}
+          {own.length >= atMost && `At most ${atMost} columns: ${sources.toLowerCase()}.`}
+        </Text>
+      </Popover.Dropdown>
+    </Popover>
+  );
+}
