@@ -44,6 +44,8 @@ _REFUSED = re.compile(r"the server responded with a status of 4(?:0[03]|04 .*/ap
 USERNAME = "ada"
 VIEWER = "vic"
 OPERATOR = "olga"
+SIGNED_OUT = "sue"
+"""A viewer whose sessions a test ends; those of the others are shared between tests."""
 PASSWORD = "a-password-for-tests"
 INFERENCE_SERVER = "local"
 WEBHOOK_SECRET = "between us"
@@ -104,7 +106,8 @@ def server(
     in_the_shell(
         server,
         "from django.contrib.auth.models import Group, User;"
-        f"User.objects.create_user({VIEWER!r}, password={PASSWORD!r});"
+        f"[User.objects.create_user(name, password={PASSWORD!r})"
+        f" for name in ({VIEWER!r}, {SIGNED_OUT!r})];"
         "operators = Group.objects.get_or_create(name='operator')[0].user_set;"
         f"operators.add(User.objects.create_user({OPERATOR!r}, password={PASSWORD!r}))",
     )

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.conftest import OPERATOR, VIEWER, WEBHOOK_SECRET, sign_in, sign_in_anew
+from tests.e2e.conftest import OPERATOR, SIGNED_OUT, VIEWER, WEBHOOK_SECRET, sign_in, sign_in_anew
 from tests.e2e.pages import wait_for_width
 from tests.server import Server
 from tests.webhook_receiver import Receiver
@@ -27,9 +27,9 @@ def is_test(body: bytes) -> bool:
 def test_a_person_signs_out_on_other_browsers(
     page: Page, chromium: Browser, server: Server
 ) -> None:
-    sign_in_anew(page, VIEWER)
+    sign_in_anew(page, SIGNED_OUT)
     elsewhere = chromium.new_context(base_url=server.url)
-    other = sign_in_anew(elsewhere.new_page(), VIEWER)
+    other = sign_in_anew(elsewhere.new_page(), SIGNED_OUT)
 
     page.goto("/settings")
     page.get_by_role("button", name="Sign out everywhere else").click()
