@@ -79,8 +79,6 @@ urlpatterns = [
     path("runs/<slug:run>/metrics/samples", metrics.MetricSamplesView.as_view()),
     path("runs/<slug:run>/metrics/lines", metrics.RunLinesView.as_view()),
     path("runs/<slug:run>/metrics/context", metrics.MetricContextView.as_view()),
-    path("runs/<slug:run>/metric-layouts", charts.LayoutsView.as_view()),
-    path("runs/<slug:run>/metric-layouts/<large:layout>", charts.LayoutView.as_view()),
     path("runs/<slug:run>/annotations", charts.AnnotationsView.as_view()),
     path("runs/<slug:run>/annotations/<large:annotation>", charts.AnnotationView.as_view()),
     path("metrics/lines", metrics.LinesView.as_view()),

@@ -46,6 +46,7 @@ from runs.search.api import (
     RunsView,
     TagsView,
 )
+from runs.views.api import ViewsView, ViewView
 from runs.weights.api import (
     CurrentWeightsView,
     WeightsCommandsView,
@@ -99,6 +100,8 @@ urlpatterns = [
     path("run-config-schema", RunConfigSchemaView.as_view()),
     path("presets", PresetsView.as_view()),
     path("presets/<slug:preset>", PresetView.as_view()),
+    path("views", ViewsView.as_view()),
+    path("views/<large:view>", ViewView.as_view()),
     path("projects", ProjectsView.as_view()),
     path("projects/<slug:project>", ProjectView.as_view()),
     path("tokens", TokensView.as_view()),

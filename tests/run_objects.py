@@ -13,7 +13,6 @@ from rollouts.control.models import EpisodeWindow, Fleet, FleetWorker, LogReques
 from rollouts.curriculum.models import Curriculum, Evaluation, Lesson, LessonOutcome
 from rollouts.metrics.models import Annotation
 from runs.lifecycle.models import Environment, PolicyVersion, Run, Trainer
-from runs.saved.models import SavedObject
 from tests.factories import NOON
 
 # Index of the numbered objects of a run; alpha has none with this index.
@@ -76,9 +75,6 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
         "recording": [_made(Recording, run=run, state="ready", file=mark, note=mark)],
         "lesson": [_made(Lesson, run=run, name=mark, status="active")],
         "evaluation": [_made(Evaluation, run=run, lesson=mark, reason=mark)],
-        "layout": [
-            _made(SavedObject, kind="layout", access="open", run=run, name=mark, author=mark)
-        ],
         "annotation": [_made(Annotation, run=run, text=mark)],
         "env_id": [_made(Environment, run=run, env_id=INDEX, wandb_name=mark)],
         "step": [_made(PolicyVersion, run=run, epoch=1, step=INDEX, file=mark)],

@@ -7,14 +7,11 @@ import { FailedPage } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
-import { compareSearch } from "@/pages/compare/search";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
 import { episodesSearch } from "@/pages/run/episodes/search";
 import { type FleetSearch, logOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
-import { metricsSearch } from "@/pages/run/metrics/search";
-import { overviewSearch } from "@/pages/run/overview/search";
 import { queueSearch } from "@/pages/run/queue/search";
 import { runsSearch } from "@/pages/runs/search";
 import { viewerSearch } from "@/pages/viewer/search";
@@ -22,6 +19,7 @@ import { sampleSearch } from "@/samples/search";
 import { shareSearch } from "@/share/share";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";
 import { Shell } from "@/shell/Shell";
+import { viewSearch } from "@/wall/view";
 
 const text = (value: unknown): string | undefined => (typeof value === "string" || typeof value === "number" ? String(value) : undefined);
 
@@ -37,7 +35,7 @@ const login = createRoute({
   component: LoginPage,
   validateSearch: (search): { next?: string } => ({ next: text(search.next) }),
 });
-const shell = createRoute({ getParentRoute: () => root, id: "shell", component: Shell });
+const shell = createRoute({ getParentRoute: () => root, id: "shell", component: Shell, validateSearch: shareSearch });
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
@@ -79,7 +77,7 @@ const compare = createRoute({
   getParentRoute: () => shell,
   path: "/compare",
   component: page(pageCode.compare, "ComparePage"),
-  validateSearch: compareSearch,
+  validateSearch: viewSearch,
   beforeLoad: askForCompared,
 });
 const tokens = createRoute({
@@ -132,7 +130,6 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
   component: page(pageCode.run, "RunPage"),
-  validateSearch: shareSearch,
   beforeLoad: askForRun,
 });
 const runTabs = [
@@ -140,14 +137,14 @@ const runTabs = [
     getParentRoute: () => run,
     path: "/",
     component: page(tabCode.overview, "OverviewTab"),
-    validateSearch: overviewSearch,
+    validateSearch: viewSearch,
     beforeLoad: askForCurves,
   }),
   createRoute({
     getParentRoute: () => run,
     path: "metrics",
     component: page(tabCode.metrics, "MetricsTab"),
-    validateSearch: metricsSearch,
+    validateSearch: viewSearch,
     beforeLoad: askForMetrics,
   }),
   createRoute({

@@ -18,9 +18,6 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.saved.rules import SavedKind
-from web.rules.errors import Conflict
-
 OWN_PREFIX: Final = "rolldeck/"
 """Prefix of the platform's own metrics."""
 OF_ARRIVALS: Final = tuple(
@@ -28,28 +25,6 @@ OF_ARRIVALS: Final = tuple(
     for name in ("reward/", "length/", "truncated_share", "zero_variance_share", "info/")
 )
 """Beginnings of the metrics of data that arrived since the previous sample."""
-
-
-# Kind of the saved layouts of run metrics.
-
-
-class LayoutExists(Conflict):
-    """A layout of this name exists already."""
-
-    code = "layout_exists"
-    title = "Name taken"
-
-
-class TooManyLayouts(Conflict):
-    """The limit on layouts is reached."""
-
-    code = "too_many_layouts"
-    title = "No room for another layout"
-
-
-LAYOUT: Final = SavedKind(
-    name="layout", body="view", at_most=50, name_taken=LayoutExists, too_many=TooManyLayouts
-)
 
 
 # Values of the platform's built-in metrics of a run, listed in docs/explanation/metrics.md.

@@ -231,7 +231,7 @@ class Rule:
 READ: Final = Rule(Role.VIEWER, frozenset({"read"}))
 OPERATE: Final = Rule(Role.OPERATOR)
 ADMINISTER: Final = Rule(Role.ADMIN)
-KEEP_LAYOUTS: Final = Rule(Role.VIEWER)
+SAVE_VIEWS: Final = Rule(Role.VIEWER)
 
 
 def act_as(*scopes: str) -> Rule:

@@ -9,7 +9,7 @@ from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written
 
 @admin.register(SavedObject)
 class SavedObjectAdmin(ReadOnlyAdmin):
-    """Presets and metric layouts, including deleted ones."""
+    """Presets and views, including deleted ones."""
 
     list_display = (
         *("name", "kind", "access", "run_link", "tag", "author"),
@@ -34,7 +34,7 @@ class SavedObjectAdmin(ReadOnlyAdmin):
         return as_written(row.text)
 
     def view_on_site(self, row: SavedObject) -> str | None:
-        """Return the page that uses an object; None for layouts and deleted objects."""
+        """Return the page that uses an object; None for views and deleted objects."""
         if row.deleted_at is not None or row.kind != "preset":
             return None
         return f"/runs/new?preset={row.name}"

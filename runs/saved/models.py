@@ -1,4 +1,4 @@
-"""Saved objects: presets and metric layouts."""
+"""Saved objects: presets and views."""
 
 from typing import Any, Self
 
@@ -35,13 +35,13 @@ class SavedObjectQuerySet(models.QuerySet["SavedObject"]):
 class SavedObject(models.Model):
     """A named document of users. Deleted objects stay as rows, and their names are free again.
 
-    A layout without a run and a tag is private to its author.
+    A view without a run and a tag belongs to all runs.
     """
 
     kind = models.CharField(max_length=12, choices=[(kind, kind) for kind in KINDS])
     name = models.CharField(max_length=120)
     text = models.TextField(blank=True, help_text="Description of a preset.")
-    body = models.JSONField(help_text="A complete RunConfig or a MetricView.")
+    body = models.JSONField(help_text="A complete RunConfig or a View.")
     access = models.CharField(max_length=8, choices=[(str(a), str(a)) for a in Access])
     run = models.ForeignKey(
         "runs.Run", null=True, blank=True, on_delete=models.CASCADE, related_name="saved_objects"
@@ -71,7 +71,7 @@ class SavedObject(models.Model):
                 name="saved_object_access_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(run=None) | Q(kind="layout", tag=""), name="saved_object_has_one_scope"
+                condition=Q(run=None) | Q(kind="view", tag=""), name="saved_object_has_one_scope"
             ),
             models.UniqueConstraint(
                 fields=["name"],
@@ -80,18 +80,18 @@ class SavedObject(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["author", "name"],
-                condition=Q(kind="layout", deleted_at=None, run=None, tag=""),
-                name="layout_name_is_unique_for_author",
+                condition=Q(kind="view", deleted_at=None, run=None, tag=""),
+                name="view_name_is_unique_for_author",
             ),
             models.UniqueConstraint(
                 fields=["run", "name"],
-                condition=Q(kind="layout", deleted_at=None, run__isnull=False),
-                name="layout_name_is_unique_in_run",
+                condition=Q(kind="view", deleted_at=None, run__isnull=False),
+                name="view_name_is_unique_in_run",
             ),
             models.UniqueConstraint(
                 fields=["tag", "name"],
-                condition=Q(kind="layout", deleted_at=None) & ~Q(tag=""),
-                name="layout_name_is_unique_for_tag",
+                condition=Q(kind="view", deleted_at=None) & ~Q(tag=""),
+                name="view_name_is_unique_for_tag",
             ),
         ]
 

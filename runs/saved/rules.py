@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from web.rules.errors import Forbidden, InvalidField, NotFound
 
-KINDS: Final = ("preset", "layout")
+KINDS: Final = ("preset", "view")
 
 
 class Access(StrEnum):

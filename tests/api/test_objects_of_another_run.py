@@ -65,7 +65,6 @@ BODIES: Final[dict[tuple[str, str], dict[str, Any]]] = {
     ("POST", "lessons/<str:lesson>/outcomes"): OUTCOME,
     ("PUT", "lessons/<str:lesson>/steering"): {"weight_factor": 2.0},
     ("PUT", "evaluations/<uuid:evaluation>/lease"): {"fence": 0},
-    ("PUT", "metric-layouts/<large:layout>"): {"name": "mine", "view": {}},
 }
 QUERIES: Final = {
     ("GET", "groups/<large:group>/windows"): "?sequences=0",

@@ -30,7 +30,7 @@ from tests.routes import filled, routes
 
 NOT_TABLED: Final = {"/openapi.json", "/docs"}
 SAMPLES: Final[dict[str, Any]] = {
-    **dict.fromkeys(("alert", "rule", "layout", "annotation", "snooze"), 1),
+    **dict.fromkeys(("alert", "rule", "view", "annotation", "snooze"), 1),
     **dict.fromkeys(("group", "fragment", "token", "epoch", "archive"), 1),
     **dict.fromkeys(("sequence", "step", "worker", "env_id"), 0),
     **dict.fromkeys(("batch", "evaluation", "recording", "log_request"), UUID(int=1)),

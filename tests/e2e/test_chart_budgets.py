@@ -39,7 +39,7 @@ const inView = (place) => {
 };
 new MutationObserver(() => {
     if (window.curvesPainted !== null) return;
-    const seen = [...document.querySelectorAll("[data-curve], [data-metric]")].filter(inView);
+    const seen = [...document.querySelectorAll("[data-panel]")].filter(inView);
     const charts = seen.map((place) => place.querySelector("[data-points]"));
     if (seen.length === 0 || !charts.every((chart) => chart && isDrawn(chart))) return;
     window.curvesPainted = 0;

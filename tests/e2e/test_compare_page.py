@@ -54,7 +54,7 @@ def measured(server: Server) -> Server:
 
 
 def overlay(page: Page, metric: str) -> Locator:
-    return page.locator(f'[data-metric="{metric}"]')
+    return page.locator(f'[data-panel="{metric}"]')
 
 
 def row(page: Page, run: str) -> Locator:
@@ -123,7 +123,12 @@ def test_the_selection_is_part_of_the_address(signed_in: Page, measured: Server)
     page.get_by_text("Since start").click()
     page.get_by_role("slider", name="Smoothing").press("End")
 
-    for chosen in ("runs=beside-a%2Cbeside-out", "m=entropy", "hide=beside-out", "x=elapsed"):
+    for chosen in (
+        "runs=beside-a%2Cbeside-out",
+        r"charts=%5B%22entropy%22%5D",
+        "hide=beside-out",
+        "x=elapsed",
+    ):
         expect(page).to_have_url(re.compile(chosen))
     expect(page).to_have_url(re.compile(r"smooth=0\.99"))
     page.reload()
@@ -156,9 +161,7 @@ def test_the_return_is_first_with_its_values_at_equal_steps(
     page = signed_in
     page.goto("/compare?runs=paid-a,paid-b")
 
-    expect(page.locator("section[data-metric]").first).to_have_attribute(
-        "data-metric", "reward_mean"
-    )
+    expect(page.locator("[data-panel]").first).to_have_attribute("data-panel", "reward_mean")
     expect(page.get_by_role("columnheader", name="at step 19")).to_be_visible()
     for run, values in {"paid-a": ("39", "100", "19"), "paid-b": ("57", "300", "57")}.items():
         cells = [row(page, run).locator(f"[data-return={kind}]") for kind in KINDS]
@@ -219,12 +222,12 @@ def test_chosen_metrics_are_remembered_and_a_link_takes_precedence(
 
     page.goto("/compare?runs=paid-b,paid-a")
     expect(overlay(page, "abc").locator("canvas")).to_be_visible()
-    expect(page).to_have_url(re.compile("m=abc"))
+    expect(page).to_have_url(re.compile("charts=.*abc"))
     expect(overlay(page, "reward_mean")).to_have_count(0)
     page.goto("/compare?runs=paid-a,paid-b&m=reward_mean")
     expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
     page.get_by_role("button", name="Reset to defaults").click()
-    expect(page.locator("section[data-metric]")).to_have_count(2)
+    expect(page.locator("[data-panel]")).to_have_count(2)
 
 
 def test_charts_share_one_zoom(signed_in: Page, measured: Server) -> None:

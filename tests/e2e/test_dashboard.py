@@ -53,7 +53,7 @@ def test_a_run_is_launched_paused_and_resumed(at_home: Page, server: Server) -> 
         see_it_move(page, "Return, mean of the last 20", seconds=240)  # measured every 10 s
         assert figure(page, "return") > 0
         open_tab(page, "Samples", "Episodes")
-        see_it_move(page, "Return per episode", seconds=60)  # reported every second
+        see_it_move(page, "Return, mean of the last 20", seconds=60)
         open_tab(page, "Overview")
 
         assert pause(page) < ACTS_WITHIN_SECONDS

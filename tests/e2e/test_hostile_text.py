@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 
-# Short enough for a layout's name; has an escape sequence and a right-to-left override.
+# Short enough for a view's name; has an escape sequence and a right-to-left override.
 HOSTILE = "<img src=x id=hostile onerror=alert(1)>\u202egnp\x1b[31m"
 AS_TEXT = re.compile(r"<img src=x id=hostile onerror=alert\(1\)>⟨U\+202E⟩gnp⟨U\+001B⟩\[31m")
 ENDLESS = "(a+)+$"
@@ -31,7 +31,7 @@ class Written(NamedTuple):
     run: str
     group: int
     huge: int
-    layout: int
+    view: int
     preset: str
 
 
@@ -48,9 +48,9 @@ def written(server: Server) -> Written:
     samples = [{"name": f"{'a' * 60}{n}/loss", "step": 1, "value": 0.5} for n in range(30)]
     server.post(f"/api/v1/runs/{run}/metrics", {"samples": samples})
     server.post(f"/api/v1/runs/{run}/annotations", {"text": HOSTILE, "step": 1})
-    view = {"panels": [ENDLESS]}
-    layout = {"name": HOSTILE, "share": "run", "view": view, "reason": HOSTILE}
-    stored = server.post(f"/api/v1/runs/{run}/metric-layouts", layout)
+    view = {"charts": [f"/{ENDLESS}/"], "looks": {HOSTILE: HOSTILE}}
+    saved_view = {"name": HOSTILE, "share": "run", "run": run, "view": view, "reason": HOSTILE}
+    stored = server.post("/api/v1/views", saved_view)
     server.post(
         f"/api/v1/runs/{run}/marks",
         {"groups": [group], "add_tags": ["<b id=hostile>torn</b>"], "note": HOSTILE},
@@ -112,12 +112,12 @@ def test_markup_in_the_description_of_a_preset_is_shown_as_text(
     nothing_acts(page)
 
 
-def test_a_shared_layout_cannot_delay_a_page(signed_in: Page, written: Written) -> None:
+def test_a_shared_view_cannot_delay_a_page(signed_in: Page, written: Written) -> None:
     page = signed_in
-    page.goto(f"/runs/{written.run}/metrics?layout={written.layout}")
+    page.goto(f"/runs/{written.run}/metrics?view={written.view}")
 
     expect(page.get_by_text(re.compile("might not terminate"))).to_be_visible()
-    expect(page.locator("[data-metric]").first).to_be_visible()
+    expect(page.locator("[data-panel]").first).to_be_visible()
     nothing_acts(page)
 
 

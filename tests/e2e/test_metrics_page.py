@@ -37,7 +37,7 @@ def measured(server: Server) -> Server:
 
 
 def card(page: Page, name: str) -> Locator:
-    return page.locator(f'[data-metric="{name}"]')
+    return page.locator(f'[data-panel="{name}"]')
 
 
 def choose(page: Page, card_shown: Locator, item: str) -> None:
@@ -108,20 +108,20 @@ def test_names_are_found_and_only_charts_in_view_are_drawn(
     expect(card(signed_in, "layer/1/norm").locator("canvas")).to_be_visible()
     assert len(urls) <= 2, "the charts of a screen are asked for together"
     expect(signed_in.get_by_role("status").filter(has_text="91 metrics")).to_be_visible()
-    assert signed_in.locator("[data-metric]").count() == 60
-    assert signed_in.locator("[data-metric] canvas").count() < 40
+    assert signed_in.locator("[data-panel]").count() == 60
+    assert signed_in.locator("[data-panel] canvas").count() < 40
 
     signed_in.get_by_label("Find metrics").fill("layer/7/")
     expect(signed_in).to_have_url(re.compile("q=layer"))
     expect(card(signed_in, "layer/7/norm")).to_be_visible()
-    expect(signed_in.locator("[data-metric]")).to_have_count(1)
+    expect(signed_in.locator("[data-panel]")).to_have_count(1)
 
 
 def test_another_run_is_drawn_in_the_same_chart(signed_in: Page, measured: Server) -> None:
     loss = opened(signed_in, measured, "?q=loss")
     signed_in.get_by_label("Compare with").fill("curves-b")
 
-    expect(signed_in).to_have_url(re.compile("with=curves-b"))
+    expect(signed_in).to_have_url(re.compile("runs=curves-b"))
     chart = loss.get_by_role("img", name=re.compile("curves-a .*curves-b"))
     expect(chart).to_be_visible()
 
@@ -152,7 +152,7 @@ def test_the_menu_of_a_chart_shows_a_table_saves_a_picture_and_changes_the_axis(
 
     loss.get_by_role("button", name="Options of train/loss").click()
     signed_in.get_by_role("menuitemcheckbox", name="Log axis").click()
-    expect(signed_in).to_have_url(re.compile("log=train%2Floss"))
+    expect(signed_in).to_have_url(re.compile("looks=.*train%2Floss.*log"))
     signed_in.reload()
     expect(card(signed_in, "train/loss").locator("canvas")).to_be_visible()
     card(signed_in, "train/loss").get_by_role("button", name="Options of train/loss").click()
@@ -193,7 +193,7 @@ def test_lines_are_toggled_and_read_without_a_mouse(signed_in: Page, measured: S
     expect(find).to_have_value(re.compile(r"train step.*curves-a", re.DOTALL))
 
 
-def test_a_tree_branch_and_an_expression_filter_charts_and_a_layout_stores_them(
+def test_a_tree_branch_and_an_expression_filter_charts_and_a_view_stores_them(
     signed_in: Page, measured: Server
 ) -> None:
     page = signed_in
@@ -208,26 +208,26 @@ def test_a_tree_branch_and_an_expression_filter_charts_and_a_layout_stores_them(
     layer.get_by_role("button", name="Collapse layer/").click()
     tree.locator('[data-path="train/"]').get_by_role("button", name="train/").last.click()
     expect(page).to_have_url(re.compile("under=train"))
-    expect(page.locator("[data-metric]")).to_have_count(1)
+    expect(page.locator("[data-panel]")).to_have_count(1)
 
-    page.get_by_label("Panel: /regex/ or = a / b").fill("^layer/.*norm$")
+    page.get_by_label("Panel: /regex/ or = a / b").fill("/^layer/.*norm$/")
     page.get_by_role("button", name="Add", exact=True).click()
-    panel = page.locator("[data-panel]")
+    panel = page.locator("[data-panel^='/']")
     expect(panel.locator("[data-matched='90']")).to_have_text("first 20 of 90 matching metrics")
     expect(panel.locator("canvas")).to_be_visible()
 
-    page.get_by_role("button", name="Layouts").click()
-    page.get_by_role("menuitem", name="Save as new layout").click()
-    dialog = page.get_by_role("dialog", name="Save layout")
+    page.get_by_role("button", name="Views").click()
+    page.get_by_role("menuitem", name="Save as new view").click()
+    dialog = page.get_by_role("dialog", name="Save view")
     dialog.get_by_label("Name").fill("norms")
     dialog.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url(re.compile(r"layout=\d+"))
-    layout = measured.get("/api/v1/audit?kind=layout_saved")["results"][0]["details"]["id"]
-    # The layout alone gives the same view on another run.
-    page.goto(f"/runs/curves-b/metrics?layout={layout}")
-    expect(page.locator("[data-panel]")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"view=\d+"))
+    view = measured.get("/api/v1/audit?kind=view_saved")["results"][0]["details"]["id"]
+    # Its number alone gives the same view on another run, also in links of earlier versions.
+    page.goto(f"/runs/curves-b/metrics?layout={view}")
+    expect(panel).to_be_visible()
     expect(page).to_have_url(re.compile("under=train"))
-    expect(page.locator(f"[data-layout='{layout}']")).to_have_text("norms")
+    expect(page.locator(f"[data-view='{view}']")).to_have_text("norms")
 
 
 def test_an_annotation_of_a_point_is_shown_in_charts_and_links_to_logs(
@@ -281,3 +281,30 @@ def test_values_beside_names_follow_the_trainer_and_new_metrics_appear(
     expect(loss).to_contain_text("0.25", timeout=15_000)
     expect(loss.locator("[data-points]")).to_have_attribute("data-points", "2")
     expect(card(signed_in, "train/kl")).to_contain_text("0.125")
+
+
+def test_another_metric_is_the_x_axis_of_a_chart_and_part_of_its_link(
+    signed_in: Page, measured: Server
+) -> None:
+    for run, scale in (("curves-a", 10), ("curves-b", 20)):
+        tokens = [
+            {"name": "tokens", "step": step, "value": scale * step} for step in range(0, STEPS, 100)
+        ]
+        measured.post(f"/api/v1/runs/{run}/metrics", {"samples": tokens})
+    page = signed_in
+    loss = opened(page, measured, "?q=loss&runs=curves-b")
+    choose(page, loss, "Metric as x axis")
+    dialog = page.get_by_role("dialog", name="train/loss")
+    dialog.get_by_role("combobox", name="X axis").click()
+    page.get_by_role("option", name="tokens", exact=True).click()
+    expect(page).to_have_url(re.compile("looks=.*x%3Atokens"))
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+    page.reload()
+    points = card(page, "train/loss").get_by_role("slider", name="Points of train/loss")
+    points.focus()
+    page.keyboard.press("End")
+    expect(points).to_have_attribute(
+        "aria-valuetext", re.compile(r"^tokens 97,900: .*curves-b 0\.09")
+    )

@@ -48,9 +48,10 @@ WAYS: dict[str, list[list[str]]] = {
         [button("More actions"), entry("(Change|Add to) project")],
     ],
     f"{LIVE}/metrics": [
-        [button("Layouts"), entry("Save as new layout")],
+        [button("Views"), entry("Save as new view")],
         [button("Annotations")],
         [button("Options of"), entry("Show as table")],
+        [button("Options of"), entry("Metric as x axis")],
         [button("Options of"), entry("Alert when")],
     ],
     f"{LIVE}/fleet?worker=0": [

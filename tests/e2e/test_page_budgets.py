@@ -48,7 +48,7 @@ HEAP_BYTES_PER_REPORT = 1_750
 # Numbers of drawn charts, of drawn charts more than one screen away from the window, and of
 # cards within it.
 MOUNTED = """() => {
-    const cards = [...document.querySelectorAll("[data-metric]")];
+    const cards = [...document.querySelectorAll("[data-panel]")];
     const isNear = (card) => {
         const { top, bottom } = card.getBoundingClientRect();
         return bottom > -innerHeight && top < 2 * innerHeight;
@@ -88,7 +88,7 @@ FRAMES = """(seconds) => new Promise((done) => {
     };
     requestAnimationFrame(step);
 })"""
-POINTS = """() => [...document.querySelectorAll("[data-metric] [data-points]:has(canvas)")]
+POINTS = """() => [...document.querySelectorAll("[data-panel] [data-points]:has(canvas)")]
     .map((chart) => Number(chart.dataset.points))"""
 # Collects all live-region announcements with their times, and layout shifts without user
 # input.
@@ -126,7 +126,7 @@ def thousand_panels(server: Server) -> str:
 def test_only_panels_near_the_viewport_are_mounted(signed_in: Page, thousand_panels: str) -> None:
     page = signed_in
     page.goto(f"/runs/{thousand_panels}/metrics")
-    cards, more = page.locator("[data-metric]"), page.get_by_role("button", name="Show more")
+    cards, more = page.locator("[data-panel]"), page.get_by_role("button", name="Show more")
     expect(cards.first.locator("canvas")).to_be_visible()
     while (shown := cards.count()) < PANELS:
         more.click()
@@ -194,7 +194,7 @@ def test_twenty_live_charts_are_drawn_at_sixty_frames_a_second(
         push_steps(range(first, first + 40))
     page.set_viewport_size({"width": 1920, "height": 2000})
     page.goto(f"/runs/{run}/metrics")
-    cards = page.locator("[data-metric]")
+    cards = page.locator("[data-panel]")
     expect(cards).to_have_count(LIVE_CHARTS)
     for place in range(LIVE_CHARTS):
         expect(cards.nth(place).locator("canvas")).to_be_in_viewport()

@@ -113,7 +113,7 @@ def test_a_point_links_to_its_batch_groups_and_tokens(
 ) -> None:
     page = signed_in
     page.goto("/runs/seed-reverse-lessons/metrics")
-    card = page.locator("[data-metric]").first
+    card = page.locator("[data-panel]").first
     expect(card.locator("canvas")).to_be_visible()
     area = card.locator(".u-over")
     box = area.bounding_box()

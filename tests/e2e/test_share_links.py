@@ -76,7 +76,7 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
     page.goto(
         "/runs/shared-a/metrics?q=loss&from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc"
     )
-    chart = page.locator("[data-metric='train/loss']")
+    chart = page.locator("[data-panel='train/loss']")
     chart.scroll_into_view_if_needed()
     chart.locator("canvas").wait_for()
     chart.get_by_role("button", name="shared-b").click()
@@ -91,10 +91,10 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
     assert "rd_" not in link
 
     colleague.goto(link)
-    shown = colleague.locator("[data-metric='train/loss']")
+    shown = colleague.locator("[data-panel='train/loss']")
     expect(shown).to_have_attribute("data-highlighted", "")
     wait_until(
-        lambda: is_on_screen(colleague, "[data-metric='train/loss']"),
+        lambda: is_on_screen(colleague, "[data-panel='train/loss']"),
         seconds=30,
         what="the chart is on screen",
     )
@@ -109,9 +109,9 @@ def test_a_link_to_a_chart_of_a_later_page_scrolls_to_it(colleague: Page, measur
     name = f"layer/{CHARTS - 1:02}/norm"
     colleague.goto(f"/runs/shared-a/metrics?focus=chart:{name}")
 
-    expect(colleague.locator(f"[data-metric='{name}']")).to_have_attribute("data-highlighted", "")
+    expect(colleague.locator(f"[data-panel='{name}']")).to_have_attribute("data-highlighted", "")
     wait_until(
-        lambda: is_on_screen(colleague, f"[data-metric='{name}']"),
+        lambda: is_on_screen(colleague, f"[data-panel='{name}']"),
         seconds=30,
         what="the chart is on screen",
     )

@@ -1,53 +1,80 @@
 import { MantineProvider } from "@mantine/core";
 import { fireEvent, render, screen, waitFor, within } from "@testing-library/react";
+import { useState } from "react";
 import { expect, it, vi } from "vitest";
 import { Chart } from "@/charts/Chart";
+import type { ChartProps } from "@/charts/model";
 import { Smoothing } from "@/charts/Smoothing";
 import { type Sharing, SharingContext } from "@/share/focus";
+import { withLook } from "@/share/share";
 
 const LINES = [{ label: "loss", values: [3, 2, null, -1], role: 1 as const }];
 
-function show(more: Partial<Parameters<typeof Chart>[0]> = {}, opened: Sharing["opened"] = {}) {
-  const copy = vi.fn();
-  render(
+function Page({ opened, copy, chart }: { opened: Sharing["looks"]; copy: () => void; chart: Partial<ChartProps> }) {
+  const [looks, setLooks] = useState(opened);
+  const setLook = (name: string, look: string | undefined) => setLooks((old) => withLook(old, name, look));
+  return (
     <MantineProvider env="test">
-      <SharingContext value={{ opened, copy }}>
-        <Chart name="loss" x={[0, 1, 2, 3]} xLabel="train step" isTime={false} lines={LINES} empty="No samples." {...more} />
+      <SharingContext value={{ looks, setLook, copy }}>
+        <output>{JSON.stringify(looks)}</output>
+        <Chart name="loss" x={[0, 1, 2, 3]} xLabel="train step" isTime={false} lines={LINES} empty="No samples." {...chart} />
       </SharingContext>
-    </MantineProvider>,
+    </MantineProvider>
   );
-  return { copy, dialog: () => screen.findByRole("dialog", { name: "loss" }) };
 }
 
-it("opens an enlarged chart with its axes, which a link keeps", async () => {
-  const { copy, dialog } = show();
+function show(chart: Partial<ChartProps> = {}, opened?: Sharing["looks"]) {
+  const copy = vi.fn();
+  render(<Page opened={opened} copy={copy} chart={chart} />);
+  return {
+    copy,
+    dialog: () => screen.findByRole("dialog", { name: "loss" }),
+    looks: () => screen.getByText(/^$|^{/, { selector: "output" }),
+  };
+}
+
+it("keeps the look of an enlarged chart in the address, and copies a link to it", async () => {
+  const { copy, dialog, looks } = show();
   fireEvent.click(screen.getByLabelText("Enlarge loss"));
   const large = within(await dialog());
   fireEvent.change(large.getByLabelText("From"), { target: { value: "-1.5" } });
+  await waitFor(() => expect(looks()).toHaveTextContent("from:-1.5"));
   fireEvent.change(large.getByLabelText("To"), { target: { value: "4" } });
+  await waitFor(() => expect(looks()).toHaveTextContent("to:4"));
   fireEvent.click(large.getByLabelText("Without outliers"));
   fireEvent.click(large.getByLabelText("Log x axis"));
+  expect(looks()).toHaveTextContent('{"loss":"logx,clip,large,from:-1.5,to:4"}');
   fireEvent.click(large.getByLabelText("Options of loss"));
   fireEvent.click(await screen.findByText("Copy link"));
-  expect(copy).toHaveBeenCalledWith({ focus: "chart:loss", hide: undefined, scale: "logx,clip,large,from:-1.5,to:4" });
+  expect(copy).toHaveBeenCalledWith("chart:loss");
 });
 
 it("opens as in a link, and closes", async () => {
-  const { dialog } = show({}, { focus: "chart:loss", scale: "log,large,from:1" });
+  const { dialog, looks } = show({}, { loss: "log,large,from:1" });
   const large = within(await dialog());
   expect(large.getByLabelText("From")).toHaveValue("1");
   expect(large.getByLabelText("Log y axis")).toBeChecked();
   expect(large.getByText("▲ 1 value at or below 0 omitted on the log axis")).toBeVisible();
   fireEvent.keyDown(await dialog(), { key: "Escape" });
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  expect(looks()).toHaveTextContent('{"loss":"log,from:1"}');
 });
 
-it("changes the log axis of the page where the page owns it", async () => {
-  const change = vi.fn();
-  const { dialog } = show({ isLog: { value: false, change } });
-  fireEvent.click(screen.getByLabelText("Enlarge loss"));
-  fireEvent.click(within(await dialog()).getByLabelText("Log y axis"));
-  expect(change).toHaveBeenCalledWith(true);
+it("offers other metrics as x axis, from its menu", async () => {
+  const { dialog, looks } = show({ xChoices: ["kl", "tokens"] });
+  fireEvent.click(screen.getByLabelText("Options of loss"));
+  fireEvent.click(await screen.findByText("Metric as x axis…"));
+  fireEvent.click(within(await dialog()).getByRole("combobox", { name: "X axis" }));
+  fireEvent.click(await screen.findByText("tokens"));
+  await waitFor(() => expect(looks()).toHaveTextContent('{"loss":"large,x:tokens"}'));
+});
+
+it("keeps hidden lines in the address", () => {
+  const lines = [...LINES, { label: "kl", values: [0.5, 0.25, 0.125, null], role: 2 as const }];
+  const { looks } = show({ lines }, { loss: "hide:kl" });
+  expect(screen.getByRole("button", { name: /kl/, pressed: false })).toBeVisible();
+  fireEvent.click(screen.getByRole("button", { name: /kl/ }));
+  expect(looks()).toHaveTextContent(/^$/);
 });
 
 it("offers no log axis for dates", async () => {

@@ -3,7 +3,7 @@ import { Modal } from "@mantine/core";
 import { useContext, useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
 import type { Column } from "@/charts/columns";
-import { type Controlled, useControllableState } from "@/charts/controllableState";
+import type { Controlled } from "@/charts/controllableState";
 import { Legend } from "@/charts/Legend";
 import { LookFields } from "@/charts/LookFields";
 import { type ChartLook, lookOf, lookText } from "@/charts/look";
@@ -15,7 +15,7 @@ import { placeName, TipBox } from "@/charts/TipBox";
 import { useCopying, usePlot } from "@/charts/usePlot";
 import { counted, number } from "@/format";
 import { SharingContext } from "@/share/focus";
-import { chartTarget } from "@/share/share";
+import { chartOf, chartTarget } from "@/share/share";
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");
@@ -28,7 +28,7 @@ type Seen = { plotted: Plotted & { x: number[] }; left: number };
 function seenOf(chart: ChartProps, look: ChartLook, hidden: readonly string[]): Seen {
   const first = chart.lines[0];
   const band = first && isShown(first, hidden) ? chart.band : undefined;
-  const { isLarge: _, ...axes } = look;
+  const { isLarge: _, x: _x, hidden: _hidden, ...axes } = look;
   const isLogX = look.isLogX && !chart.isTime;
   const placed = (values: Column): Column => (isLogX ? values.map((value, i) => ((chart.x[i] ?? 0) > 0 ? value : null)) : values);
   const ofY = (values: Column): Column => (look.isLog ? (aboveZero([values]).columns[0] ?? []) : values);
@@ -53,22 +53,30 @@ type Shown = {
 
 const LARGE_SHARE = 0.62;
 
+const NONE: readonly string[] = [];
+
+/** The look of the chart at a place: part of the address where charts have links, else its own state. */
+export function useChartLook(target: string): { look: ChartLook; change: (more: ChartLook) => void } {
+  const sharing = useContext(SharingContext);
+  const name = chartOf(target) ?? target;
+  const [own, setOwn] = useState<string>();
+  const text = sharing ? sharing.looks?.[name] : own;
+  const look = useMemo(() => lookOf(text), [text]);
+  const change = (more: ChartLook) => {
+    const changed = lookText({ ...look, ...more });
+    if (sharing) sharing.setLook(name, changed);
+    else setOwn(changed);
+  };
+  return { look, change };
+}
+
 /** The chart component: lines over time or counts, a min/max band, drag to zoom, a menu; can be enlarged. */
 export function Chart(chart: ChartProps) {
   const sharing = useContext(SharingContext);
   const target = chart.target ?? chartTarget(chart.name);
-  const opened = sharing?.opened.focus === target ? sharing.opened : undefined;
-  const [own, setOwn] = useState<ChartLook>(() => lookOf(opened?.scale));
-  const hidden = useControllableState<readonly string[]>(chart.hidden, opened?.hide ?? []);
-  const look = { ...own, isLog: chart.isLog?.value ?? own.isLog };
-  const onLook = ({ isLog, ...more }: ChartLook) => {
-    if (isLog !== undefined && chart.isLog) chart.isLog.change(isLog);
-    setOwn((before) => ({ ...before, ...more, ...(isLog === undefined || chart.isLog ? {} : { isLog }) }));
-  };
-  const onLink = () => {
-    const scale = lookText({ ...look, isLog: chart.isLog ? undefined : look.isLog });
-    sharing?.copy({ focus: target, hide: !chart.hidden && hidden.value.length > 0 ? [...hidden.value] : undefined, scale });
-  };
+  const { look, change: onLook } = useChartLook(target);
+  const hidden = chart.hidden ?? { value: look.hidden ?? NONE, change: (names: readonly string[]) => onLook({ hidden: names }) };
+  const onLink = () => sharing?.copy(target);
   const shown: Shown = { look, onLook, hidden, onLink: sharing ? onLink : undefined };
   const close = () => onLook({ isLarge: undefined });
   return (
@@ -76,7 +84,7 @@ export function Chart(chart: ChartProps) {
       <Drawing chart={chart} shown={{ ...shown, look: { ...look, isLarge: undefined } }} target={chart.target ? undefined : target} />
       {look.isLarge && (
         <Modal opened onClose={close} title={chart.name} size="92%" centered>
-          <LookFields look={look} change={onLook} hasLogX={!chart.isTime} />
+          <LookFields look={look} change={onLook} hasLogX={!chart.isTime} xLabel={chart.xLabel} xChoices={chart.xChoices} />
           <Drawing
             chart={{
               ...chart,

@@ -8,6 +8,8 @@ type Props = {
   onLook: (more: ChartLook) => void;
   /** Whether the x axis can be logarithmic. */
   hasLogX: boolean;
+  /** Whether the x axis can be another metric. */
+  hasXChoices: boolean;
   isOpen: boolean;
   setIsOpen: (isOpen: boolean) => void;
   /** The last cursor position as text; null if there was none. */
@@ -26,6 +28,7 @@ export function ChartMenu({
   look,
   onLook,
   hasLogX,
+  hasXChoices,
   isOpen,
   setIsOpen,
   cursor,
@@ -59,6 +62,7 @@ export function ChartMenu({
           {hasLogX && flag("isLogX", "Log x axis")}
           {flag("isClipped", "Without outliers")}
           {!look.isLarge && <Menu.Item onClick={() => onLook({ isLarge: true })}>Enlarge and set ranges</Menu.Item>}
+          {hasXChoices && !look.isLarge && <Menu.Item onClick={() => onLook({ isLarge: true })}>Metric as x axis…</Menu.Item>}
           <Menu.Divider />
           <Menu.Item onClick={onTable}>Show as table</Menu.Item>
           <Menu.Item onClick={onPicture}>Save as PNG</Menu.Item>

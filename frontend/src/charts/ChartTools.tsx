@@ -48,6 +48,7 @@ export function ChartTools({ chart, plot, look, onLook, hidden, lastIndex, onCop
         look={look}
         onLook={onLook}
         hasLogX={!chart.isTime}
+        hasXChoices={chart.xChoices !== undefined}
         isOpen={isOpen}
         setIsOpen={setIsOpen}
         cursor={place === undefined ? null : placeName(chart, place)}

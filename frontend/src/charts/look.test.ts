@@ -3,14 +3,14 @@ import { centralRange, lookOf, lookText, pauses } from "./look";
 
 describe("the look of a chart", () => {
   it("is the same after a link", () => {
-    const look = { isLog: true, isLogX: true, isClipped: true, isLarge: true, low: -0.5, high: 1e6 };
-    expect(lookText(look)).toBe("log,logx,clip,large,from:-0.5,to:1000000");
+    const look = { isLog: true, isLogX: true, isClipped: true, isLarge: true, low: -0.5, high: 1e6, x: "a,b:c", hidden: ["max", "95 %"] };
+    expect(lookText(look)).toBe("log,logx,clip,large,from:-0.5,to:1000000,x:a%2Cb%3Ac,hide:max,hide:95%20%25");
     expect(lookOf(lookText(look))).toEqual(look);
     expect(lookText({})).toBeUndefined();
   });
 
   it("drops unknown parts of a text", () => {
-    expect(lookOf("log,constructor,from:,to:x,from:Infinity,__proto__")).toEqual({ isLog: true });
+    expect(lookOf("log,constructor,from:,to:x,from:Infinity,__proto__,x:%,hide:")).toEqual({ isLog: true });
     expect(lookOf(7)).toEqual({});
   });
 });

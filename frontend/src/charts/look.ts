@@ -11,29 +11,49 @@ export type ChartLook = {
   low?: number;
   high?: number;
   isLarge?: boolean;
+  /** The metric of the x axis; defaults to the axis of the page. */
+  x?: string;
+  /** Hidden legend entries. */
+  hidden?: readonly string[];
 };
 
 const FLAGS = { log: "isLog", logx: "isLogX", clip: "isClipped", large: "isLarge" } as const;
 const ENDS = { from: "low", to: "high" } as const;
+const HIDDEN_AT_MOST = 50;
 const OUTLIER_SHARE = 0.01;
 
-/** The look as `log,clip,from:0,to:1`; undefined for the default look. */
+/** The look as `log,clip,from:0,to:1,x:tokens,hide:max`, with encoded names; undefined for the default look. */
 export function lookText(look: ChartLook): string | undefined {
   const flags = Object.entries(FLAGS).flatMap(([word, key]) => (look[key] ? [word] : []));
   const ends = Object.entries(ENDS).flatMap(([word, key]) => (look[key] === undefined ? [] : [`${word}:${look[key]}`]));
-  return [...flags, ...ends].join(",") || undefined;
+  const x = look.x ? [`x:${encodeURIComponent(look.x)}`] : [];
+  const hidden = (look.hidden ?? []).map((entry) => `hide:${encodeURIComponent(entry)}`);
+  return [...flags, ...ends, ...x, ...hidden].join(",") || undefined;
+}
+
+/** A name of a look's text; null if it is not encoded well. */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }
 
 /** The look of a text; unknown parts are dropped. */
 export function lookOf(text: unknown): ChartLook {
   const look: ChartLook = {};
+  const hidden = new Set<string>();
   for (const part of typeof text === "string" ? text.split(",") : []) {
     const [word = "", end = ""] = part.split(":");
     const value = Number(end);
+    const name = decoded(end);
     if (Object.hasOwn(FLAGS, word)) look[FLAGS[word as keyof typeof FLAGS]] = true;
     else if (Object.hasOwn(ENDS, word) && end !== "" && Number.isFinite(value)) look[ENDS[word as keyof typeof ENDS]] = value;
+    else if (word === "x" && name) look.x = name;
+    else if (word === "hide" && name && hidden.size < HIDDEN_AT_MOST) hidden.add(name);
   }
-  return look;
+  return hidden.size > 0 ? { ...look, hidden: [...hidden] } : look;
 }
 
 /** The range of the central 98 % of the values; null without values. */

@@ -45,6 +45,8 @@ export type Plotted = Marked & {
   steps?: boolean;
   isLog?: boolean;
   isLogX?: boolean;
+  /** Whether points are drawn without lines between them. */
+  isScatter?: boolean;
   /** Whether the y axis leaves out the extreme values. */
   isClipped?: boolean;
   /** Chosen ends of the y axis. */
@@ -66,7 +68,7 @@ export type Sheet = {
 /** An entry of a chart's menu; receives the last cursor index, null if there was none. */
 export type ChartAction = { label: string; act: (index: number | null) => void };
 
-export type ChartProps = Omit<Plotted, keyof ChartLook> & {
+export type ChartProps = Omit<Plotted, Exclude<keyof ChartLook, "x">> & {
   /** Accessible name of the chart. */
   name: string;
   x: number[];
@@ -80,8 +82,9 @@ export type ChartProps = Omit<Plotted, keyof ChartLook> & {
   /** Further actions of the chart's menu. */
   actions?: readonly ChartAction[];
   empty: string;
-  /** State owned by the page; without it the chart holds its own. */
-  isLog?: Controlled<boolean>;
+  /** Metrics that the x axis can be, in the menu of the chart; absent where it has one axis only. */
+  xChoices?: readonly string[];
+  /** Hidden entries that charts share; without it they are part of the chart's look. */
   hidden?: Controlled<readonly string[]>;
   /** All names that `hidden` may hold, if charts share it; defaults to this chart's entries. */
   names?: readonly string[];

@@ -72,10 +72,10 @@ const gapsOf: uPlot.Series.GapsRefiner = (u, at, _from, _to, gaps) => {
   return gaps.sort(([a], [b]) => a - b);
 };
 
-function series({ lines, band, steps, isTime, isDuration }: Plotted): uPlot.Series[] {
+function series({ lines, band, steps, isScatter, isTime, isDuration }: Plotted): uPlot.Series[] {
   const hasPauses = isTime || isDuration;
   const edge = { stroke: "transparent", width: 0, points: { show: false } };
-  const paths = steps ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
+  const paths = isScatter ? () => null : steps ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
   return [
     {},
     ...(band ? [edge, edge] : []),
@@ -86,7 +86,7 @@ function series({ lines, band, steps, isTime, isDuration }: Plotted): uPlot.Seri
         alpha: line.thin && line.entry ? 0.55 : 1,
         dash: line.dash ?? (line.dashed ? DASHES : undefined),
         points: {
-          show: (u) => (u.data[0]?.length ?? 0) < 3,
+          show: (u) => isScatter || (u.data[0]?.length ?? 0) < 3,
           filter: (u, at, areAllShown) => (areAllShown ? null : aloneIn(u.data[at] as Column, hasPauses ? u.data[0] : undefined)),
           size: 5,
         },

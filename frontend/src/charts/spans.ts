@@ -3,13 +3,6 @@
 import type { Span } from "@/api/metrics";
 import type { MetricAxis } from "@/api/types";
 
-const AXES: readonly unknown[] = ["step", "time", "elapsed", "amount"];
-
-/** The axis from the URL; undefined for train steps, the default. */
-export function axisOf(value: unknown): MetricAxis | undefined {
-  return AXES.includes(value) && value !== "step" ? (value as MetricAxis) : undefined;
-}
-
 /** A position on an axis; only elapsed time allows values below 0 (before the start). */
 export function placeOn(axis: MetricAxis | undefined, value: unknown): number | undefined {
   const isPlace = typeof value === "number" && Number.isFinite(value) && (axis === "elapsed" || value >= 0);

@@ -43,7 +43,7 @@ function useWidth(): [RefObject<HTMLDivElement | null>, number] {
 
 /** The properties whose change requires a new plot. */
 function shapeOf({ plotted, hidden }: PlotOptions): string {
-  const { isTime, isDuration, steps, band, isLog, isLogX, isClipped, low, high, lines, marks, threshold } = plotted;
+  const { isTime, isDuration, steps, isScatter, band, isLog, isLogX, isClipped, low, high, lines, marks, threshold } = plotted;
   const looks = lines.map((line) => [
     line.label,
     line.role,
@@ -54,7 +54,7 @@ function shapeOf({ plotted, hidden }: PlotOptions): string {
     line.isFilled,
     isShown(line, hidden),
   ]);
-  return JSON.stringify([isTime, isDuration, steps, !!band, isLog, isLogX, isClipped, low, high, looks, marks, threshold]);
+  return JSON.stringify([isTime, isDuration, steps, isScatter, !!band, isLog, isLogX, isClipped, low, high, looks, marks, threshold]);
 }
 
 /** With many lines only the hovered or focused chart lists values; the others show the cursor only. */

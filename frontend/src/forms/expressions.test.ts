@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { matched } from "@/pages/run/metrics/tree";
+import { matched } from "@/wall/panels";
 import { EXPRESSION_AT_MOST, whyEndless } from "./expressions";
 
 it.each([

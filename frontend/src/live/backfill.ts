@@ -1,4 +1,4 @@
-/** Backfill rows older than the socket's window, so that curves start at their beginning. */
+/** Backfill events older than the window of the socket. */
 
 import { useEffect } from "react";
 import { api, body } from "@/api/client";
@@ -6,9 +6,6 @@ import type { components } from "@/api/schema";
 import { live } from "@/live/live";
 
 type Schemas = components["schemas"];
-
-/** The server's page size. Older rows are not fetched, which the charts state. */
-export const BACKFILL_ROWS = 2000;
 
 const EVENTS_PER_PAGE = 200;
 const EVENT_PAGES = 6;
@@ -27,21 +24,10 @@ async function backfillEvents(run: string, topic: string): Promise<void> {
   }
 }
 
-async function backfillEpisodes(run: string, topic: string): Promise<void> {
-  const params = { path: { run }, query: { limit: BACKFILL_ROWS } };
-  const episodes = await body(api.GET("/api/v1/runs/{run}/episodes", { params }));
-  live.addBackfill(topic, "episodes", [...episodes.results].reverse());
-}
-
 /** Backfill the events of a run's topic after its first snapshot. */
 export function useEventBackfill(run: string, topic: string, isShown: boolean): void {
   useEffect(() => {
     // On failure the page shows less history, which is still correct.
     if (isShown) void backfillEvents(run, topic).catch(() => undefined);
   }, [run, topic, isShown]);
-}
-
-/** Backfill the episodes of a run's topic, for charts of single episodes; up to 360 kB. */
-export function useEpisodeBackfill(run: string, topic: string): void {
-  useEffect(() => void backfillEpisodes(run, topic).catch(() => undefined), [run, topic]);
 }

@@ -2,13 +2,15 @@ import { useRouter } from "@tanstack/react-router";
 import { createContext, type ReactNode, useEffect, useMemo } from "react";
 import { copyText } from "@/charts/save";
 import { viewLink } from "@/share/link";
-import type { ShareSearch } from "@/share/share";
+import { type ShareSearch, withLook } from "@/share/share";
 
 export type Sharing = {
-  /** The place and the chart state of the opened link. */
-  opened: ShareSearch;
+  /** The looks of the charts of the page, which are part of its address. */
+  looks: ShareSearch["looks"];
+  /** Change the look of a chart; undefined for the default look. */
+  setLook: (name: string, look: string | undefined) => void;
   /** Copy a link to a place of this page. */
-  copy: (place: ShareSearch) => void;
+  copy: (focus: string) => void;
 };
 
 /** Null where the charts of a page have no links of their own. */
@@ -68,18 +70,17 @@ function bring(focus: string): () => void {
   };
 }
 
-/** Links to places of the page inside, and the place of the opened link. */
-export function Sharing({ opened, children }: { opened: ShareSearch; children: ReactNode }) {
+/** Links to places of the page inside, the place of the opened link, and the looks of charts. */
+export function Sharing({ opened: { focus, looks }, children }: { opened: ShareSearch; children: ReactNode }) {
   const router = useRouter();
-  const { focus, hide, scale } = opened;
   useEffect(() => (focus === undefined ? undefined : bring(focus)), [focus]);
-  const hidden = hide?.join("\n");
-  const sharing = useMemo(
-    () => ({
-      opened: { focus, hide: hidden?.split("\n"), scale },
-      copy: (place: ShareSearch) => copyText(viewLink(router, place)),
-    }),
-    [focus, hidden, scale, router],
-  );
+  const words = JSON.stringify(looks);
+  const sharing = useMemo((): Sharing => {
+    const setLook = (name: string, look: string | undefined) => {
+      const search = (old: ShareSearch) => ({ ...old, looks: withLook(old.looks, name, look) });
+      void router.navigate({ to: ".", search, replace: true, resetScroll: false } as never);
+    };
+    return { looks: words === undefined ? undefined : JSON.parse(words), setLook, copy: (place) => copyText(viewLink(router, place)) };
+  }, [words, router]);
   return <SharingContext value={sharing}>{children}</SharingContext>;
 }

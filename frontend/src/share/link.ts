@@ -2,7 +2,7 @@
 
 import type { AnyRouter } from "@tanstack/react-router";
 import { live } from "@/live/live";
-import { fixed, known, type ShareSearch } from "@/share/share";
+import { fixed, known } from "@/share/share";
 
 type Validate = (search: Record<string, unknown>) => object;
 
@@ -11,14 +11,13 @@ type Validate = (search: Record<string, unknown>) => object;
  *
  * `focus` names a place on the page to scroll to; without it the link keeps that of the address.
  */
-export function viewLink(router: AnyRouter, focus?: ShareSearch): string {
+export function viewLink(router: AnyRouter, focus?: string): string {
   const { location, matches } = router.state;
   const validators = matches.flatMap(({ routeId }) => {
     const validate: unknown = router.routesById[routeId]?.options.validateSearch;
     return typeof validate === "function" ? [validate as Validate] : [];
   });
   const search = fixed(known(location.search as Record<string, unknown>, validators), live.serverNow() / 1000);
-  const own = focus ? { ...search, focus: undefined, hide: undefined, scale: undefined, ...focus } : search;
-  const { href } = router.buildLocation({ to: location.pathname, search: own } as never);
+  const { href } = router.buildLocation({ to: location.pathname, search: focus === undefined ? search : { ...search, focus } } as never);
   return window.location.origin + href;
 }

@@ -1,33 +1,41 @@
 import { defaultParseSearch, defaultStringifySearch } from "@tanstack/react-router";
 import { expect, it } from "vitest";
-import { metricsSearch } from "@/pages/run/metrics/search";
-import { overviewSearch } from "@/pages/run/overview/search";
 import { viewerSearch } from "@/pages/viewer/search";
-import { chartOf, chartTarget, fixed, known, shareSearch } from "./share";
+import { viewSearch } from "@/wall/view";
+import { chartOf, chartTarget, fixed, known, shareSearch, withLook } from "./share";
 
 /** The parameters after the router has written them into an address and read them from it. */
 const overTheWire = (search: Record<string, unknown>): Record<string, unknown> => defaultParseSearch(defaultStringifySearch(search));
 
-it("keeps the place and the state of a chart in the address", () => {
-  const place = { focus: chartTarget("loss"), hide: ["a b", "17", "c&d=e"], scale: "log,large,from:0" };
-  expect(shareSearch(overTheWire(place))).toEqual(place);
+it("keeps the place and the looks of charts in the address", () => {
+  const place = { focus: chartTarget("loss"), looks: { loss: "log,large,from:0,x:a%20b,hide:c%26d%3De", "= a / b": "clip" } };
+  expect(shareSearch(overTheWire(place))).toMatchObject(place);
   expect(chartOf(place.focus)).toBe("loss");
   expect(chartOf("worker:3")).toBeNull();
 });
 
-it("drops invalid places, and chart state without a place", () => {
-  const none = { focus: undefined, hide: undefined, scale: undefined };
-  expect(shareSearch({ focus: 7, hide: ["a"], scale: "log" })).toEqual(none);
-  expect(shareSearch({ focus: "x".repeat(201) })).toEqual(none);
-  expect(shareSearch({ focus: "chart:a", hide: "a", scale: "linear" })).toEqual({ ...none, focus: "chart:a" });
-  expect(shareSearch({ focus: "chart:a", hide: ["a", 1, "a"] }).hide).toEqual(["a"]);
+it("drops invalid places and looks", () => {
+  const none = { focus: undefined, looks: undefined, scale: undefined };
+  expect(shareSearch({ focus: 7, looks: { loss: "linear", "": "log" } })).toEqual(none);
+  expect(shareSearch({ focus: "x".repeat(201), looks: ["log"] })).toEqual(none);
 });
 
-it("gives the metrics of a link back as they were", () => {
-  const view = { q: "loss", x: "elapsed", from: -2, to: 90, smooth: 0.9, with: "beta", pin: "kl", log: "loss", panels: ["^a"] };
-  const address = known({ ...view, focus: "chart:loss" }, [shareSearch, metricsSearch]);
-  expect(address).toEqual({ ...view, focus: "chart:loss" });
-  expect(known(overTheWire(address), [shareSearch, metricsSearch])).toEqual(address);
+it("opens links of earlier versions with their log axes and hidden lines", () => {
+  expect(shareSearch({ focus: "chart:a", hide: ["b", 1], scale: "log" }).looks).toEqual({ a: "log,hide:b" });
+  expect(shareSearch({ log: "loss,kl" }).looks).toEqual({ loss: "log", kl: "log" });
+  expect(shareSearch({ hide: "a", scale: "log", log: "manager" }).looks).toBeUndefined();
+});
+
+it("changes the look of one chart", () => {
+  expect(withLook({ a: "log" }, "b", "clip")).toEqual({ a: "log", b: "clip" });
+  expect(withLook({ a: "log" }, "a", undefined)).toBeUndefined();
+});
+
+it("gives the view of a link back as it was", () => {
+  const view = { q: "loss", x: "elapsed", from: -2, to: 90, smooth: 0.9, runs: "beta", charts: ["kl", "/^a/"] };
+  const address = known({ ...view, focus: "chart:loss", looks: { loss: "log" } }, [shareSearch, viewSearch]);
+  expect(address).toEqual({ ...view, focus: "chart:loss", looks: { loss: "log" } });
+  expect(known(overTheWire(address), [shareSearch, viewSearch])).toEqual(address);
 });
 
 it("gives the sequence and the token of a link back as they were", () => {
@@ -38,7 +46,7 @@ it("gives the sequence and the token of a link back as they were", () => {
 
 it("drops parameters that no route of the page knows", () => {
   const search = { q: "loss", access_token: "rd_0123abcd_secret", token: "rd_0123abcd_secret", next: "/login" };
-  expect(known(search, [shareSearch, metricsSearch])).toEqual({ q: "loss" });
+  expect(known(search, [shareSearch, viewSearch])).toEqual({ q: "loss" });
   expect(known(search, [shareSearch, viewerSearch])).toEqual({ q: "loss" });
 });
 
@@ -47,5 +55,5 @@ it("replaces the last minutes by a fixed range", () => {
   const zoomed = { from: 1, to: 2, last: 900 };
   expect(fixed(zoomed, 10_000)).toBe(zoomed);
   expect(fixed({ q: "a" }, 10_000)).toEqual({ q: "a" });
-  expect(overviewSearch(fixed({ last: 900 }, 10_000))).toMatchObject({ from: 9_100, to: 10_000, last: undefined });
+  expect(viewSearch(fixed({ last: 900 }, 10_000))).toMatchObject({ from: 9_100, to: 10_000, last: undefined });
 });

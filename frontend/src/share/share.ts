@@ -1,33 +1,53 @@
 /** Links that open the same view elsewhere. Pure. */
 
 import { lookOf, lookText } from "@/charts/look";
+import { namesOf } from "@/charts/names";
 
 type Search = Record<string, unknown>;
 
-/** The part of a link that leads to one chart: its place on the page and its own state. */
+/** The part of a link that every page has: a place, and how its charts look. */
 export type ShareSearch = {
   /** The element that is scrolled to and highlighted: `chart:loss`. */
   focus?: string;
-  /** Labels of the lines that are hidden in the focused chart. */
-  hide?: string[];
-  /** The look of the focused chart that is no part of the page's state: `log,from:0`. */
-  scale?: string;
+  /** The look of each changed chart, by its place: `{"loss": "log,from:0"}`. */
+  looks?: Record<string, string>;
 };
 
 const LETTERS_AT_MOST = 200;
-const HIDDEN_AT_MOST = 50;
+const LOOKS_AT_MOST = 50;
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "" && value.length <= LETTERS_AT_MOST;
+
+/** The open log of a fleet, which has the parameter that log axes had. */
+const LOG = /^(manager|[\d.]+)$/;
+
+/** The looks of links of earlier versions: log axes by name, and the look of the focused chart. */
+function earlierLooks({ log, scale, hide }: Search, focused: string | null): [string, unknown][] {
+  const named = typeof log === "string" && !LOG.test(log) ? namesOf(log) : [];
+  const logs = named.map((name): [string, string] => [name, "log"]);
+  if (focused === null) return logs;
+  const hidden = Array.isArray(hide) ? hide.filter(isText) : [];
+  return [...logs, [focused, lookText({ ...lookOf(scale), hidden })]];
+}
 
 /** Parse search parameters; invalid values are dropped. */
 export function shareSearch(search: Search): ShareSearch {
   const focus = isText(search.focus) ? search.focus : undefined;
-  const hide = Array.isArray(search.hide) ? [...new Set(search.hide.filter(isText))].slice(0, HIDDEN_AT_MOST) : [];
-  return {
-    focus,
-    hide: focus !== undefined && hide.length > 0 ? hide : undefined,
-    scale: focus === undefined ? undefined : lookText(lookOf(search.scale)),
-  };
+  const given = search.looks && typeof search.looks === "object" && !Array.isArray(search.looks) ? Object.entries(search.looks) : [];
+  const looks = [...earlierLooks(search, chartOf(focus)), ...given].flatMap(([name, look]): [string, string][] => {
+    const text = isText(name) ? lookText(lookOf(look)) : undefined;
+    return text ? [[name, text]] : [];
+  });
+  // The router keeps what no route names.
+  const earlier = { scale: undefined, ...(Array.isArray(search.hide) ? { hide: undefined } : {}) };
+  return { ...earlier, focus, looks: looks.length > 0 ? Object.fromEntries(looks.slice(0, LOOKS_AT_MOST)) : undefined };
+}
+
+/** The looks with that of one chart; undefined if all have the default look. */
+export function withLook(looks: ShareSearch["looks"], name: string, look: string | undefined): ShareSearch["looks"] {
+  const { [name]: _, ...others } = looks ?? {};
+  const found = look === undefined ? others : { ...others, [name]: look };
+  return Object.keys(found).length > 0 ? found : undefined;
 }
 
 /** The place of a chart on its page. */

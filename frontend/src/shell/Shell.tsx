@@ -1,6 +1,6 @@
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Outlet, useNavigate } from "@tanstack/react-router";
+import { Outlet, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { sessionQuery } from "@/api/session";
@@ -11,6 +11,7 @@ import { useOwnSession } from "@/live/deployment";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { choose, preferences } from "@/preferences";
+import { Sharing } from "@/share/focus";
 import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
 import { Help } from "@/shell/Help";
@@ -44,6 +45,7 @@ function useFreshAfterAbsence(): void {
 export function Shell() {
   const session = useQuery(sessionQuery);
   const navigate = useNavigate();
+  const opened = useSearch({ from: "/shell", select: ({ focus, looks }) => ({ focus, looks }), structuralSharing: true });
   const [help, setHelp] = useState(false);
   const palette = usePalette();
   const { setColorScheme } = useMantineColorScheme();
@@ -115,7 +117,9 @@ export function Shell() {
           <Guarded>
             <Notice />
           </Guarded>
-          <Outlet />
+          <Sharing opened={opened}>
+            <Outlet />
+          </Sharing>
         </main>
       </div>
       {palette.isOpen && (

@@ -1,17 +1,16 @@
 /** Prefetch a page's data while its code is loading, so that requests and code load in parallel. */
 
 import { runAlertsQuery } from "@/api/alerts";
-import { metricNamesQuery } from "@/api/compare";
-import { metricKeysQuery, metricNamesOfQuery } from "@/api/metrics";
+import { metricNamesQuery } from "@/api/metrics";
 import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
+import { spanOf } from "@/charts/spans";
 import { live, startLive, stopLive } from "@/live/live";
 import { codeAt } from "@/pages/code";
-import { type CompareSearch, runsOf } from "@/pages/compare/search";
-import { earlyCurvesQuery } from "@/pages/run/overview/curves";
-import type { OverviewSearch } from "@/pages/run/overview/search";
 import { type RunAddress, runAt } from "@/shell/addresses";
+import { presetLinesQuery } from "@/wall/presets";
+import { runsOf, type View } from "@/wall/view";
 
 /** The router's context when a page is entered, left or preloaded. */
 type Way<Search> = { cause: string; preload: boolean; search: Search };
@@ -56,24 +55,24 @@ export function askForRun(way: Omit<WayToARun<unknown>, "search">): void {
 }
 
 /** Prefetch the overview charts of a run. */
-export function askForCurves(way: WayToARun<OverviewSearch>): void {
+export function askForCurves(way: WayToARun<View>): void {
   if (!isEntered(way)) return;
   void queries.prefetchQuery(runAlertsQuery(way.params.name));
-  void queries.prefetchQuery(earlyCurvesQuery(way.params.name, way.search));
+  const { x: axis = "time", from, to } = way.search;
+  void queries.prefetchQuery(presetLinesQuery({ runs: [way.params.name], axis, span: spanOf({ from, to }) }));
 }
 
-/** Prefetch the first metric names of a run. */
-export function askForMetrics(way: WayToARun<{ q?: string; under?: string }>): void {
+/** Prefetch the metric names of a run. */
+export function askForMetrics(way: WayToARun<View>): void {
   if (!isEntered(way)) return;
-  void queries.prefetchQuery(metricNamesOfQuery(way.params.name));
-  void queries.prefetchInfiniteQuery(metricKeysQuery(way.params.name, way.search.q ?? "", way.search.under ?? ""));
+  void queries.prefetchQuery(metricNamesQuery(way.params.name));
 }
 
 /** Prefetch the compared runs and, in parallel, their metrics. */
-export function askForCompared(way: Way<CompareSearch>): void {
+export function askForCompared(way: Way<View>): void {
   if (!isEntered(way)) return;
   for (const run of runsOf(way.search)) {
     void queries.prefetchQuery(runQuery(run));
-    void queries.prefetchQuery(metricNamesQuery(run, ""));
+    void queries.prefetchQuery(metricNamesQuery(run));
   }
 }

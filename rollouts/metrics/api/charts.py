@@ -1,40 +1,21 @@
-"""API of the layouts and annotations of charts."""
+"""API of the annotations of charts."""
 
 from typing import Final
 
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from rollouts.metrics.queries.charts import (
-    annotation_row,
-    annotations,
-    layout_list,
-    layout_row,
-)
-from rollouts.metrics.schemas import (
-    AnnotationRow,
-    Annotations,
-    MetricLayoutRow,
-    MetricLayouts,
-    NewAnnotation,
-    SetMetricLayout,
-)
-from rollouts.metrics.services.charts import (
-    annotate,
-    change_layout,
-    delete_annotation,
-    delete_layout,
-    save_layout,
-)
+from rollouts.metrics.queries.charts import annotation_row, annotations
+from rollouts.metrics.schemas import AnnotationRow, Annotations, NewAnnotation
+from rollouts.metrics.services.charts import annotate, delete_annotation
 from runs.access.api.identity import caller_of, identity_of
-from runs.access.api.permissions import LayoutEditors, Readers, scoped
+from runs.access.api.permissions import Readers, scoped
 from runs.access.rules import OPERATE, may_operate
-from runs.lifecycle.queries import readable_run, readable_run_id, run_id_named, run_named
+from runs.lifecycle.queries import readable_run_id, run_id_named
 from web.http.bodies import InvalidBody, answer, read, reason_in
-from web.http.openapi import REASON, problems
+from web.http.openapi import REASON
 from web.http.views import ApiView
 
 EVENTS: Final = ("run", "fleet")
@@ -122,94 +103,6 @@ class AnnotationView(ApiView):
         delete_annotation(
             run_id=run_id_named(run),
             annotation_id=annotation,
-            actor=identity_of(request),
-            may_operate=may_operate(caller_of(request), run=run),
-            reason=reason_in(request),
-            now=timezone.now(),
-        )
-        return HttpResponse(status=204)
-
-
-class LayoutsView(ApiView):
-    """Layouts of a run's metrics."""
-
-    def get_permissions(self) -> list[BasePermission]:
-        """Return the permissions: readers list layouts, users create them."""
-        return [LayoutEditors() if self.request.method == "POST" else Readers()]
-
-    @extend_schema(
-        operation_id="metric_layouts_list", responses={200: MetricLayouts}, tags=["metrics"]
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """List metric layouts.
-
-        Your own, the run's and those of its tags, by name.
-        """
-        operates = may_operate(caller_of(request), run=run)
-        found = readable_run(run)
-        return answer(layout_list(found, asker=identity_of(request), may_operate=operates))
-
-    @extend_schema(
-        operation_id="metric_layouts_create",
-        request=SetMetricLayout,
-        responses={201: MetricLayoutRow, **problems(409)},
-        tags=["metrics"],
-    )
-    def post(self, request: Request, run: str) -> HttpResponse:
-        """Create a metric layout.
-
-        Shared layouts require the operator role.
-        """
-        row = save_layout(
-            run=run_named(run),
-            body=read(request, SetMetricLayout),
-            actor=identity_of(request),
-            may_operate=may_operate(caller_of(request), run=run),
-            now=timezone.now(),
-        )
-        return answer(layout_row(row, names={}, may_change=True), status=201)
-
-
-class LayoutView(ApiView):
-    """One metric layout."""
-
-    permission_classes = [LayoutEditors]
-
-    @extend_schema(
-        operation_id="metric_layouts_replace",
-        request=SetMetricLayout,
-        responses={200: MetricLayoutRow, **problems(409)},
-        tags=["metrics"],
-    )
-    def put(self, request: Request, run: str, layout: int) -> HttpResponse:
-        """Replace a metric layout.
-
-        Allowed to its author and to operators.
-        """
-        row = change_layout(
-            run=run_named(run),
-            layout_id=layout,
-            body=read(request, SetMetricLayout),
-            actor=identity_of(request),
-            may_operate=may_operate(caller_of(request), run=run),
-            now=timezone.now(),
-        )
-        return answer(layout_row(row, names={}, may_change=True))
-
-    @extend_schema(
-        operation_id="metric_layouts_delete",
-        parameters=[REASON],
-        responses={204: None},
-        tags=["metrics"],
-    )
-    def delete(self, request: Request, run: str, layout: int) -> HttpResponse:
-        """Delete a metric layout.
-
-        Allowed to its author and to operators.
-        """
-        delete_layout(
-            run=run_named(run),
-            layout_id=layout,
             actor=identity_of(request),
             may_operate=may_operate(caller_of(request), run=run),
             reason=reason_in(request),

@@ -1,28 +1,21 @@
-"""Queries for the layouts and annotations of charts."""
+"""Queries for the annotations of charts."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-import msgspec
 import numpy as np
-from django.db.models import Q
 
 from rollouts.metrics.models import Annotation, MetricSeries
 from rollouts.metrics.queries.metrics import EPOCH
-from rollouts.metrics.rules import LAYOUT
 from rollouts.metrics.schemas import (
     AnnotationRow,
     Annotations,
     ChartEvent,
-    MetricLayoutRow,
-    MetricLayouts,
-    MetricView,
 )
 from runs.access.queries import shown_name, token_names
 from runs.events.models import RunEvent
-from runs.lifecycle.models import PolicyVersion, Run
-from runs.saved.models import SavedObject, SavedObjectQuerySet
+from runs.lifecycle.models import PolicyVersion
 from web import sql
 
 ANNOTATIONS_AT_MOST: Final = 200
@@ -150,38 +143,3 @@ def axis_positions(run_id: int, moments: Sequence[datetime]) -> list[AxisPositio
         else:
             positions.append(AxisPosition(step, amount))
     return positions
-
-
-def layouts_for(run: Run, *, asker: str) -> SavedObjectQuerySet:
-    """Return the layouts that a user sees in a run: private, of the run, and of its tags."""
-    own = Q(author=asker, run=None, tag="")
-    return SavedObject.objects.of(LAYOUT).filter(
-        own | Q(run=run) | Q(tag__in=run.tags, run=None) & ~Q(tag="")
-    )
-
-
-def layout_list(run: Run, *, asker: str, may_operate: bool) -> MetricLayouts:
-    """Return the layouts by name."""
-    rows = list(layouts_for(run, asker=asker).order_by("name", "pk"))
-    names = token_names(row.changed_by for row in rows)
-    return MetricLayouts(
-        results=[
-            layout_row(row, names=names, may_change=may_operate or row.author == asker)
-            for row in rows
-        ],
-        next=None,
-    )
-
-
-def layout_row(row: SavedObject, *, names: dict[str, str], may_change: bool) -> MetricLayoutRow:
-    """Return a layout in the API format; `names` are the names of tokens by identity."""
-    return MetricLayoutRow(
-        id=row.pk,
-        name=row.name,
-        share="run" if row.run_id else "tag" if row.tag else "mine",
-        tag=row.tag,
-        view=msgspec.convert(row.body, MetricView),
-        changed_at=row.changed_at,
-        changed_by=shown_name(row.changed_by, names),
-        may_change=may_change,
-    )

@@ -97,10 +97,10 @@ class OperatorsToChange(RulePermission):
     rule_of_changes = rules.OPERATE
 
 
-class LayoutEditors(RulePermission):
-    """People, who may store their own layouts; read-only tokens may not."""
+class ViewEditors(RulePermission):
+    """People, who may save their own views; read-only tokens may not."""
 
-    rule = rules.KEEP_LAYOUTS
+    rule = rules.SAVE_VIEWS
 
 
 class Admins(RulePermission):

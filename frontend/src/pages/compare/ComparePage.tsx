@@ -1,134 +1,108 @@
 import { Button, SegmentedControl, Select } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
 import { useQueries } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
-import { metricNamesQuery } from "@/api/compare";
-import type { Span } from "@/api/metrics";
-import type { MetricAxis } from "@/api/types";
-import type { Controlled } from "@/charts/controllableState";
+import { useMemo, useRef } from "react";
+import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import { namesOf, switched, wordOf } from "@/charts/names";
-import { Smoothing } from "@/charts/Smoothing";
 import { Copy } from "@/components/Copying";
 import { EmptyState } from "@/components/EmptyState";
 import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
-import { returnsFirst } from "@/pages/run/metricOrder";
-import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
+import { type RunKind, returnsFirst, titleOf } from "@/pages/run/metricOrder";
+import type { ShareSearch } from "@/share/share";
+import { amountOf } from "@/wall/axes";
+import { AxisControls, NewPanel } from "@/wall/Controls";
+import { type PanelSpec, panelOf } from "@/wall/panels";
+import { useView } from "@/wall/useView";
+import { useWallView } from "@/wall/useWallView";
+import { Views } from "@/wall/Views";
+import { RUNS_AT_MOST, runsOf, type View } from "@/wall/view";
+import { Wall } from "@/wall/Wall";
+import wallCss from "@/wall/wall.module.css";
 import { ConfigDiff } from "./ConfigDiff";
-import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
 import { defaultMetrics, unionOf } from "./comparing";
-import { type ComparisonView, viewOf } from "./comparisonView";
-import { groupingsOf } from "./grouping";
+import { groupingsOf, groupsOf } from "./grouping";
 import { MetricPicker } from "./MetricPicker";
-import { Overlay } from "./Overlay";
 import { Prompts } from "./Prompts";
 import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
 import { returnMetricOf } from "./returns";
 import { Summary } from "./Summary";
-import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
 import { type ComparedRun, useComparedRuns } from "./useComparedRuns";
 
 const route = getRouteApi("/shell/compare");
 const METRICS_AT_FIRST = 6;
-const TYPING_MS = 250;
-const AXES = [
-  { value: "step", label: "Train steps" },
-  { value: "elapsed", label: "Since start" },
-  { value: "time", label: "Time" },
-  { value: "amount", label: "Data served" },
-];
+const FEW_RUNS = 8;
+const [POINTS, POINTS_OF_MANY] = [600, 300];
+const HEIGHT = 260;
+const AXES = ["step", "elapsed", "time", "amount"] as const;
 const SPREADS = [
   { value: "deviation", label: "Mean ± SD" },
   { value: "range", label: "Mean, min – max" },
 ];
-const WHOLE = { from: undefined, to: undefined };
 
-type Change = (more: Partial<CompareSearch>) => void;
+type Search = View & ShareSearch;
 
-/** The shown metrics, chosen from those of all runs. */
-function useMetrics({ runs, kinds }: ComparisonView, search: CompareSearch) {
-  const [typed, setTyped] = useState("");
-  const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
-  const all = useQueries({ queries: runs.map((run) => metricNamesQuery(run, "")) });
-  const areMore = all.some(({ data }) => data !== undefined && data.total > data.names.length);
-  // The server is asked for name fragments only where a run has more names than were loaded.
-  const narrowed = useQueries({ queries: runs.map((run) => ({ ...metricNamesQuery(run, asked), enabled: areMore && asked !== "" })) });
-  const found = areMore && asked ? narrowed : all;
-  const union = returnsFirst(kinds, unionOf(found.flatMap(({ data }) => data ?? [])), ({ name }) => name);
+/** The metrics of the runs, and those shown by default. */
+function useMetrics(runs: string[], kinds: RunKind[]) {
+  const all = useQueries({ queries: runs.map((run) => metricNamesQuery(run)) });
   const isPending = all.some((one) => one.isPending);
+  const union = returnsFirst(kinds, unionOf(runs.map((run, i) => ({ run, names: all[i]?.data ?? [] }))), ({ name }) => name);
   // Existing charts stay while the names of an added run load.
   const usual = useRef<{ names: string[]; returnName?: string }>({ names: [] });
-  if (!isPending) {
-    const every = unionOf(all.flatMap(({ data }) => data ?? []));
-    usual.current = { names: defaultMetrics(kinds, every, METRICS_AT_FIRST), returnName: returnMetricOf(kinds, every) };
-  }
-  const shown = search.m === undefined ? usual.current.names : namesOf(search.m);
-  return { union, shown, returnName: usual.current.returnName, areMore, typed, setTyped, isPending };
+  if (!isPending) usual.current = { names: defaultMetrics(kinds, union, METRICS_AT_FIRST), returnName: returnMetricOf(kinds, union) };
+  return { union, ...usual.current, isPending };
 }
 
-type Props = {
-  chosen: ComparedRun[];
-  view: ComparisonView;
-  search: CompareSearch;
-  hidden: Controlled<readonly string[]>;
-  change: Change;
-};
-
-/** Changes of the address by the user, remembered as their choice; the choice is recalled in an address without one. */
-function useChoice({ kinds }: ComparisonView, search: CompareSearch, metrics: ReturnType<typeof useMetrics>, change: Change) {
-  const remembered = useRememberedChoice("compare", kindOf(kinds));
-  const known = metrics.areMore ? null : new Set(metrics.union.map(({ name }) => name));
-  const recall = metrics.isPending ? null : recalled(search, remembered.choice, known);
-  useEffect(() => {
-    if (recall) change(recall);
-  }, [recall !== null]);
-  const choose: Change = (more) => {
-    if (isChosen(more)) remembered.remember(choiceOf({ ...search, ...more }));
-    change(more);
-  };
-  const reset = () => {
-    remembered.forget();
-    change({ m: undefined, log: undefined, x: undefined, smooth: undefined, ...WHOLE });
-  };
-  return { choose, reset, isPending: recall !== null };
+/** The panel of a text; the first one takes the whole width. */
+function specOf(text: string, kinds: readonly RunKind[], isFirst: boolean): PanelSpec {
+  const title = titleOf(kinds, text);
+  const spec = { ...panelOf(text), height: HEIGHT, className: isFirst ? wallCss.wide : "", empty: "None of these runs has such samples." };
+  return title === undefined ? spec : { ...spec, title, note: visible(text) };
 }
 
-function Comparison({ chosen, view, search, hidden, change }: Props) {
-  const metrics = useMetrics(view, search);
-  const { choose, reset, isPending } = useChoice(view, search, metrics, change);
-  const offered = groupingsOf(chosen.flatMap(({ run }) => run ?? []));
+type Props = { chosen: ComparedRun[]; search: Search; navigate: unknown };
+
+function Comparison({ chosen, search, navigate }: Props) {
+  const there = chosen.flatMap(({ run }) => run ?? []);
+  const runs = there.map(({ name }) => name);
+  const kinds = [...new Set(there.map(({ kind }) => kind))];
+  const metrics = useMetrics(runs, kinds);
+  const known = metrics.isPending ? undefined : new Set(metrics.union.map(({ name }) => name));
+  const page = `compare-${kinds.length === 1 ? kinds[0] : "mixed"}`;
+  const { change, apply, reset, isPending } = useView({ search, navigate, page, known });
+  const hidden = namesOf(search.hide);
+  const places = new Map(chosen.map(({ name }, i) => [name, i]));
+  const view = useWallView({
+    ...{ runs, kinds, places, view: search, usual: "step", sync: "compare", change: apply },
+    points: runs.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
+    groups: search.by
+      ? groupsOf(
+          there.filter(({ name }) => !hidden.includes(name)),
+          search.by,
+        )
+      : null,
+    isLive: there.some(({ status }) => mayMeasure(status)),
+  });
+  const shown = search.charts ?? metrics.names;
+  const words = JSON.stringify([shown, kinds]);
+  const panels = useMemo(() => shown.map((text, i) => specOf(text, kinds, i === 0)), [words]);
+  const offered = groupingsOf(there);
   const isOffered = search.by === undefined || offered.some(({ value }) => value === search.by);
   const groupings = isOffered ? offered : [...offered, { value: search.by ?? "", label: visible(search.by ?? "") }];
-  const isWaiting = isPending || (metrics.shown.length === 0 && metrics.isPending);
-  const onZoom = (span: Span | null) => change({ from: span?.from, to: span?.to });
-  const overlay = (metric: string) => (
-    <Overlay
-      key={metric}
-      metric={metric}
-      view={view}
-      hidden={hidden}
-      onZoom={onZoom}
-      isLog={{ value: namesOf(search.log).includes(metric), change: (isOn) => choose({ log: switched(search.log, metric, isOn) }) }}
-    />
-  );
-  const [first, ...others] = metrics.shown;
+  const isWaiting = isPending || (shown.length === 0 && metrics.isPending);
   return (
     <>
-      <div className={css.bar}>
+      <div className={wallCss.controls}>
         <MetricPicker
           union={metrics.union}
-          runs={view.runs.length}
-          chosen={metrics.shown}
-          areMore={metrics.areMore}
-          typed={metrics.typed}
-          onType={metrics.setTyped}
-          onChange={(names) => choose({ m: wordOf(names) })}
+          runs={runs.length}
+          chosen={[...shown]}
+          onChange={(names) => change({ charts: names.length > 0 ? names : undefined })}
         />
-        <Smoothing value={search.smooth ?? 0} onChange={(smooth) => choose({ smooth: smooth || undefined })} />
+        <NewPanel charts={shown} onAdd={(text) => change({ charts: [...new Set([...shown, text])] })} />
         <Select
           size="xs"
           label="Group by"
@@ -143,50 +117,44 @@ function Comparison({ chosen, view, search, hidden, change }: Props) {
           <SegmentedControl
             size="xs"
             data={SPREADS}
-            value={view.spread}
+            value={search.spread ?? "deviation"}
             aria-label="Spread of groups"
             onChange={(spread) => change({ spread: spread === "range" ? "range" : undefined })}
           />
         )}
-        <SegmentedControl
-          size="xs"
-          data={AXES}
-          value={view.axis}
-          aria-label="Horizontal axis"
-          onChange={(x) => choose({ x: x === "step" ? undefined : (x as MetricAxis), ...WHOLE })}
+        <AxisControls
+          {...{ view: search, axis: view.axis, usual: "step", axes: AXES, change, onReset: reset }}
+          amount={amountOf(kinds).title}
         />
-        {!isDefault(search) && (
-          <Button size="xs" variant="default" onClick={reset} title="Show the default metrics, and forget this choice">
-            Reset to defaults
-          </Button>
-        )}
-        {view.span && (
-          <Button size="xs" variant="default" onClick={() => change(WHOLE)}>
-            Reset zoom
-          </Button>
-        )}
+        <Views search={search} apply={apply} />
       </div>
       {isWaiting ? <Skeletons heights={[350, 200, 350]} /> : null}
       {!isWaiting && (
         <Guarded>
-          {first === undefined && view.runs.length > 0 && (
+          {panels.length === 0 && runs.length > 0 && (
             <div className="panel">
               <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
                 None of these runs has recorded a metric. Trainers log metrics by step.
               </EmptyState>
             </div>
           )}
-          {first !== undefined && overlay(first)}
-          <Summary chosen={chosen} metrics={metrics.shown} returnName={metrics.returnName} view={view} />
-          <div className={css.overlays}>
-            <Guarded>{others.map(overlay)}</Guarded>
-          </div>
-          <Prompts runs={view.runs} places={view.places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
+          <Wall panels={panels} view={view} className={css.panels}>
+            <div className={wallCss.wide}>
+              <Summary
+                chosen={chosen}
+                kinds={kinds}
+                metrics={shown.filter((text) => panelOf(text).source.kind === "metric")}
+                returnName={metrics.returnName}
+                view={view}
+              />
+            </div>
+          </Wall>
+          <Prompts runs={runs} places={places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
           <ConfigDiff
             chosen={chosen}
-            places={view.places}
+            places={places}
             view={search.config ?? "differing"}
-            onView={(view) => change({ config: view === "all" ? "all" : undefined })}
+            onView={(rows) => change({ config: rows === "all" ? "all" : undefined })}
           />
         </Guarded>
       )}
@@ -203,9 +171,8 @@ export function ComparePage() {
   // Wait for all runs at first, so that lines are requested once rather than per run.
   const isReady = useRef(false);
   isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
-  const change: Change = (more) =>
-    void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more || "runs" in more), resetScroll: false });
-  const hidden: Controlled<readonly string[]> = { value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) };
+  const change = (more: View) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("runs" in more), resetScroll: false });
+  const hidden = { value: namesOf(search.hide), change: (hide: readonly string[]) => change({ hide: wordOf(hide) }) };
   return (
     <>
       <nav aria-label="Breadcrumbs" className="crumbs">
@@ -244,11 +211,7 @@ export function ComparePage() {
               <p className="small held">▲ Only the first {RUNS_AT_MOST} of these runs are compared.</p>
             )}
           </div>
-          {isReady.current ? (
-            <Comparison chosen={chosen} view={viewOf(chosen, search)} search={search} hidden={hidden} change={change} />
-          ) : (
-            <Skeletons heights={[54, 350, 350]} />
-          )}
+          {isReady.current ? <Comparison chosen={chosen} search={search} navigate={navigate} /> : <Skeletons heights={[54, 350, 350]} />}
         </section>
       )}
     </>

@@ -1,7 +1,7 @@
 import { meanAndSpread, type Spread } from "@/charts/spread";
 import { number } from "@/format";
+import type { Group } from "@/wall/drawing";
 import css from "./compare.module.css";
-import type { Group } from "./grouping";
 import type { Returns } from "./returns";
 
 type Props = {

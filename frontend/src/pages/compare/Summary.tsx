@@ -1,7 +1,7 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { newestBatchQuery } from "@/api/compare";
-import { metricLinesQuery } from "@/api/metrics";
+import { linesQuery } from "@/api/metrics";
 import type { MetricLine } from "@/api/types";
 import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
@@ -9,15 +9,23 @@ import { Panel } from "@/components/Panel";
 import { RunChip } from "@/components/RunChip";
 import { Table } from "@/components/Table";
 import { count, number, policyStep, visible } from "@/format";
-import { titleOf } from "@/pages/run/metricOrder";
+import { type RunKind, titleOf } from "@/pages/run/metricOrder";
+import type { WallView } from "@/wall/Panel";
+import { panelOf, requestsOf } from "@/wall/panels";
 import css from "./compare.module.css";
 import { figuresOf, stalenessOf } from "./comparing";
-import type { ComparisonView } from "./comparisonView";
 import { GroupRows } from "./GroupRows";
 import { equalStep, type Returns, returnsOf } from "./returns";
 import type { ComparedRun } from "./useComparedRuns";
 
-type Props = { chosen: ComparedRun[]; metrics: string[]; returnName: string | undefined; view: ComparisonView };
+type Props = {
+  chosen: ComparedRun[];
+  kinds: readonly RunKind[];
+  /** Names of the metrics of the columns. */
+  metrics: readonly string[];
+  returnName: string | undefined;
+  view: WallView;
+};
 
 /** A request returns at most 100 lines: five metrics for twenty runs. */
 const NAMES_FOR_AMOUNTS = 5;
@@ -48,10 +56,9 @@ function Figures({ line }: { line: MetricLine | undefined }) {
 }
 
 /** The amount of data that each run had served at its newest sample. */
-function useAmounts(view: ComparisonView, metrics: string[]): Map<string, number> {
-  const names = metrics.slice(0, NAMES_FOR_AMOUNTS).join(",");
-  const asked = { runs: view.runs, name: names, axis: "amount" as const, points: 1, isLive: view.isLive };
-  const { data = [] } = useQuery({ ...metricLinesQuery(asked), enabled: view.runs.length > 0 && names !== "" });
+function useAmounts(view: WallView, metrics: readonly string[]): Map<string, number> {
+  const names = metrics.slice(0, NAMES_FOR_AMOUNTS);
+  const { data = [] } = useQuery(linesQuery({ runs: view.runs, names, axis: "amount", points: 1 }));
   const amounts = new Map<string, number>();
   for (const { run, x } of data) amounts.set(run, Math.max(amounts.get(run) ?? 0, x.at(-1) ?? 0));
   return amounts;
@@ -60,13 +67,12 @@ function useAmounts(view: ComparisonView, metrics: string[]): Map<string, number
 type Compared = { step: number | null; of: (run: string) => Returns | null };
 
 /** The returns of the runs over all their train steps, regardless of the visible range. */
-function useReturns(view: ComparisonView, metric: string | undefined): Compared {
-  const asked = { runs: view.runs, name: metric ?? "", axis: "step" as const, points: 1, isLive: view.isLive };
-  const enabled = metric !== undefined && view.runs.length > 0;
-  const { data: lines = [] } = useQuery({ ...metricLinesQuery(asked), enabled });
+function useReturns(view: WallView, metric: string | undefined): Compared {
+  const asked = { runs: view.runs, names: metric === undefined ? [] : [metric], axis: "step" as const, points: 1 };
+  const { data: lines = [] } = useQuery(linesQuery(asked));
   const step = equalStep(lines);
-  const until = { ...asked, span: { from: 0, to: step ?? 0 } };
-  const { data: equal = [] } = useQuery({ ...metricLinesQuery(until), enabled: enabled && step !== null });
+  const until = linesQuery({ ...asked, names: step === null ? [] : asked.names, span: { from: 0, to: step ?? 0 } });
+  const { data: equal = [] } = useQuery(until);
   return { step, of: (run) => returnsOf(run, lines, step === null ? [] : equal) };
 }
 
@@ -87,17 +93,19 @@ function ReturnCells({ returns }: { returns: Returns | null }) {
 }
 
 /** One row per run: its return, its state, its progress, and its metrics in the visible range. */
-export function Summary({ chosen, metrics, returnName, view }: Props) {
+export function Summary({ chosen, kinds, metrics, returnName, view }: Props) {
   const there = chosen.filter(({ run }) => run);
   const further = metrics.filter((metric) => metric !== returnName);
   const columns = further.slice(0, COLUMNS_AT_MOST);
-  const lines = useQueries({
-    queries: columns.map((name) => ({ ...metricLinesQuery({ ...view, name }), enabled: view.runs.length > 0 })),
-  });
+  // The requests of the panels, so that both show the same.
+  const requests = requestsOf(metrics.map(panelOf), { runs: view.runs.length, alone: new Set() });
+  const asked = [...new Set(columns.map((name) => requests.get(name) ?? []))];
+  const found = useQueries({ queries: asked.map((names) => linesQuery({ ...view, names })) });
+  const lines = found.flatMap(({ data }) => data ?? []);
   const batches = useQueries({ queries: there.map(({ name }) => newestBatchQuery(name)) });
   const amounts = useAmounts(view, metrics);
   const returns = useReturns(view, returnName);
-  const returnTitle = returnName ? (titleOf(view.kinds, returnName) ?? visible(returnName)) : "Return";
+  const returnTitle = returnName ? (titleOf(kinds, returnName) ?? visible(returnName)) : "Return";
   const note = view.span ? "metrics in the visible range" : "metrics: last, min … max";
   return (
     <Panel title="Summary" note={note}>
@@ -125,9 +133,9 @@ export function Summary({ chosen, metrics, returnName, view }: Props) {
         {view.groups && (
           <GroupRows
             groups={view.groups}
-            spread={view.spread}
+            spread={view.spread ?? "deviation"}
             returnsOf={returns.of}
-            metrics={columns.map((name, at) => ({ name, last: lastByRun(lines[at]?.data ?? []) }))}
+            metrics={columns.map((name) => ({ name, last: lastByRun(lines.filter((line) => line.name === name)) }))}
             others={OTHER_COLUMNS}
           />
         )}
@@ -137,7 +145,7 @@ export function Summary({ chosen, metrics, returnName, view }: Props) {
             run && (
               <tr key={name} data-run={name}>
                 <th scope="row" className={css.fixed}>
-                  <Swatch look={lineStyleAt(view.places.get(name) ?? 0)} />{" "}
+                  <Swatch look={lineStyleAt(view.places?.get(name) ?? 0)} />{" "}
                   <Link to="/runs/$name" params={{ name }} className="strong">
                     {name}
                   </Link>
@@ -164,8 +172,8 @@ export function Summary({ chosen, metrics, returnName, view }: Props) {
                   {amounts.has(name) ? count(amounts.get(name)) : "–"}
                   {amounts.has(name) && <span className="faint tiny"> {run.kind === "fleet" ? "env steps" : "tokens"}</span>}
                 </td>
-                {columns.map((metric, at) => (
-                  <Figures key={metric} line={lines[at]?.data?.find((line) => line.run === name)} />
+                {columns.map((metric) => (
+                  <Figures key={metric} line={lines.find((line) => line.run === name && line.name === metric)} />
                 ))}
               </tr>
             )

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/types";
-import { absentFrom, configRows, defaultMetrics, figuresOf, stalenessOf, unionOf } from "./comparing";
-import { compareSearch, runsOf } from "./search";
+import { configRows, defaultMetrics, figuresOf, stalenessOf, unionOf } from "./comparing";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({
   run: "a",
@@ -24,8 +23,8 @@ const line = (given: Partial<MetricLine>): MetricLine => ({
 
 it("lists metrics of most runs first, built-in ones last", () => {
   const found = [
-    { run: "a", names: ["kl", "loss", "rolldeck/queue"], total: 3 },
-    { run: "b", names: ["loss", "rolldeck/queue"], total: 2 },
+    { run: "a", names: ["kl", "loss", "rolldeck/queue"] },
+    { run: "b", names: ["loss", "rolldeck/queue"] },
   ];
   expect(unionOf(found)).toEqual([
     { name: "loss", runs: ["a", "b"] },
@@ -40,10 +39,6 @@ it("aggregates a line including spikes, for any bucket width", () => {
   expect(figuresOf(wide)).toEqual({ last: 2, least: -4, greatest: 90 });
   expect(figuresOf(line({ samples: 0 }))).toBeNull();
   expect(figuresOf(undefined)).toBeNull();
-});
-
-it("lists runs without a metric", () => {
-  expect(absentFrom([line({}), line({ run: "b", samples: 0 })])).toEqual(["b"]);
 });
 
 it("weights staleness by items", () => {
@@ -65,25 +60,6 @@ it("finds configuration differences and missing keys", () => {
   ]);
   expect(rows[0]?.values).toEqual([2, 4, undefined]);
   expect(configRows([{ a: { b: null } }, { a: { b: null } }])).toEqual([{ path: "a.b", values: [null, null], isSame: true }]);
-});
-
-it("parses its URL and drops invalid values", () => {
-  expect(compareSearch({ runs: 7, x: "moon", from: 9, to: 3, smooth: 2, config: "some" })).toEqual({ runs: "7" });
-  expect(compareSearch({ runs: "a,b", x: "elapsed", from: -5, to: 3, log: "loss" })).toEqual({
-    runs: "a,b",
-    x: "elapsed",
-    from: -5,
-    to: 3,
-    log: "loss",
-  });
-  expect(compareSearch({ runs: "a", from: -5, to: 3 })).toEqual({ runs: "a" });
-  expect(compareSearch({ by: "config.seed", spread: "range" })).toEqual({ by: "config.seed", spread: "range" });
-  expect(compareSearch({ by: "colour", spread: "wide" })).toEqual({});
-});
-
-it("takes each run once, up to twenty", () => {
-  expect(runsOf({ runs: "b, a,b" })).toEqual(["b", "a"]);
-  expect(runsOf({ runs: [...Array(30).keys()].join(",") })).toHaveLength(20);
 });
 
 it("shows returns first by default, then the metrics of most runs", () => {

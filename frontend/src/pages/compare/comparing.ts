@@ -1,8 +1,10 @@
 /** Merge metric names and configurations of several runs. Pure. */
 
-import type { NamesOfRun } from "@/api/compare";
 import type { MetricLine, RunDetail } from "@/api/types";
 import { leadsOf, type RunKind } from "@/pages/run/metricOrder";
+
+/** The metric names of a run. */
+export type NamesOfRun = { run: string; names: readonly string[] };
 
 export type Shared = { name: string; runs: string[] };
 
@@ -37,11 +39,6 @@ export function figuresOf(line: MetricLine | undefined): Figures | null {
   const least = low.reduce<number | null>((best, value) => (best === null || value < best ? value : best), null);
   const greatest = high.reduce<number | null>((best, value) => (best === null || value > best ? value : best), null);
   return { last: finite(line.last).at(-1) ?? null, least, greatest };
-}
-
-/** Runs whose lines have no points. */
-export function absentFrom(lines: MetricLine[]): string[] {
-  return lines.filter(({ samples }) => samples === 0).map(({ run }) => run);
 }
 
 export type Staleness = { mean: number; most: number };

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { interpolated } from "@/charts/columns";
 import { meanAndSpread } from "@/charts/spread";
-import { groupingsOf, groupLines, groupsOf } from "./grouping";
+import { groupingsOf, groupsOf } from "./grouping";
 
 const run = (name: string, changes: object = {}) => ({ name, tags: [], project: null, config: {}, ...changes });
 
@@ -41,30 +41,4 @@ it("has a mean with the deviation of a sample or the range, and no spread of one
   expect(meanAndSpread([1, 3], "range")).toEqual({ mean: 2, deviation, low: 1, high: 3 });
   expect(meanAndSpread([5], "range")).toEqual({ mean: 5, deviation: null, low: null, high: null });
   expect(meanAndSpread([], "range")).toBeNull();
-});
-
-it("draws the mean of each group above the edges of its spread, over the samples of all its runs", () => {
-  const groups = [
-    { label: "one", runs: ["a", "b"] },
-    { label: "other", runs: ["c", "unloaded"] },
-  ];
-  const columns = [
-    { run: "a", values: [0, undefined, 2] },
-    { run: "b", values: [4, 4, null] },
-    { run: "c", values: [undefined, 7, undefined] },
-  ];
-  const lines = groupLines(groups, [0, 1, 2], columns, { spread: "range", smooth: 0 });
-  expect(lines.map(({ label, entry, isFilled, values }) => [label, entry, isFilled, values])).toEqual([
-    ["one, low", "one", undefined, [0, 1, null]],
-    ["one, high", "one", true, [4, 4, null]],
-    ["one, mean", "one", undefined, [2, 2.5, 2]],
-    ["other, low", "other", undefined, [null, null, null]],
-    ["other, high", "other", true, [null, null, null]],
-    ["other, mean", "other", undefined, [null, 7, null]],
-  ]);
-});
-
-it("smooths mean and edges alike", () => {
-  const lines = groupLines([{ label: "one", runs: ["a"] }], [0, 1], [{ run: "a", values: [0, 1] }], { spread: "range", smooth: 0.5 });
-  expect(lines[2]?.values[1]).toBeCloseTo(2 / 3);
 });

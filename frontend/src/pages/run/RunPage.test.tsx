@@ -57,9 +57,7 @@ it("marks actions, alerts and the diagnosis as outdated while the server does no
   const server = serverFor().tell("alerts", { alerts: summaryOf({ errors: 1 }) });
   addRun(server, runOf("left"));
   server.tell("run:left", { diagnosis: { ...diagnosis, change: "", since: null, stage: null } as unknown as Diagnosis });
-  server
-    .on("GET", "/api/v1/alerts", { results: [], next: null } as never)
-    .on("GET", "/api/v1/runs/{run}/metrics/lines", { lines: [] } as never);
+  server.on("GET", "/api/v1/alerts", { results: [], next: null } as never).on("GET", "/api/v1/metrics/lines", { lines: [] } as never);
   server.on("GET", "/api/v1/runs/{run}/annotations", { results: [], events: [] } as never);
   await load("/runs/left");
   await screen.findByText("No trainer leases the queued batches.");

@@ -1,7 +1,7 @@
 import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";
+import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
 import { type ReactNode, useMemo } from "react";
 import { runOpenAlertsQuery, useAlertSummary } from "@/api/alerts";
 import { useAsk } from "@/api/runs";
@@ -24,8 +24,6 @@ import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";
 import { isViewerAt } from "@/pages/run/tabs";
 import { newer } from "@/pages/run/verbs";
-import { Sharing } from "@/share/focus";
-import { shareSearch } from "@/share/share";
 
 function Missing({ name, error }: { name: string; error: { code: string; detail: string } }) {
   if (error.code !== "not_found")
@@ -79,7 +77,6 @@ function LiveRun({ name }: { name: string }) {
   const events = useSeries(topic, "events");
   const at = useTopicAt(topic);
   const error = useTopicError(topic);
-  const opened = shareSearch(useSearch({ from: "/shell/runs/$name" }));
   const isViewer = useLocation({ select: ({ pathname }) => isViewerAt(pathname) });
   const ask = useAsk(name);
   useEventBackfill(name, topic, shown !== undefined);
@@ -112,9 +109,7 @@ function LiveRun({ name }: { name: string }) {
           {!run.archived_at && <RunLosses run={run.name} />}
         </Guarded>
         <Proven run={run} confirmedAt={fleet?.confirmed_at}>
-          <Sharing opened={opened}>
-            <Outlet />
-          </Sharing>
+          <Outlet />
         </Proven>
       </RunContext>
     </ReadOnlyContext>

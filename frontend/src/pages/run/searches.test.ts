@@ -13,13 +13,13 @@ it("keeps batch, state and range of the queue in the URL", () => {
   expect(nonEmpty(queueSearch({ batch: { a: 1 }, state: "eaten", from: 9, to: 5 }))).toEqual({});
 });
 
-it("keeps axis and period of episodes in the URL", () => {
-  expect(episodesSearch({ span: 3600, x: "env_steps" })).toEqual({ span: 3600, x: "env_steps" });
-  expect(nonEmpty(episodesSearch({ span: "300", x: "time" }))).toEqual({});
-  expect(nonEmpty(episodesSearch({ span: "-1", x: ["env_steps"] }))).toEqual({});
+it("keeps the period of episodes in the URL", () => {
+  expect(episodesSearch({ span: 3600 })).toEqual({ span: 3600 });
+  expect(nonEmpty(episodesSearch({ span: "300" }))).toEqual({});
+  expect(nonEmpty(episodesSearch({ span: "-1" }))).toEqual({});
 });
 
-it("keeps the range of the throughput chart in the URL", () => {
+it("keeps the range of the charts in the URL", () => {
   expect(nonEmpty(episodesSearch({ from: 5, to: 9 }))).toEqual({ from: 5, to: 9 });
   expect(nonEmpty(episodesSearch({ from: 9, to: 5 }))).toEqual({});
 });

@@ -24,7 +24,6 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, visible } from "@/format";
 import { useLiveRuns } from "@/live/deployment";
-import { RUNS_AT_MOST } from "@/pages/compare/search";
 import { BulkDialog } from "@/pages/runs/BulkDialog";
 import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
 import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/pages/runs/columns";
@@ -32,6 +31,7 @@ import { RunsTable } from "@/pages/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
 import { type GroupBy, type RunsSearch, withinFilter } from "@/pages/runs/search";
 import { Views } from "@/pages/runs/Views";
+import { RUNS_AT_MOST } from "@/wall/view";
 import css from "./runs.module.css";
 
 const COUNTED_AT_MOST = 10_000;

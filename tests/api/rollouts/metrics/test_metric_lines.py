@@ -282,3 +282,10 @@ def test_names_of_the_server_are_refused_and_nothing_is_stored(run: Run) -> None
 
 def test_samples_of_an_unknown_name_are_not_found(run: Run) -> None:
     assert get(run, "samples", status=404, name="moon")["code"] == "not_found"
+
+
+def test_all_metric_names_of_a_run_are_returned_at_once(run: Run) -> None:
+    figures = [Figure(name, 1, 1.0) for name in ("b/c", "a", "b/a")]
+    store_figures(run_id=run.pk, figures=figures, now=NOON)
+
+    assert get(run, "names") == {"results": ["a", "b/a", "b/c"], "next": None}

@@ -16,7 +16,7 @@ READS = [
     *("/events", "/environments", "/trainers", "/notes", "/weights", "/weights/commands"),
     *("/batches", "/ledger", "/queue", "/push-rates", "/followers", "/archives"),
     *("/fleet", "/pipeline", "/episodes", "/episodes/distribution", "/evaluations"),
-    *("/metrics", "/metrics/keys", "/metrics/lines?names=a", "/annotations", "/metric-layouts"),
+    *("/metrics", "/metrics/keys", "/metrics/lines?names=a", "/annotations"),
     "/recordings",
 ]
 WRITES: list[tuple[str, str, dict[str, Any]]] = [

@@ -24,14 +24,14 @@ class Full(Exception):
     pass
 
 
-LAYOUT: Final = SavedKind(
-    name="layout", body="view", text="remarks", name_taken=Taken, at_most=2, too_many=Full
+KIND: Final = SavedKind(
+    name="view", body="view", text="remarks", name_taken=Taken, at_most=2, too_many=Full
 )
 
 
 def save(name: str = "a", *, actor: str = "user:ada", **columns: Any) -> SavedObject:
     row = SavedObject(name=name, **{"access": Access.PRIVATE, "body": {"x": 1}, **columns})
-    return saved.save(LAYOUT, row, actor=actor, reason="because", now=NOON)
+    return saved.save(KIND, row, actor=actor, reason="because", now=NOON)
 
 
 def test_a_name_is_taken_once_per_scope_until_its_object_is_deleted() -> None:
@@ -41,12 +41,12 @@ def test_a_name_is_taken_once_per_scope_until_its_object_is_deleted() -> None:
     save(run=run, access=Access.OPEN)
     save(tag="sweep", access=Access.OPEN)
 
-    with pytest.raises(Taken, match="a layout named 'a' already exists"):
+    with pytest.raises(Taken, match="a view named 'a' already exists"):
         save()
     saved.delete(first, actor="user:ada", now=NOON)
 
     assert save().revision == 1
-    assert SavedObject.objects.of(LAYOUT).count() == 4
+    assert SavedObject.objects.of(KIND).count() == 4
     assert SavedObject.objects.count() == 5
 
 
@@ -56,7 +56,7 @@ def test_a_limit_counts_the_objects_of_one_scope_without_deleted_ones() -> None:
     save("c", actor="user:bob")
     save("d", tag="sweep", access=Access.OPEN)
 
-    with pytest.raises(Full, match="all 2 places for layouts are used; delete one first"):
+    with pytest.raises(Full, match="all 2 places for views are used; delete one first"):
         save("e")
     saved.delete(first, actor="user:ada", now=NOON)
     save("e")
@@ -66,14 +66,14 @@ def test_a_change_is_the_next_revision_and_the_audit_log_has_the_difference() ->
     row, later = save(access=Access.OPEN, tag="sweep"), NOON + timedelta(hours=1)
 
     changes = {"name": "b", "body": {"x": 2, "y": 0}}
-    saved.change(LAYOUT, row, changes, actor="user:bob", reason="typo", now=later)
+    saved.change(KIND, row, changes, actor="user:bob", reason="typo", now=later)
 
     row.refresh_from_db()
     assert (row.revision, row.author, row.changed_by) == (2, "user:ada", "user:bob")
     assert (row.created_at, row.changed_at) == (NOON, later)
     event = RunEvent.objects.latest("pk")
-    assert (event.kind, event.actor, event.reason) == ("layout_changed", "user:bob", "typo")
-    assert event.message == "layout b changed: name, view"
+    assert (event.kind, event.actor, event.reason) == ("view_changed", "user:bob", "typo")
+    assert event.message == "view b changed: name, view"
     assert event.details == {
         "id": row.pk,
         "name": {"before": "a", "after": "b"},
@@ -87,7 +87,7 @@ def test_the_audit_log_omits_the_contents_of_private_objects(access: Access) -> 
     row = save(text="draft")
 
     changes = {"access": access, "body": {"x": 2}, "text": "final"}
-    saved.change(LAYOUT, row, changes, actor="user:ada", now=NOON)
+    saved.change(KIND, row, changes, actor="user:ada", now=NOON)
 
     first, last = RunEvent.objects.order_by("pk").values_list("details", flat=True)
     assert first == {"id": row.pk, "name": "a", "access": "private"}
@@ -98,11 +98,11 @@ def test_the_audit_log_omits_the_contents_of_private_objects(access: Access) -> 
 def test_events_go_to_the_history_of_the_run_where_they_happened() -> None:
     run = make_run()
     row = SavedObject(name="a", access=Access.PRIVATE, body={})
-    saved.save(LAYOUT, row, run_id=run.pk, actor="user:ada", now=NOON)
+    saved.save(KIND, row, run_id=run.pk, actor="user:ada", now=NOON)
     saved.delete(row, run_id=run.pk, actor="user:ada", now=NOON)
 
-    events = run.events.filter(kind__startswith="layout_").order_by("pk")
-    assert [event.kind for event in events] == ["layout_saved", "layout_deleted"]
+    events = run.events.filter(kind__startswith="view_").order_by("pk")
+    assert [event.kind for event in events] == ["view_saved", "view_deleted"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_database_refuses_other_kinds_access_and_scopes(columns: dict[str, s
 
 @pytest.mark.parametrize(
     ("kind", "page"),
-    [("preset", "/runs/new?preset=a"), ("layout", None)],
+    [("preset", "/runs/new?preset=a"), ("view", None)],
 )
 def test_the_admin_links_to_the_page_that_uses_an_object(kind: str, page: str | None) -> None:
     pages = admin.site.get_model_admin(SavedObject)

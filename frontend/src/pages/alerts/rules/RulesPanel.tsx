@@ -46,7 +46,7 @@ function RuleChip({ rule }: { rule: AlertRule }) {
 function Where({ rule }: { rule: AlertRule }) {
   if (rule.run)
     return (
-      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ pin: rule.metric }} className="strong run-name">
+      <Link to="/runs/$name/metrics" params={{ name: rule.run }} search={{ charts: [rule.metric] }} className="strong run-name">
         {rule.run}
       </Link>
     );

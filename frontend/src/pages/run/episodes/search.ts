@@ -1,6 +1,5 @@
 /** URL parameters of the episodes tab. Pure. */
 
-import type { Axis } from "@/charts/columns";
 import { endsOn } from "@/charts/spans";
 
 /** Period of the summary, in seconds. */
@@ -10,8 +9,6 @@ export type SpanChoice = (typeof SPANS)[number];
 export type EpisodesSearch = {
   /** Defaults to five minutes. */
   span?: SpanChoice;
-  /** Defaults to time. */
-  x?: Exclude<Axis, "time">;
   /** The measure of the distribution; defaults to the return. */
   of?: "length";
   /** The environment or lesson to filter by, as `mode task`. */
@@ -19,7 +16,7 @@ export type EpisodesSearch = {
   /** The selected range of the distribution. */
   least?: number;
   most?: number;
-  /** The visible range of the throughput chart. */
+  /** The visible range of the charts. */
   from?: number;
   to?: number;
 };
@@ -40,6 +37,5 @@ export function episodesSearch(search: Record<string, unknown>): EpisodesSearch 
     task: typeof search.task === "string" && /^(train|eval) ./.test(search.task) ? search.task : undefined,
     ...(isOrdered ? { least, most } : {}),
     ...endsOn("time", search),
-    x: search.x === "env_steps" || search.x === "served_steps" ? search.x : undefined,
   };
 }

@@ -1,28 +1,25 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
-import { mayMeasure, type Span } from "@/api/metrics";
+import { useMemo, useState } from "react";
+import { linesQuery } from "@/api/metrics";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { Panels } from "@/components/Panels";
-import { isGpuLine, resourceCharts, resourceNames } from "@/pages/run/fleet/resources";
-import { curvesQuery, type Look } from "@/pages/run/overview/curves";
-import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
+import { type Ends, spanOf } from "@/charts/spans";
+import { isGpuLine, resourceNames, resourcePanels } from "@/pages/run/fleet/resources";
+import { RunWall } from "@/pages/run/RunWall";
+import { PRESET_POINTS } from "@/wall/presets";
+import { UNZOOMED } from "@/wall/view";
 import css from "./fleet.module.css";
 
 /** CPU, memory and GPU of a fleet over time, with the events of its run. */
 export function Resources({ run, workers }: { run: RunDetail; workers: WorkerRow[] }) {
-  const [span, setSpan] = useState<Span | null>(null);
-  const look: Look = {
-    run: run.name,
-    axis: "time",
-    xLabel: "time",
-    span: span ?? undefined,
-    isLive: mayMeasure(run.status),
-    names: resourceNames(workers),
-  };
+  const [range, setRange] = useState<Ends>(UNZOOMED);
+  const indices = workers.map(({ index }) => index).join();
+  const names = useMemo(() => resourceNames(workers), [indices]);
+  const view = { runs: [run.name], axis: "time" as const, span: spanOf(range), names, points: PRESET_POINTS };
   // Only the charts request the lines, and only while on screen.
-  const { data } = useQuery({ ...curvesQuery(look), enabled: false });
-  const charts = resourceCharts(workers, data?.some(isGpuLine) ?? false);
+  const { data } = useQuery({ ...linesQuery(view), enabled: false });
+  const hasGpu = data?.some(isGpuLine) ?? false;
+  const panels = useMemo(() => resourcePanels(workers, hasGpu), [indices, hasGpu]);
   return (
     <section className="span-12" aria-label="Resources">
       <div className={css.resources}>
@@ -31,17 +28,13 @@ export function Resources({ run, workers }: { run: RunDetail; workers: WorkerRow
           Sampled every 10 s. Dotted lines: changes of the run, launches and ended workers; up to 24 weight versions in view.
         </span>
         <span className="spacer" />
-        {span && (
-          <Button size="xs" variant="default" onClick={() => setSpan(null)}>
+        {range.from !== undefined && (
+          <Button size="xs" variant="default" onClick={() => setRange(UNZOOMED)}>
             Reset zoom
           </Button>
         )}
       </div>
-      <Panels>
-        {charts.map((chart) => (
-          <DefaultChartPanel key={chart.key} chart={chart} look={look} onZoom={setSpan} className="span-6" events="fleet" />
-        ))}
-      </Panels>
+      <RunWall panels={panels} together={names} range={range} onRange={setRange} className="charts" events="fleet" />
     </section>
   );
 }

@@ -2,7 +2,8 @@
 
 import type { WorkerRow } from "@/api/types";
 import { lineStyleAt } from "@/charts/lineStyles";
-import { type Curve, type DefaultChart, namesOf, OWN } from "@/pages/run/overview/defaultCharts";
+import { type Curve, namesOf, OWN, type PanelSpec } from "@/wall/panels";
+import { type Preset, presetOf } from "@/wall/presets";
 
 /** Largest fleet with series for each worker. */
 const WORKERS_LISTED = 8;
@@ -11,7 +12,7 @@ const CORES = { unit: "cores", floor: 0, least: 0.1 };
 const COMMON = { gapsAt: "resources/workers", empty: "No worker measured yet." };
 const GPU_PREFIX = `${OWN}resources/gpu`;
 
-const TOTALS: readonly DefaultChart[] = [
+const TOTALS: readonly Preset[] = [
   {
     key: "cpu",
     title: "CPU",
@@ -31,12 +32,12 @@ const TOTALS: readonly DefaultChart[] = [
 ];
 
 /** The mean over workers, with the range from the lowest to the highest. */
-const spread = (name: string): Pick<DefaultChart, "curves" | "band"> => ({
+const spread = (name: string): Pick<Preset, "curves" | "band"> => ({
   curves: [{ name: `${name}/mean`, label: "mean", role: 1 }],
   band: { low: `${name}/min`, high: `${name}/max`, label: "min – max" },
 });
 
-const GPUS: readonly DefaultChart[] = [
+const GPUS: readonly Preset[] = [
   {
     key: "gpu",
     title: "GPU utilization",
@@ -56,13 +57,13 @@ const GPUS: readonly DefaultChart[] = [
   },
 ];
 
-const single = (indices: readonly number[], name: string): Pick<DefaultChart, "curves" | "hasEqualCurves"> => ({
+const single = (indices: readonly number[], name: string): Pick<Preset, "curves" | "hasEqualCurves"> => ({
   curves: indices.map((index): Curve => ({ name: `resources/worker/${index}/${name}`, label: `worker ${index}`, ...lineStyleAt(index) })),
   hasEqualCurves: true,
 });
 
 /** Each worker as a line; of a large fleet the spread over its workers. */
-function byWorker(workers: readonly Pick<WorkerRow, "index">[]): DefaultChart[] {
+function byWorker(workers: readonly Pick<WorkerRow, "index">[]): Preset[] {
   if (workers.length < 2) return [];
   const indices = workers.map(({ index }) => index).filter((index) => index < WORKERS_LISTED);
   const curvesOf = (name: string) =>
@@ -78,14 +79,15 @@ function byWorker(workers: readonly Pick<WorkerRow, "index">[]): DefaultChart[] 
   ];
 }
 
-/** The charts of a fleet; those of GPUs only if it has some. */
-export function resourceCharts(workers: readonly Pick<WorkerRow, "index">[], hasGpu: boolean): DefaultChart[] {
-  return [...TOTALS, ...byWorker(workers), ...(hasGpu ? GPUS : [])];
+/** The panels of a fleet; those of GPUs only if it has some. */
+export function resourcePanels(workers: readonly Pick<WorkerRow, "index">[], hasGpu: boolean): PanelSpec[] {
+  const presets = [...TOTALS, ...byWorker(workers), ...(hasGpu ? GPUS : [])];
+  return presets.map((preset) => presetOf({ className: "span-6", ...preset }));
 }
 
-/** The names of all charts, whether the fleet has GPUs or not, requested together. */
+/** The names of all panels, whether the fleet has GPUs or not, requested together. */
 export function resourceNames(workers: readonly Pick<WorkerRow, "index">[]): string[] {
-  return [...new Set(resourceCharts(workers, true).flatMap(namesOf))];
+  return [...new Set(resourcePanels(workers, true).flatMap(({ source }) => namesOf(source)))];
 }
 
 /** Whether a line has values of a GPU. */

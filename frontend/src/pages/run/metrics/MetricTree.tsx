@@ -1,9 +1,7 @@
 import { UnstyledButton } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ChevronRight } from "lucide-react";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
-import { metricNamesOfQuery } from "@/api/metrics";
 import { number, visible } from "@/format";
 import { type Row, rowsOf, treeOf, withWords } from "./tree";
 import classes from "./tree.module.css";
@@ -12,7 +10,7 @@ const ROW_PX = 26;
 const OPEN_WHEN_FEW = 40;
 
 type Props = {
-  run: string;
+  names: readonly string[];
   /** Words that names must contain. */
   words: string;
   /** The branch whose charts are shown. */
@@ -60,8 +58,7 @@ function Line({ row, isChosen, top, onToggle, onChoose }: LineProps) {
 }
 
 /** A tree of a run's metric names, split at slashes and dots. */
-export function MetricTree({ run, words, under, onUnder }: Props) {
-  const { data: names = [] } = useQuery(metricNamesOfQuery(run));
+export function MetricTree({ names, words, under, onUnder }: Props) {
   const found = useMemo(() => withWords(names, words), [names, words]);
   const tree = useMemo(() => treeOf(found), [found]);
   // Branches the user toggled; others are open if they have few entries.

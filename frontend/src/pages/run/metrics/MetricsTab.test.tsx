@@ -1,8 +1,9 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
-import { expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import { fill, here, load, press, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 import { Refusal } from "@/testing/server";
+import { showAll } from "@/testing/viewport";
 
 /** A server with two outside runs that measure some metrics. */
 function serverWith(...names: string[]) {
@@ -19,7 +20,7 @@ function serverWith(...names: string[]) {
     });
 }
 
-const shown = () => [...document.querySelectorAll<HTMLElement>("[data-metric]")].map(({ dataset }) => dataset.metric);
+const shown = () => [...document.querySelectorAll<HTMLElement>("[data-panel]")].map(({ dataset }) => dataset.panel);
 
 it("shows the reward before the metrics in alphabetical order", async () => {
   serverWith("alpha", "reward_mean", "zeta");
@@ -35,7 +36,7 @@ it("remembers pinned metrics for all runs of a kind, unless a link has its own",
 
   await load("/runs/rewarded-b/metrics");
   await waitFor(() => expect(shown()[0]).toBe("zeta"));
-  expect(here()).toBe("/runs/rewarded-b/metrics?pin=zeta");
+  expect(here()).toBe(`/runs/rewarded-b/metrics?charts=${encodeURIComponent('["zeta"]')}`);
   // A link with metrics of its own takes precedence, until a metric or an axis is changed.
   await load("/runs/rewarded-b/metrics?pin=alpha");
   await waitFor(() => expect(shown()[0]).toBe("alpha"));
@@ -55,7 +56,7 @@ it("remembers pinned metrics for all runs of a kind, unless a link has its own",
 });
 
 it("shows the defaults for a stored choice that is not readable", async () => {
-  localStorage.setItem("rolldeck-choice-metrics-outside", "{broken");
+  localStorage.setItem("rolldeck-view-charts-outside", "{broken");
   serverWith("alpha", "reward_mean");
   await load("/runs/rewarded-a/metrics");
   await waitFor(() => expect(shown()).toEqual(["reward_mean", "alpha"]));
@@ -65,7 +66,7 @@ it("shows a pinned metric before those of every search", async () => {
   serverWith("entropy", "kl", "value_loss");
   await load("/runs/rewarded-a/metrics");
   await press("Pin value_loss");
-  await waitFor(() => expect(here()).toContain("pin=value_loss"));
+  await waitFor(() => expect(here()).toContain("value_loss"));
   expect(shown()[0]).toBe("value_loss");
   fill(screen.getByLabelText("Find metrics"), "entropy");
   await waitFor(() => expect(shown()).toEqual(["value_loss", "entropy"]));
@@ -93,13 +94,7 @@ it("shows the error of a panel in an address", async () => {
 });
 
 it("keeps all other charts when the lines of a panel cannot be read", async () => {
-  class Observer {
-    constructor(private readonly tell: (entries: { isIntersecting: boolean }[]) => void) {}
-    observe = () => this.tell([{ isIntersecting: true }]);
-    disconnect = () => {};
-    unobserve = () => {};
-  }
-  vi.stubGlobal("IntersectionObserver", Observer);
+  showAll();
   const server = serverWith("kl", "loss");
   const lines = { x: "step" as const, lines: [] };
   const broken = new Refusal({ status: 500, code: "internal", detail: "lines are broken" });
@@ -107,5 +102,5 @@ it("keeps all other charts when the lines of a panel cannot be read", async () =
   await load(`/runs/rewarded-a/metrics?panels=${encodeURIComponent('["= loss / odd"]')}`);
   const panel = await screen.findByRole("region", { name: "= loss / odd" });
   await waitFor(() => expect(panel).toHaveTextContent("lines are broken"), { timeout: 10_000 });
-  expect(shown()).toEqual(["kl", "loss"]);
+  expect(shown()).toEqual(["= loss / odd", "kl", "loss"]);
 });

@@ -1,139 +1,91 @@
-import { useCallbackRef } from "@mantine/hooks";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Button, TextInput } from "@mantine/core";
+import { useCallbackRef, useDebouncedCallback } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState } from "react";
-import { type MetricKey, mayMeasure, metricKeysQuery, metricNamesOfQuery, namedKeysQuery, REFRESH_MS, type Span } from "@/api/metrics";
+import { useMemo, useState } from "react";
+import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
-import { namesOf, switched } from "@/charts/names";
-import { spanOf } from "@/charts/spans";
+import { toggled } from "@/charts/names";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
-import { Guarded } from "@/components/Panels";
-import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
-import { usePartChangeFeed } from "@/live/changeFeed";
-import type { RuleStart } from "@/pages/alerts/rules/drafts";
 import { annotationsQuery } from "@/pages/run/annotations";
 import { leadsOf, returnsFirst, titleOf } from "@/pages/run/metricOrder";
 import { useRun } from "@/pages/run/RunContext";
 import { useMarks } from "@/pages/run/useMarks";
-import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
-import { chartOf, shareSearch } from "@/share/share";
-import { Bar } from "./Bar";
-import { choiceOf, isChosen, isDefault, recalled } from "./choice";
-import { ExpressionPanel } from "./ExpressionPanel";
-import { searchOf } from "./layoutSearch";
-import { type Look, MetricCard } from "./MetricCard";
+import { chartOf } from "@/share/share";
+import { amountOf } from "@/wall/axes";
+import { AxisControls, NewPanel } from "@/wall/Controls";
+import { type PanelSpec, panelOf } from "@/wall/panels";
+import { useView } from "@/wall/useView";
+import { useWallView } from "@/wall/useWallView";
+import { Views } from "@/wall/Views";
+import { pickedOf, runsOf, UNPICKED } from "@/wall/view";
+import { Wall } from "@/wall/Wall";
+import wallCss from "@/wall/wall.module.css";
 import { MetricTree } from "./MetricTree";
 import classes from "./metrics.module.css";
-import { RegexPanel } from "./RegexPanel";
-import { type MetricsSearch, type Picked, pickedOf, pinnedFirst, runsOf, UNPICKED } from "./search";
+import { withWords } from "./tree";
 
-const RuleDialog = onDemand(() => import("@/pages/alerts/rules/RuleDialog"), "default");
 const MarksDrawer = onDemand(() => import("./MarksDrawer"), "default");
 const PointDrawer = onDemand(() => import("./PointDrawer"), "default");
 
 const route = getRouteApi("/shell/runs/$name/metrics");
-type Change = (more: Partial<MetricsSearch>) => void;
+const PANELS_A_PAGE = 60;
+const POINTS = 600;
+const TYPING_MS = 250;
+const AXES = ["step", "elapsed", "time", "amount"] as const;
+const NO_NAMES: string[] = [];
 
-/** The address, and its changes: those by the user are remembered as their choice for runs of this kind. */
-function useChosenSearch(run: RunDetail) {
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const remembered = useRememberedChoice("metrics", run.kind);
-  const apply: Change = (more) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("from" in more) });
-  const change: Change = (more) => {
-    if (isChosen(more)) remembered.remember(choiceOf({ ...search, ...more }));
-    apply(more);
-  };
-  const recall = recalled(search, remembered.choice);
-  useEffect(() => {
-    if (recall) apply(recall);
-  }, [recall !== null]);
-  const reset = () => {
-    remembered.forget();
-    apply({ ...searchOf({}), layout: undefined });
-  };
-  return { search, apply, change, reset, isPending: recall !== null };
+/** The panel of a metric with its title; added panels take the whole width. */
+function specOf(text: string, kind: RunDetail["kind"]): PanelSpec {
+  const spec = panelOf(text);
+  if (spec.source.kind !== "metric") return { ...spec, height: 260, className: wallCss.wide };
+  const title = titleOf([kind], text);
+  return title === undefined ? spec : { ...spec, title, note: visible(text) };
 }
 
-/** The metrics in display order: pinned ones, the return and evaluations, then the found ones. */
-function useOrdered(run: RunDetail, search: MetricsSearch, found: readonly MetricKey[]) {
-  const pins = namesOf(search.pin);
-  const names = useQuery(metricNamesOfQuery(run.name));
-  const isFiltered = Boolean(search.q || search.under);
-  const leads = isFiltered ? [] : leadsOf([run.kind], names.data ?? []);
-  const first = [...new Set([...pins, ...leads])];
-  // A linked chart may be on a later page of the list.
-  const linked = chartOf(shareSearch(search).focus);
-  const named = linked === null ? first : [...new Set([...first, linked])];
-  const keys = useQuery(namedKeysQuery(run.name, named));
-  // Later, for example for a new pin, the charts stay.
-  const isReady = useRef(false);
-  isReady.current ||= !names.isPending && !keys.isLoading && !keys.isPlaceholderData;
-  const rest = returnsFirst([run.kind], found, ({ name }) => name);
-  return {
-    metrics: pinnedFirst(first, [...rest, ...(keys.data ?? []).filter(({ name }) => named.includes(name))]),
-    // Otherwise the first charts would move those below them.
-    isPending: !isReady.current,
-  };
-}
-
-/** All metrics of a run, one chart per name, the return first, with more detail when zoomed. */
+/** All metrics of a run, one panel per name: chosen ones first, then returns and evaluations. */
 export function MetricsTab() {
   const { run } = useRun();
-  const { search, apply, change, reset, isPending } = useChosenSearch(run);
-  const [ruled, setRuled] = useState<RuleStart | null>(null);
+  const search = route.useSearch();
+  const { data: names = NO_NAMES, error, isPending } = useQuery(metricNamesQuery(run.name));
+  const known = useMemo(() => (isPending ? undefined : new Set(names)), [names, isPending]);
+  const view = useView({ search, navigate: route.useNavigate(), page: `charts-${run.kind}`, known });
+  const { change, apply } = view;
+  const [pages, setPages] = useState(1);
   const [isListing, setListing] = useState(false);
-  // Values beside the names and lines change together.
-  const refetchInterval = usePartChangeFeed(
-    `run:${run.name}`,
-    "metrics",
-    REFRESH_MS,
-    ["metric-keys", run.name],
-    ["metric-keys-named", run.name],
-    ["metric-names-of", run.name],
-    ["metric-lines"],
-  );
-  const keys = useInfiniteQuery({ ...metricKeysQuery(run.name, search.q ?? "", search.under ?? ""), refetchInterval });
-  const picked = pickedOf(search);
-  // Callbacks and the look keep their identity, so that new values of metrics do not render every chart.
-  const onPick = useCallbackRef(({ metric, from, to }: Picked) => change({ pick: metric, at: to, since: from < to ? from : undefined }));
-  const onZoom = useCallbackRef((span: Span | null) => change({ from: span?.from, to: span?.to }));
-  const onLog = useCallbackRef((metric: string, isOn: boolean) => change({ log: switched(search.log, metric, isOn) }));
-  const axis = search.x ?? "step";
-  const amount = run.kind === "fleet" ? "Env steps" : "Tokens served";
-  const labels = {
-    step: "train step",
-    time: "time",
-    elapsed: "since the start of the run",
-    amount: run.kind === "fleet" ? "env step" : "token",
-  };
-  const xLabel = labels[axis];
-  const look = useMemo(
-    (): Look => ({
-      runs: runsOf(run.name, search),
-      axis,
-      xLabel,
-      span: spanOf(search),
-      smooth: search.smooth ?? 0,
-      isLive: mayMeasure(run.status),
-    }),
-    [run.name, run.status, search, axis, xLabel],
-  );
-  const shownMarks = search.marks ?? "all";
+  const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
+  const beside = useDebouncedCallback((runs: string) => change({ runs: runs || undefined }), TYPING_MS);
+  const { q = "", under = "", charts = NO_NAMES, x: axis = "step", marks: shownMarks = "all" } = search;
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
-  const pins = namesOf(search.pin);
-  const logged = namesOf(search.log);
-  const ordered = useOrdered(run, search, keys.data?.pages.flatMap((page) => page.results) ?? []);
-  const total = keys.data?.pages[0]?.total ?? 0;
 
-  if (keys.error && !keys.data) return <ErrorState title="Metrics unavailable" error={keys.error.message} />;
-  if (keys.isPending || isPending || ordered.isPending) return <Skeletons heights={[60, 230, 230]} />;
-  if (total === 0 && !search.q && !search.under) {
+  const onToggle = useCallbackRef((key: string) => {
+    const left = toggled(charts, key);
+    change({ charts: left.length > 0 ? left : undefined });
+  });
+  const wallView = useWallView({
+    ...{ runs: runsOf(search, run.name), kinds: [run.kind], view: search, usual: "step", points: POINTS, sync: "metrics", marks },
+    ...{ isLive: mayMeasure(run.status), change, isPickable: true },
+  });
+
+  const found = useMemo(() => withWords(names, q).filter((name) => name.startsWith(under)), [names, q, under]);
+  // A linked chart may be on a later page of the list.
+  const linked = chartOf(search.focus);
+  const panels = useMemo(() => {
+    const leads = q || under ? [] : leadsOf([run.kind], names);
+    const chosen = charts.filter((text) => panelOf(text).source.kind !== "metric" || names.includes(text));
+    const first = [...chosen, ...leads, ...names.filter((name) => name === linked)];
+    const rest = returnsFirst([run.kind], found, (name) => name).slice(0, pages * PANELS_A_PAGE);
+    return [...new Set([...first, ...rest])].map((text) => specOf(text, run.kind));
+  }, [names, found, charts, linked, q, under, run.kind, pages]);
+
+  if (error && names.length === 0) return <ErrorState title="Metrics unavailable" error={error} />;
+  if (isPending || view.isPending) return <Skeletons heights={[60, 230, 230]} />;
+  if (names.length === 0) {
     const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
       <div className="panel">
@@ -143,25 +95,45 @@ export function MetricsTab() {
       </div>
     );
   }
+  const picked = pickedOf(search);
   return (
     <section aria-label="Charts">
-      {keys.error && <ErrorState title="Metrics not refreshed" error={keys.error} />}
-      <Bar
-        run={run}
-        search={search}
-        change={change}
-        apply={apply}
-        onReset={isDefault(search) ? undefined : reset}
-        amount={amount}
-        marks={written}
-        onMarks={() => setListing(true)}
-      />
+      {error && <ErrorState title="Metrics not refreshed" error={error} />}
+      <div className={`${wallCss.controls} ${classes.bar}`}>
+        <TextInput
+          key={`q ${search.view}`}
+          data-filter
+          className={classes.search}
+          size="xs"
+          label="Find metrics"
+          placeholder="loss, grad norm …"
+          defaultValue={q}
+          onChange={(event) => find(event.currentTarget.value)}
+        />
+        <NewPanel charts={charts} onAdd={(text) => change({ charts: [...new Set([...charts, text])] })} />
+        <TextInput
+          key={`runs ${search.view}`}
+          className={classes.narrow}
+          size="xs"
+          label="Compare with"
+          placeholder="run-a, run-b"
+          defaultValue={search.runs}
+          onChange={(event) => beside(event.currentTarget.value)}
+        />
+        <AxisControls
+          {...{ view: search, axis, usual: "step", axes: AXES, change, onReset: view.reset }}
+          amount={amountOf([run.kind]).title}
+        />
+        <Views run={run} search={search} apply={apply} />
+        <Button size="xs" variant="default" onClick={() => setListing(true)} title="Annotations on the charts">
+          {written > 0 ? `Annotations (${written})` : "Annotations"}
+        </Button>
+      </div>
       <p className="small soft" role="status">
-        {number(total)} metrics{search.under ? ` in ${visible(search.under)}` : ""}
-        {search.q ? ` matching “${search.q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
+        {number(found.length)} metrics{under ? ` in ${visible(under)}` : ""}
+        {q ? ` matching “${q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
       </p>
-      {picked && <PointDrawer run={run} point={picked} axis={look.axis} unit={look.xLabel} onClose={() => change(UNPICKED)} />}
-      {ruled && <RuleDialog start={ruled} onClose={() => setRuled(null)} />}
+      {picked && <PointDrawer run={run} point={picked} axis={axis} unit={wallView.xLabel} onClose={() => change(UNPICKED)} />}
       {isListing && (
         <MarksDrawer
           run={run.name}
@@ -171,53 +143,16 @@ export function MetricsTab() {
         />
       )}
       <div className={classes.parts}>
-        <MetricTree
-          run={run.name}
-          words={search.q ?? ""}
-          under={search.under ?? ""}
-          onUnder={(under) => change({ under: under || undefined })}
-        />
-        <div className={classes.cards}>
-          <Guarded>
-            {(search.panels ?? []).map((expression) => {
-              const isFormula = expression.startsWith("=");
-              const name = isFormula ? expression : `/${expression}/`;
-              const settings = {
-                expression,
-                look,
-                marks,
-                isLog: { value: logged.includes(name), change: (isOn: boolean) => onLog(name, isOn) },
-                onZoom,
-                onRemove: () => change({ panels: search.panels?.filter((other) => other !== expression) }),
-              };
-              return isFormula ? (
-                <ExpressionPanel key={expression} {...settings} />
-              ) : (
-                <RegexPanel key={expression} run={run.name} {...settings} />
-              );
-            })}
-            {ordered.metrics.map((metric) => (
-              <MetricCard
-                key={metric.name}
-                metric={metric}
-                title={titleOf([run.kind], metric.name)}
-                look={look}
-                onZoom={onZoom}
-                onPick={onPick}
-                onAlert={setRuled}
-                marks={marks}
-                isLog={logged.includes(metric.name)}
-                onLog={onLog}
-                isPinned={{
-                  value: pins.includes(metric.name),
-                  change: (isOn) => change({ pin: switched(search.pin, metric.name, isOn) }),
-                }}
-              />
-            ))}
-          </Guarded>
-        </div>
+        <MetricTree names={names} words={q} under={under} onUnder={(path) => change({ under: path || undefined })} />
+        <Wall panels={panels} view={wallView} chosen={charts} onToggle={onToggle} />
       </div>
-      <ShowMore pages={keys} words={`Show more of ${number(total)}`} />
+      {found.length > pages * PANELS_A_PAGE && (
+        <div className="table-foot">
+          <Button size="compact-sm" variant="default" onClick={() => setPages(pages + 1)}>
+            Show more of {number(found.length)}
+          </Button>
+        </div>
+      )}
     </section>
   );
 }

@@ -14,9 +14,9 @@ import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/pages/run/words";
 import { SampleTitle } from "@/samples/SampleTable";
 import { worstQuery } from "@/samples/samples";
+import type { Picked } from "@/wall/view";
 import { AnnotatePoint } from "./AnnotatePoint";
 import classes from "./metrics.module.css";
-import type { Picked } from "./search";
 
 const WORST_SHOWN = 8;
 

@@ -1,7 +1,5 @@
 /** Build a tree of metric names, split at slashes and dots. Pure. */
 
-import { whyEndless } from "@/forms/expressions";
-
 export type Leaf = { kind: "leaf"; path: string; label: string };
 export type Branch = { kind: "branch"; path: string; label: string; count: number; children: (Branch | Leaf)[] };
 export type Row = { path: string; label: string; depth: number; count: number; isBranch: boolean; isOpen: boolean };
@@ -57,28 +55,4 @@ export function rowsOf(tree: Branch, isOpen: (path: string) => boolean, depth = 
 export function withWords(names: readonly string[], words: string): readonly string[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   return wanted.length === 0 ? names : names.filter((name) => wanted.every((word) => name.toLowerCase().includes(word)));
-}
-
-export const LINES_AT_MOST = 20;
-const MATCH_MS = 200;
-export type Matched = { names: readonly string[]; total: number; problem: string | null };
-
-/** Names that match an expression, up to the limit of one chart; `problem` explains an invalid expression. */
-export function matched(names: readonly string[], expression: string): Matched {
-  let wanted: RegExp;
-  const none = { names: [], total: 0 };
-  try {
-    wanted = new RegExp(expression);
-  } catch {
-    return { ...none, problem: "Invalid expression." };
-  }
-  const danger = whyEndless(expression);
-  if (danger) return { ...none, problem: danger };
-  const found: string[] = [];
-  const until = performance.now() + MATCH_MS;
-  for (const name of names) {
-    if (wanted.test(name)) found.push(name);
-    if (performance.now() > until) return { ...none, problem: "The expression takes too long to evaluate." };
-  }
-  return { names: found.slice(0, LINES_AT_MOST), total: found.length, problem: null };
 }

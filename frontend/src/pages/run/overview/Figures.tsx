@@ -4,10 +4,10 @@ import { BUILTIN_RETURN } from "@/api/metrics";
 import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
 import { count, number, policyStep } from "@/format";
 import { currentOf } from "@/pages/run/overview/current";
-import { curvesQuery, lookOf } from "@/pages/run/overview/curves";
-import { askAgainMs, newestOf } from "@/pages/run/overview/defaultCharts";
 import { queuedFigure } from "@/pages/run/queue/queued";
 import { wordsOf } from "@/pages/run/words";
+import { newestOf } from "@/wall/drawing";
+import { presetLinesQuery } from "@/wall/presets";
 
 type FigureProps = {
   name: string;
@@ -32,12 +32,8 @@ function Figure({ name, label, value, unit, raw, chart }: FigureProps) {
 
 /** The mean score of an outside run: the last point of its curve, from the request of the charts. */
 function Score({ run }: { run: RunDetail }) {
-  const look = lookOf(run, {});
-  const { data } = useQuery({
-    ...curvesQuery(look),
-    refetchInterval: (query) => look.isLive && askAgainMs(query.state.data),
-  });
-  const score = newestOf(data?.find(({ name }) => name === BUILTIN_RETURN));
+  const { data } = useQuery(presetLinesQuery({ runs: [run.name], axis: "time" }));
+  const score = newestOf(data?.find(({ name }) => name === BUILTIN_RETURN)?.last);
   return <Figure name="return" label="Mean score, newest groups" value={count(score)} raw={score} />;
 }
 

@@ -1,7 +1,7 @@
 /** URL parameters of the queue tab. Pure. */
 
 import type { BatchState } from "@/api/queue";
-import { metricsSearch } from "@/pages/run/metrics/search";
+import { endsOn } from "@/charts/spans";
 
 type QueueSearch = {
   /** The open batch. */
@@ -16,12 +16,10 @@ const STATES: BatchState[] = ["leased", "returned", "quarantined", "confirmed", 
 
 /** Parse search parameters; invalid values are dropped. */
 export function queueSearch(search: Record<string, unknown>): QueueSearch {
-  const { from, to } = metricsSearch(search);
   const { batch, state } = search;
   return {
     batch: typeof batch === "string" || typeof batch === "number" ? String(batch) : undefined,
     state: STATES.find((each) => each === state),
-    from,
-    to,
+    ...endsOn("time", search),
   };
 }

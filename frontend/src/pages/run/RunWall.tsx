@@ -1,0 +1,32 @@
+import { mayMeasure } from "@/api/metrics";
+import type { Ends } from "@/charts/spans";
+import type { MarkedEvents } from "@/pages/run/annotations";
+import { useRun } from "@/pages/run/RunContext";
+import { useMarks } from "@/pages/run/useMarks";
+import type { PanelSpec } from "@/wall/panels";
+import { PRESET_POINTS } from "@/wall/presets";
+import { useWallView } from "@/wall/useWallView";
+import { Wall } from "@/wall/Wall";
+
+type Props = {
+  panels: readonly PanelSpec[];
+  /** Names that all panels are requested with; defaults to theirs. */
+  together?: readonly string[];
+  range: Ends;
+  onRange: (range: Ends) => void;
+  className?: string;
+  /** Which changes are marked; defaults to those of the run. */
+  events?: MarkedEvents;
+  current?: Record<string, number | null>;
+};
+
+/** Panels of the open run over time, with a range of their own. */
+export function RunWall({ panels, together, range, onRange, className, events, current }: Props) {
+  const { run } = useRun();
+  const marks = useMarks(run, "time", "all", events);
+  const view = useWallView({
+    ...{ runs: [run.name], kinds: [run.kind], view: range, usual: "time", points: PRESET_POINTS, sync: "overview", marks },
+    ...{ isLive: mayMeasure(run.status), change: ({ from, to }) => onRange({ from, to }) },
+  });
+  return <Wall {...{ panels, together, view, className, current }} />;
+}

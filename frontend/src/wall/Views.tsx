@@ -1,0 +1,154 @@
+import { Button, Menu, Select, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { useMayOperate } from "@/api/session";
+import type { RunDetail } from "@/api/types";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { visible } from "@/format";
+import type { ShareSearch } from "@/share/share";
+import { type SavedView, useDeleteView, useSaveView, viewsQuery } from "@/wall/savedViews";
+import { replacing, type SavedSearch, savedOf, type View } from "@/wall/view";
+
+type Share = SavedView["share"];
+const WHOSE: Record<Share, string> = { mine: "yours", run: "one run", tag: "tag", all: "everyone" };
+
+type Search = View & ShareSearch;
+type Props = {
+  /** The run of the page; absent for a comparison. */
+  run?: Pick<RunDetail, "name" | "tags">;
+  search: Search;
+  apply: (more: Search) => void;
+};
+
+const isSame = (search: Search, saved: SavedSearch): boolean => {
+  const sorted = (view: object) => JSON.stringify(Object.entries(view).sort(([a], [b]) => a.localeCompare(b)));
+  return sorted(savedOf(search)) === sorted(savedOf(replacing({}, saved)));
+};
+
+function SaveView({ run, search, apply, onClose }: Props & { onClose: () => void }) {
+  const save = useSaveView();
+  const mayOperate = useMayOperate();
+  const [name, setName] = useState("");
+  const [share, setShare] = useState("mine");
+  const ofRun = run ? [{ value: "run", label: "Everyone, this run" }] : [];
+  const ofTags = (run?.tags ?? []).map((tag) => ({ value: `tag:${tag}`, label: `Everyone, runs tagged ${tag}` }));
+  const shares = [
+    { value: "mine", label: "Private, all runs" },
+    ...(mayOperate ? [...ofRun, ...ofTags, { value: "all", label: "Everyone, all runs" }] : []),
+  ];
+  const send = (reason: string) => {
+    const tag = share.startsWith("tag:") ? share.slice(4) : "";
+    const scope = { share: (tag ? "tag" : share) as Share, tag, run: share === "run" ? (run?.name ?? "") : "" };
+    const onSuccess = ({ id }: SavedView) => {
+      apply({ view: id });
+      onClose();
+    };
+    save.mutate({ id: null, fields: { name, ...scope, view: savedOf(search), reason } }, { onSuccess });
+  };
+  return (
+    <ReasonDialog
+      title="Save view"
+      submit="Save"
+      asking={save}
+      refused="View not saved"
+      isReady={name.trim() !== ""}
+      onSubmit={send}
+      onClose={onClose}
+    >
+      <p className="soft">Stores what the address holds: filter, axis, range, smoothing, panels, their axes, and compared runs.</p>
+      <TextInput
+        label="Name"
+        required
+        maxLength={60}
+        data-autofocus
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <Select mt="sm" label="Share with" allowDeselect={false} data={shares} value={share} onChange={(value) => value && setShare(value)} />
+    </ReasonDialog>
+  );
+}
+
+function DeleteView({ view, onClose, onDeleted }: { view: SavedView; onClose: () => void; onDeleted: () => void }) {
+  const remove = useDeleteView();
+  return (
+    <ReasonDialog
+      title={`Delete view ${visible(view.name)}?`}
+      submit="Delete view"
+      destroys
+      asking={remove}
+      refused="View not deleted"
+      onSubmit={(reason) => remove.mutate({ id: view.id, reason }, { onSuccess: onDeleted })}
+      onClose={onClose}
+    >
+      <p>
+        {view.share === "mine" ? "The view is private." : "The view is shared; other users lose it too."} Links that contain all its
+        settings keep working.
+      </p>
+    </ReasonDialog>
+  );
+}
+
+/** Saved views: the user's own and shared ones. */
+export function Views({ run, search, apply }: Props) {
+  const { data: views = [] } = useQuery(viewsQuery(run?.name));
+  const save = useSaveView();
+  const [doing, setDoing] = useState<"save" | "delete" | null>(null);
+  const chosen = views.find(({ id }) => id === search.view);
+  const saved = chosen?.view as SavedSearch | undefined;
+  const isChanged = saved !== undefined && !isSame(search, saved);
+  const isBare = Object.keys(savedOf(search)).every((key) => key === "runs");
+  const open = ({ id, view }: SavedView) => apply({ ...replacing(search, view as SavedSearch), view: id });
+  useEffect(() => {
+    // An address with only the number of a view opens the entire view.
+    if (chosen && isBare && isChanged) open(chosen);
+    // Only on first load: afterwards a missing parameter is the user's choice.
+  }, [chosen?.id]);
+  const rewrite = ({ id, name, share, run: of, tag }: SavedView) =>
+    save.mutate({ id, fields: { name, share, run: of, tag, view: savedOf(search), reason: "" } });
+  return (
+    <>
+      <Menu position="bottom-end" width={270}>
+        <Menu.Target>
+          <Button size="xs" variant="default" data-view={chosen?.id}>
+            {chosen ? `${visible(chosen.name)}${isChanged ? " *" : ""}` : "Views"}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {views.length === 0 && <Menu.Label>No saved views.</Menu.Label>}
+          {views.map((view) => (
+            <Menu.Item
+              key={view.id}
+              rightSection={<span className="faint tiny">{view.tag || WHOSE[view.share]}</span>}
+              onClick={() => open(view)}
+            >
+              {visible(view.name)}
+            </Menu.Item>
+          ))}
+          <Menu.Divider />
+          {chosen?.may_change && isChanged && <Menu.Item onClick={() => rewrite(chosen)}>Save changes to {visible(chosen.name)}</Menu.Item>}
+          <Menu.Item onClick={() => setDoing("save")}>Save as new view…</Menu.Item>
+          {search.view !== undefined && (
+            <Menu.Item onClick={() => apply(replacing(search, run ? {} : { runs: search.runs }))}>Close view</Menu.Item>
+          )}
+          {chosen?.may_change && (
+            <Menu.Item className="bad" onClick={() => setDoing("delete")}>
+              Delete {visible(chosen.name)}…
+            </Menu.Item>
+          )}
+        </Menu.Dropdown>
+      </Menu>
+      {doing === "save" && <SaveView run={run} search={search} apply={apply} onClose={() => setDoing(null)} />}
+      {doing === "delete" && chosen && (
+        <DeleteView
+          view={chosen}
+          onClose={() => setDoing(null)}
+          onDeleted={() => {
+            apply({ view: undefined });
+            setDoing(null);
+          }}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,45 @@
+/** What the panels of a page have in common, from its address. */
+
+import { useCallbackRef } from "@mantine/hooks";
+import { useMemo } from "react";
+import type { Span } from "@/api/metrics";
+import { namesOf, wordOf } from "@/charts/names";
+import { spanOf } from "@/charts/spans";
+import type { RunKind } from "@/pages/run/metricOrder";
+import { xLabelOf } from "@/wall/axes";
+import type { WallView } from "@/wall/Panel";
+import type { Picked, View } from "@/wall/view";
+
+type Options = Pick<WallView, "runs" | "points" | "sync" | "isLive" | "marks" | "places" | "groups"> & {
+  kinds: readonly RunKind[];
+  view: View;
+  /** The axis of the page in an address without one. */
+  usual: WallView["axis"];
+  /** A range in place of that of the address. */
+  moving?: Span;
+  change: (more: View) => void;
+  /** Whether points can be chosen. */
+  isPickable?: boolean;
+};
+
+/** The view of a wall; it keeps its identity until something in it changes, so that new values do not render every panel. */
+export function useWallView({ kinds, view, usual, moving, change, isPickable, ...rest }: Options): WallView {
+  const { x: axis = usual, from, to, smooth = 0, spread, hide } = view;
+  // A fixed range does not move.
+  const onZoom = useCallbackRef((span: Span | null) => change({ from: span?.from, to: span?.to, last: undefined }));
+  const onHide = useCallbackRef((names: readonly string[]) => change({ hide: wordOf(names) }));
+  const onPick = useCallbackRef((point: Picked) =>
+    change({ pick: point.metric, at: point.to, since: point.from < point.to ? point.from : undefined }),
+  );
+  const { runs, points, sync, isLive, marks, groups } = rest;
+  const places = rest.places && [...rest.places];
+  const words = JSON.stringify([runs, kinds, places, groups]);
+  return useMemo(
+    () => ({
+      ...{ runs, axis, xLabel: xLabelOf(axis, kinds), span: spanOf({ from, to }) ?? moving, points, sync, isLive, marks },
+      ...{ smooth, spread, groups, places: places && new Map(places), hidden: { value: namesOf(hide), change: onHide } },
+      ...{ onZoom, onPick: isPickable ? onPick : undefined },
+    }),
+    [words, axis, from, to, moving, points, sync, isLive, marks, smooth, spread, hide, isPickable, onZoom, onHide, onPick],
+  );
+}
