@@ -61,7 +61,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve example-runs demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ demo-grpo: setup ## Watch a language model work through lessons; ARGS as for dem
 lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
 	@$(LOCK) $(addprefix --extra ,embedded s3 tracing) -o requirements/web.txt
 	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
+
+release: $(BUILT) ## Build and check both distributions in dist/, with hashes and an SBOM; uploads nothing
+	@PYTHON=$(BIN)/python .ci/release
 
 bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
@@ -180,7 +183,7 @@ chromium:
 	@.ci/chromium
 
 clean: ## Remove installed and built files; data in ./var stays
-	rm -rf $(VENV) frontend/node_modules frontend/dist
+	rm -rf $(VENV) .release frontend/node_modules frontend/dist dist
 
 # Node is installed first, so that the dashboard's build need not wait for the Python packages. They
 # are compiled separately, because pip would use only one core.
