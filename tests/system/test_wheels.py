@@ -267,6 +267,17 @@ def test_the_client_alone_is_small_and_reads_groups(
     assert installation.python(read) == "False [1, 2]"
 
 
+@pytest.mark.parametrize("python", ["3.12", "3.13"])
+def test_the_buffer_needs_no_compiler_with_a_newer_python(
+    installation: Installation, wheels: Path, python: str
+) -> None:
+    """The packages are resolved for that version; every one has a wheel."""
+    foreign = ("--python-version", python, "--only-binary", ":all:", "--ignore-installed")
+    target = ("--target", str(installation.folder / "none"))
+
+    installation.install("rolldeck[buffer]", "--dry-run", *foreign, *target, wheels=wheels)
+
+
 def test_the_buffer_serves_atropos_without_torch_and_keeps_its_data_in_an_upgrade(
     installation: Installation, wheels: Path, previous_wheels: Path
 ) -> None:
