@@ -183,7 +183,7 @@ chromium:
 	@.ci/chromium
 
 clean: ## Remove installed and built files; data in ./var stays
-	rm -rf $(VENV) .release frontend/node_modules frontend/dist dist
+	rm -rf $(VENV) frontend/node_modules frontend/dist dist
 
 # Node is installed first, so that the dashboard's build need not wait for the Python packages. They
 # are compiled separately, because pip would use only one core.
