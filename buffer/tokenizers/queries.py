@@ -4,12 +4,12 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
-import zstandard
 
 from buffer.inspect.rules.token_text import TokenTable
 from buffer.tokenizers.models import RunTokenizer, TokenizerFile
 from buffer.tokenizers.rules import MOST_FILE_BYTES, Texts
 from runs.lifecycle.models import Run
+from web import zstd
 from web.rules.errors import NotFound
 
 TABLES: Final = 4
@@ -63,4 +63,4 @@ def _table(sha256: str) -> TokenTable:
 
 
 def _plain(stored: bytes | memoryview) -> bytes:
-    return zstandard.decompress(stored, max_output_size=4 * MOST_FILE_BYTES)
+    return zstd.ZstdDecompressor().decompress(stored, 4 * MOST_FILE_BYTES)

@@ -4,7 +4,6 @@ import hashlib
 from datetime import datetime
 
 import msgspec
-import zstandard
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
@@ -14,6 +13,7 @@ from buffer.tokenizers.queries import tokenizer_of
 from buffer.tokenizers.rules import texts_of
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
+from web import zstd
 
 
 def set_tokenizer(
@@ -42,8 +42,8 @@ def set_tokenizer(
             sha256=sha256,
             size_bytes=len(content),
             tokens=texts.tokens,
-            content=zstandard.compress(content),
-            texts=zstandard.compress(msgspec.msgpack.encode(texts)),
+            content=zstd.compress(content),
+            texts=zstd.compress(msgspec.msgpack.encode(texts)),
             created_at=now,
         )
     with transaction.atomic():

@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
 from textwrap import indent
 from typing import Any, Final
 from urllib.parse import quote
 
-from rolldeck import api_command, track_command
+from rolldeck import __version__, api_command, track_command
 from rolldeck.errors import RolldeckError
 from rolldeck.http import DEFAULT_URL, Call, Connection
 from rolldeck.tokenizer_files import store_tokenizer, tokenizer_json
@@ -31,6 +31,10 @@ VERBS: Final = {
 }
 FURTHER: Final = "rolldeck.commands"
 """Entry points of commands from other packages: ``main(argv) -> exit code``."""
+SERVER_COMMANDS: Final = frozenset(
+    {"admin", "demo", "evaluate", "proxy", "ray", "rollout", "serve", "up"}
+)
+"""Commands of the distribution `rolldeck-server`."""
 Row = dict[str, Any]
 
 
@@ -50,6 +54,13 @@ def _run(words: list[str]) -> int:
     further = {one.name: one for one in entry_points(group=FURTHER)}
     if words and words[0] in further:
         return int(further[words[0]].load()(words[1:]) or 0)
+    if words and words[0] in SERVER_COMMANDS:
+        print(
+            f"rolldeck: `{words[0]}` is a command of the server, which is not installed: "
+            "pip install 'rolldeck[server]', or 'rolldeck[buffer]' without Ray and torch",
+            file=sys.stderr,
+        )
+        return 2
     args = build_parser(further.values()).parse_args(words)
     try:
         with Connection(args.url, args.token, retry_for_seconds=args.retry_for) as connection:
@@ -70,7 +81,7 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
         description="Control a Rolldeck platform.",
         epilog=f"Commands that need no platform: {names}." if names else None,
     )
-    parser.add_argument("--version", action="version", version=f"rolldeck {_installed_version()}")
+    parser.add_argument("--version", action="version", version=f"rolldeck {__version__}")
     _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
     # Options may precede or follow the command; the latter must not reset the former.
     late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
@@ -139,16 +150,6 @@ def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
     )
     api_command.add_arguments(anything)
     return parser
-
-
-def _installed_version() -> str:
-    """Return the version of the platform's package or the client's; a source folder has none."""
-    for package in ("rolldeck", "rolldeck-client"):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    return "from a source folder"
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,7 @@ from urllib3.fields import RequestField
 from urllib3.filepost import choose_boundary
 from urllib3.util.request import ACCEPT_ENCODING
 
-from rolldeck import tracing
+from rolldeck import __version__, tracing
 from rolldeck.closing import Closing
 from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
 from rolldeck.wire import InvalidMessage
@@ -124,7 +124,7 @@ class Connection(Closing):
         parts = _parts_of(url)
         self._base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._headers = {
-            "User-Agent": "rolldeck-client/0.1",
+            "User-Agent": f"rolldeck/{__version__}",
             "Accept-Encoding": ACCEPT_ENCODING,
         }
         if parts.username or parts.password:

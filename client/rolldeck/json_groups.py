@@ -3,7 +3,9 @@
 For one group of 8 × 2,048 tokens, masks and float logprobs (0.58 MB), simdjson takes 0.8 ms of CPU
 time for parsing and copying the numbers into buffers. Typed msgspec takes 1.4 ms and orjson 1.3 ms
 to create lists, and `numpy.fromiter` another 0.8 ms to convert them. This reader handles the plain
-form only; input with deviations or errors is left to the thorough reader.
+form only; input with deviations or errors is left to the thorough reader, and all input where
+pysimdjson is not installed. The server requires it; a client reads groups in JSON only if stock
+environments pushed them.
 
 pysimdjson's ``as_list`` and ``as_dict`` must not be used: they rely on lengths that stop counting
 at 2²⁴, and would write past the end of a longer list.
@@ -16,10 +18,16 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
-import simdjson
 from numpy.typing import NDArray
 
 from rolldeck.ragged import Rows
+
+try:
+    import simdjson
+except ModuleNotFoundError:
+    HAS_SIMDJSON = False
+else:
+    HAS_SIMDJSON = True
 
 INTEGER_ROWS: Final = frozenset({"tokens", "masks"})
 FLOAT_ROWS: Final = frozenset({"advantages", "ref_logprobs", "inference_logprobs"})
@@ -64,16 +72,16 @@ class PlainGroup(NamedTuple):
 class _Parsers(threading.local):
     """One parser per thread: creating one costs as much as reading a group."""
 
-    kept: simdjson.Parser | None = None
+    kept: "simdjson.Parser | None" = None
 
 
 _parsers: Final = _Parsers()
 _shared_lock: Final = threading.Lock()
-_shared: Final = simdjson.Parser()
+_shared: Final = simdjson.Parser() if HAS_SIMDJSON else None
 
 
 @contextmanager
-def _parser_for(size_bytes: int) -> Iterator[simdjson.Parser]:
+def _parser_for(size_bytes: int) -> Iterator["simdjson.Parser"]:
     """Yield a parser for a body.
 
     A new parser touches fresh memory of two to three times the body, which can take longer than
@@ -83,7 +91,11 @@ def _parser_for(size_bytes: int) -> Iterator[simdjson.Parser]:
         if _parsers.kept is None:
             _parsers.kept = simdjson.Parser()
         yield _parsers.kept
-    elif size_bytes <= SHARED_PARSER_BYTES and _shared_lock.acquire(blocking=False):
+    elif (
+        _shared is not None
+        and size_bytes <= SHARED_PARSER_BYTES
+        and _shared_lock.acquire(blocking=False)
+    ):
         try:
             yield _shared
         finally:
@@ -97,13 +109,13 @@ class _NotPlain(ValueError):
 
 
 def read_plain(content: Bytes) -> PlainGroup | None:
-    """Return the arrays of one group, or None if it is not in the plain form.
+    """Return the arrays of one group, or None if it is left to the thorough reader.
 
     The plain form is an object without repeated keys, with integers in integer fields, numbers with
     a fraction or exponent in `scores`, rows of numbers only, and no distillation. Lengths are not
     checked: two fields may disagree.
     """
-    if content[:1] != b"{":
+    if not HAS_SIMDJSON or content[:1] != b"{":
         return None
     try:
         with _parser_for(len(content)) as parser:

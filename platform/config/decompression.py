@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, Any, Final, cast
 
-import zstandard
 from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from isal import isal_zlib
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
+from web import zstd
 from web.http.push_answers import CLIENT_LEFT
 from web.rules.errors import ApiError, Invalid, TooLarge
 
@@ -31,10 +31,8 @@ PIECE_BYTES: Final = 1024 * 1024
 GZIP_FORMAT: Final = 16 + 15
 GZIP_BROKEN: Final = cast("type[Exception]", isal_zlib.error)
 # The decompressors copy their unused input, so they get it in small slices.
-GZIP_INPUT_BYTES: Final = 16 * 1024
-# zstd has no output limit per call. 2 KiB of input hold at most 512 blocks of 128 KiB.
-ZSTD_INPUT_BYTES: Final = 2 * 1024
-ZSTD_MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
+INPUT_BYTES: Final = 16 * 1024
+ZSTD_OPTIONS: Final[dict[int, int]] = {zstd.DecompressionParameter.window_log_max: 27}  # 128 MiB
 
 
 class UnknownEncoding(ApiError, BadRequest):
@@ -153,7 +151,7 @@ def _gunzip(body: memoryview, count_member: Callable[[], None]) -> Iterator[byte
         count_member()
         member = isal_zlib.decompressobj(wbits=GZIP_FORMAT)
         while not member.eof:
-            given = body[at : at + GZIP_INPUT_BYTES]
+            given = body[at : at + INPUT_BYTES]
             if not given:
                 raise BodyBroken("the gzip body ends too early")
             at += len(given)
@@ -175,20 +173,19 @@ def _inflated(member: Any, given: bytes | memoryview) -> Iterator[bytes]:
 
 
 def _unzstd(body: memoryview, count_member: Callable[[], None]) -> Iterator[bytes]:
-    """Yield the content of every zstd frame."""
+    """Yield the content of every zstd frame, at most `PIECE_BYTES` at a time."""
     at = 0
-    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_MAX_WINDOW_BYTES)
     while at < len(body):
         count_member()
-        frame = decompressor.decompressobj()
+        frame = zstd.ZstdDecompressor(options=ZSTD_OPTIONS)
         while not frame.eof:
-            given = body[at : at + ZSTD_INPUT_BYTES]
-            if not given:
+            given = body[at : at + INPUT_BYTES] if frame.needs_input else b""
+            if frame.needs_input and not given:
                 raise BodyBroken("the zstd body ends too early")
             at += len(given)
             try:
-                yield frame.decompress(given)
-            except zstandard.ZstdError as error:
+                yield frame.decompress(given, PIECE_BYTES)
+            except zstd.ZstdError as error:
                 raise BodyBroken(f"the body is not valid zstd: {error}") from error
         at -= len(frame.unused_data)
 

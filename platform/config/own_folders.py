@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _ID_BYTES: Final = 64
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('rolldeck.own folders'))"
-_REPAIR: Final = "run `manage.py bind_folders`"
+_REPAIR: Final = "run `rolldeck admin bind_folders`"
 
 
 class ForeignFolder(Exception):

@@ -4,19 +4,24 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-OURS: Final = "rolldeck"
+from rolldeck import __version__
+
 _SHOWN: Final = ("django", "djangorestframework", "celery", "channels", "psycopg", "redis", "ray")
 
 
 def own_version() -> str:
-    """Return the version of Rolldeck itself; empty if it is not installed."""
-    return _version(OURS)
+    """Return the version of Rolldeck itself."""
+    return __version__
 
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the main installed libraries."""
-    found = {name: _version(name) for name in (OURS, *_SHOWN)}
-    return {"python": platform.python_version()} | {name: at for name, at in found.items() if at}
+    found = {name: _version(name) for name in _SHOWN}
+    return {
+        "python": platform.python_version(),
+        "rolldeck": __version__,
+        **{name: at for name, at in found.items() if at},
+    }
 
 
 def _version(name: str) -> str:

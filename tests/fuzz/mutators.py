@@ -7,9 +7,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-import zstandard
-
 from tests.fuzz.requests import RAW, Request
+from web import zstd
 
 Mutator = Callable[[Request, Random], Request]
 Path = tuple[str | int, ...]
@@ -254,8 +253,8 @@ MUTATORS: Final[dict[str, Mutator]] = {
     # Another envelope.
     "gzip": body_as(gzip_of, **GZIP),
     "a gzip bomb": body_as(bomb(gzip_of), **GZIP),
-    "a zstd bomb": body_as(bomb(zstandard.compress), **ZSTD),
-    "half a zstd frame": body_as(lambda body: zstandard.compress(body)[:-3], **ZSTD),
+    "a zstd bomb": body_as(bomb(zstd.compress), **ZSTD),
+    "half a zstd frame": body_as(lambda body: zstd.compress(body)[:-3], **ZSTD),
     "not what the header says": body_as(bytes, **GZIP),
     "in pieces": chunked,
 }

@@ -384,7 +384,9 @@ class Demo:
 
     def _start_server(self) -> Child:
         """Start the server, and show its own lines until it is ready."""
-        server = self._child("server", "manage.py", "up", stop_seconds=20.0)
+        server = self._child(
+            "server", str(settings.BASE_DIR / "manage.py"), "up", stop_seconds=20.0
+        )
         deadline = time.monotonic() + SERVER_START_SECONDS
         shown, is_ready = 0, False
         while not is_ready:

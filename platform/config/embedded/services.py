@@ -175,8 +175,10 @@ class Services:
 
     def child_environment(self, *, base_folder: Path, var: Path) -> dict[str, str]:
         """Return the environment of a child: that of this process plus the servers."""
-        sources = [str(base_folder / name) for name in ("", "platform", "client")]
-        given = os.environ.get("PYTHONPATH")
+        # A wheel has no folder `client`: that package is installed.
+        folders = (base_folder / name for name in ("", "platform", "client"))
+        sources = [str(folder) for folder in folders if folder.is_dir()]
+        given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         named = {
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.redis_url,
@@ -184,7 +186,11 @@ class Services:
             "RAY_AUTH_TOKEN": self.ray_token,
             "ROLLDECK_SECRET_KEY": self.secret_key,
         }
-        own = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in {"RAY_ADDRESS", "RAY_ADDRESS_FILE"}
+        }
         return own | {
             **{name: value for name, value in named.items() if value},
             **({"RAY_AUTH_MODE": "token"} if self.ray_token else {}),
@@ -193,7 +199,7 @@ class Services:
                 "DJANGO_SETTINGS_MODULE", "config.settings.base"
             ),
             "ROLLDECK_VAR": str(var),
-            "PYTHONPATH": os.pathsep.join([*sources, *([given] if given else [])]),
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys([*sources, *filter(None, given)])),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -216,8 +222,15 @@ def public_url(path: Path) -> str:
 
 
 def manage_command(*words: str) -> str:
-    """Return a shell command that runs `manage.py` on this deployment from any folder."""
-    command = shlex.join([sys.executable, str(settings.BASE_DIR / "manage.py"), *words])
+    """Return a shell command that runs `words` of Django on this deployment from any folder."""
+    script = Path(sys.executable).with_name("rolldeck")
+    is_wheel = not (settings.BASE_DIR / "pyproject.toml").is_file()
+    program = (
+        [str(script), "admin"]
+        if is_wheel and script.is_file()
+        else [sys.executable, str(settings.BASE_DIR / "manage.py")]
+    )
+    command = shlex.join([*program, *words])
     if "ROLLDECK_VAR" not in os.environ and "ROLLDECK_VAR_FILE" not in os.environ:
         return command
     return f"ROLLDECK_VAR={shlex.quote(str(settings.ROLLDECK_VAR))} {command}"

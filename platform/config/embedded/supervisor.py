@@ -174,10 +174,12 @@ class Supervisor:
 
     Args:
         print_line: Writes one line to the console.
+        has_fleets: Whether runs may have fleets; without, Ray is neither started nor connected to.
     """
 
-    def __init__(self, *, print_line: PrintLine) -> None:
+    def __init__(self, *, print_line: PrintLine, has_fleets: bool = True) -> None:
         self._print = print_line
+        self._has_fleets = has_fleets
         self._folders = Folders(settings.ROLLDECK_VAR)
         self._hang_watch = HangWatch(read_heartbeats)
         self._exits = ExitRecords(_close_database)
@@ -275,6 +277,8 @@ class Supervisor:
                 f"{child_environment.USER_VARIABLE} is {user.name!r}, which owns {database}; name "
                 "another user"
             )
+        if not self._has_fleets:
+            return replace(services, ray_address="", ray_token="")
         if not given.ray_address and parts.is_ray_installed():
             services = replace(
                 services,
@@ -308,7 +312,9 @@ class Supervisor:
         )
 
     def _print_addresses(self, services: Services) -> None:
-        if not services.ray_address:
+        if not self._has_fleets:
+            self._print("  Only the buffer: outside runs work, and fleets cannot be launched.")
+        elif not services.ray_address:
             self._print("  Ray is not installed: fleets cannot be launched. Outside runs work.")
         self._print(f"Ready on {settings.ROLLDECK_PUBLIC_URL}  (logs: {self._folders.log})")
         try:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from platformdirs import user_data_path
+
 from buffer.items.rules.limits import DEFAULTS
 from config import env
 from config.settings.connections import (
@@ -17,6 +19,7 @@ from config.settings.connections import (
     tool_servers,
     webhooks,
 )
+from rolldeck import __version__
 
 # Colours of the dashboard for the admin, and fixes of its theme.
 
@@ -62,7 +65,10 @@ _THEME: Final[dict[str, Any]] = {
 BASE_DIR = Path(__file__).resolve().parents[3]
 
 # --- Files of the deployment, and its address ---
-ROLLDECK_VAR = env.folder("ROLLDECK_VAR", BASE_DIR / "var")
+# A checkout keeps its data beside the code; a wheel, in the data folder of the user.
+_IS_CHECKOUT = (BASE_DIR / "pyproject.toml").is_file()
+_VAR = BASE_DIR / "var" if _IS_CHECKOUT else user_data_path("rolldeck", appauthor=False)
+ROLLDECK_VAR = env.folder("ROLLDECK_VAR", _VAR)
 ROLLDECK_HOST = env.text("ROLLDECK_HOST", "127.0.0.1")
 ROLLDECK_PORT = env.integer("ROLLDECK_PORT", 8000, at_least=1, at_most=65535)
 # The address under which fleets and trainers reach this platform.
@@ -310,7 +316,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Rolldeck",
     "DESCRIPTION": "REST API of Rolldeck: runs, trajectory groups, batches, weights and fleets.",
-    "VERSION": "0.1.0",
+    "VERSION": __version__,
     "OAS_VERSION": "3.1.1",  # uses JSON Schema 2020-12, like msgspec
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,

@@ -21,7 +21,7 @@ from rollouts.fleet.process import child_environment
 from web.rules.errors import TooManyRequests
 
 PROBE_SECONDS: Final = 20.0
-PROBE_COMMAND: Final = (sys.executable, "-m", "rollouts.fleet.probe.command")
+PROBE_COMMAND: Final = (sys.executable, "-P", "-m", "rollouts.fleet.probe.command")
 PROBES_AT_ONCE: Final = 4
 LONGEST_ANSWER_BYTES: Final = 1 << 20
 _room = BoundedSemaphore(PROBES_AT_ONCE)

@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 VARIABLE: Final = "ROLLDECK_DATASETS"
 SUFFIXES: Final = (".jsonl", ".parquet")
 MOST_ROW_BYTES: Final = 1 << 20
-EXTRA: Final = "pip install 'rolldeck[prompts]'"
+EXTRA: Final = "pip install 'rolldeck-server[prompts]'"
 _LINE: Final = msgspec.json.Decoder(dict[str, Any])
 MOST_LISTED: Final = 200
 

@@ -233,7 +233,7 @@ class VllmTransfer:
                 if response.status_code == httpx.codes.NOT_FOUND:
                     raise InferenceFailed(f"{problem}; start vLLM with VLLM_SERVER_DEV_MODE=1")
                 raise InferenceFailed(
-                    f"{problem}; install rolldeck-client in the environment of vLLM, and start "
+                    f"{problem}; install rolldeck in the environment of vLLM, and start "
                     f"vLLM with {OPTION}"
                 )
             if not (self._wait(offered, weights, run) and self._start(weights, run)):

@@ -31,7 +31,7 @@ from rollouts.tasks.rules.dataset_config import (
 from runs.config.rules.extensions import REWARDS
 
 FailureKind = Literal["reward_failed", "reward_timeout", "reward_invalid"]
-EXTRA: Final = "pip install 'rolldeck[prompts]'"
+EXTRA: Final = "pip install 'rolldeck-server[prompts]'"
 _FENCE: Final = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from runs.config.rules.servers import TOOL_SERVERS, InvalidToolServers, parse_tool_servers
 
-EXTRA: Final = "pip install 'rolldeck[prompts]'"
+EXTRA: Final = "pip install 'rolldeck-server[prompts]'"
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 1.0
 MOST_FAILURES: Final = 3

@@ -31,14 +31,14 @@ def test_a_refusal_of_a_token_is_logged_with_its_error(
 ) -> None:
     make_run(kind="outside")
     token, text = make_token("trainer", name="gsm8k")
-    headers = {"Authorization": f"Bearer {text}", "User-Agent": "rolldeck-client/0.1"}
+    headers = {"Authorization": f"Bearer {text}", "User-Agent": "rolldeck/0.1.0"}
 
     client.post("/api/v1/runs/alpha/pause", b"{}", "application/json", headers=headers)
 
     [call] = logged(caplog)
     facts = {"run": "alpha", "status": 403, "method": "POST", "code": "forbidden", "bytes_in": 2}
     assert call.items() >= facts.items()
-    assert (call["principal"], call["client"]) == (f"token:{token.pk}", "rolldeck-client/0.1")
+    assert (call["principal"], call["client"]) == (f"token:{token.pk}", "rolldeck/0.1.0")
     assert call["token"] == f"gsm8k ({token.prefix})"
     assert call["route"] == "api/v1/runs/<slug:run>/pause"
     assert call["bytes_out"] > len(call["detail"]) > 0

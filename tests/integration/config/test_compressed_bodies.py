@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 import pytest
-import zstandard
 from django.db import connection
 
 from buffer.items.models import TrajectoryGroup
@@ -18,11 +17,12 @@ from tests.buffer_factories import ENVIRONMENT, REGISTRATION, body, group
 from tests.database import delete_rows
 from tests.factories import bearer, make_run
 from tests.web_process import WebProcess, web_process
+from web import zstd
 
 MIB: Final = 1024 * 1024
 EMPTY: Final = {
     "gzip": gzip.compress(b"", mtime=0),
-    "zstd": zstandard.compress(b""),
+    "zstd": zstd.compress(b""),
 }
 PUSH: Final = "/atropos/packed/scored_data"
 TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -85,7 +85,7 @@ def test_empty_gzip_members_use_little_time(server: Server, encoding: str, size:
 @pytest.mark.parametrize("path", ["/api/v1/runs/packed/trainers", "/api/v1/runs", "/api/v1/tokens"])
 def test_a_body_without_credentials_is_not_unpacked(server: Server, path: str) -> None:
     # A bomb within the limits, which would decompress to 200 MiB.
-    bomb = zstandard.compress(os.urandom(2 * MIB) + bytes(198 * MIB))
+    bomb = zstd.compress(os.urandom(2 * MIB) + bytes(198 * MIB))
     before = cpu_seconds(server)
     headers = {"Content-Type": "application/json", "Content-Encoding": "zstd"}
     answers = [

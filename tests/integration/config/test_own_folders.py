@@ -96,7 +96,7 @@ class TestClaims:
             claim_folders(now=NOON)
 
         assert f"{tmp_path}/{lost} has no deployment id" in str(refused.value)
-        assert "manage.py bind_folders" in str(refused.value)
+        assert "rolldeck admin bind_folders" in str(refused.value)
         assert "\n" not in str(refused.value)
 
     def test_another_folder_is_refused_with_both_places(self, use: Any, tmp_path: Path) -> None:

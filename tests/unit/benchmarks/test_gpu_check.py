@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ABSENT = (
     *("ray", "django", "rest_framework", "drf_spectacular", "channels", "celery", "redis"),
     *("psycopg", "simdjson", "uvicorn", "whitenoise", "unfold"),
-    *("prometheus_client", "xxhash", "zstandard", "isal", "rich", "safetensors", "pyarrow"),
+    *("prometheus_client", "xxhash", "backports", "isal", "rich", "safetensors", "pyarrow"),
     *("av", "pygame", "pynvml", "tokenizers"),
 )
 WITHOUT = """

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from rolldeck.cli import FURTHER, VERBS, build_parser, main
+from rolldeck.cli import FURTHER, SERVER_COMMANDS, VERBS, build_parser, main
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 ROOT = Path(__file__).parents[3]
@@ -359,8 +359,10 @@ def _fields(api: dict[str, Any], operation: dict[str, Any]) -> set[str]:
 
 def further_commands() -> dict[str, str]:
     """Return the declared commands of other packages; the installed ones may be older."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    found: dict[str, str] = project["entry-points"][FURTHER]
+    found: dict[str, str] = {}
+    for file in (ROOT / "pyproject.toml", ROOT / "client" / "pyproject.toml"):
+        project = tomllib.loads(file.read_text("utf-8"))["project"]
+        found |= project["entry-points"][FURTHER]
     return found
 
 
@@ -379,7 +381,7 @@ def test_the_page_has_every_command_and_no_other() -> None:
     choices = next(action.choices for action in parser._actions if isinstance(action.choices, dict))
 
     assert set(re.findall(r"`rolldeck ([a-z]+)", page)) == {*choices, *further}
-    assert set(further) == {"evaluate", "proxy", "rollout", "sequences", "serve"}
+    assert set(further) == {*SERVER_COMMANDS, "sequences"}
 
 
 def test_options_on_the_page_are_those_of_the_commands() -> None:
@@ -425,4 +427,19 @@ def test_a_reader_that_ends_early_is_no_error() -> None:
 def run_command(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "rolldeck.cli", *words], capture_output=True, text=True, check=True
+    )
+
+
+@pytest.mark.parametrize("command", sorted(SERVER_COMMANDS))
+def test_a_command_of_the_server_names_the_packages_that_add_it(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rolldeck.cli.entry_points", lambda **_: [])
+
+    assert main([command]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"rolldeck: `{command}` is a command of the server, which is not installed: "
+        "pip install 'rolldeck[server]', or 'rolldeck[buffer]' without Ray and torch"
     )

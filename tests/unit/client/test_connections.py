@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from rolldeck import __version__
 from rolldeck.errors import InvalidRequest, Unreachable
 from rolldeck.http import PIECE_BYTES, Call, Connection
 from rolldeck.trainer import Trainer
@@ -115,7 +116,7 @@ def test_a_request_is_sent_with_its_headers_and_body() -> None:
     head, _, body = seen[0].partition(b"\r\n\r\n")
     lines = head.lower().split(b"\r\n")
     assert head.startswith(b"POST /a?0=1&b=c+d%26%C3%A9&limit=3 HTTP/1.1\r\n")
-    assert {b"content-type: words", b"user-agent: rolldeck-client/0.1"} <= set(lines)
+    assert {b"content-type: words", f"user-agent: rolldeck/{__version__}".encode()} <= set(lines)
     for name in ("host", "accept", "accept-encoding", "content-length", "idempotency-key"):
         assert sum(line.startswith(f"{name}:".encode()) for line in lines) == 1, name
     assert body == content

@@ -10,7 +10,6 @@ from io import BytesIO
 from typing import Any, Final
 
 import pytest
-import zstandard
 from pytest_django import Settings
 
 from config.decompression import (
@@ -23,11 +22,12 @@ from config.decompression import (
     UnknownEncoding,
     decompress,
 )
+from web import zstd
 from web.http.push_answers import CLIENT_LEFT
 
 MIB: Final = 1024 * 1024
 Pack = Callable[[bytes], bytes]
-PACKERS: Final = [("gzip", gzip.compress), ("zstd", zstandard.compress)]
+PACKERS: Final = [("gzip", gzip.compress), ("zstd", zstd.compress)]
 # A frame with a window of 8 MiB, up to its first block.
 ZSTD_HEAD: Final = b"\x28\xb5\x2f\xfd\x00\x68"
 
@@ -40,7 +40,7 @@ def filled(unit: bytes, size: int, *, head: bytes = b"", tail: bytes = b"") -> b
 EMPTY: Final[dict[str, tuple[str, Callable[[int], bytes]]]] = {
     "gzip members": ("gzip", lambda size: filled(gzip.compress(b"", mtime=0), size)),
     "gzip members with one byte": ("gzip", lambda size: filled(gzip.compress(b"a", mtime=0), size)),
-    "zstd frames": ("zstd", lambda size: filled(zstandard.compress(b""), size)),
+    "zstd frames": ("zstd", lambda size: filled(zstd.compress(b""), size)),
     "skippable zstd frames": ("zstd", lambda size: filled(b"\x50\x2a\x4d\x18" + bytes(4), size)),
     "zstd blocks": ("zstd", lambda size: filled(bytes(3), size, head=ZSTD_HEAD, tail=b"\1\0\0")),
     "deflate blocks": (

@@ -1,6 +1,7 @@
 """Command that demonstrates a policy learning on the whole system."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run until the target with ``--exit``, otherwise until Ctrl-C."""
+        absent = [name for name in ("ray", "torch", "gymnasium") if find_spec(name) is None]
+        if absent:
+            raise CommandError(
+                f"the demo needs {' and '.join(absent)}: pip install 'rolldeck[server]'"
+            )
         config: Any = None
         if options["config"]:
             try:

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from config.embedded.services import Folders, public_url
+from config.embedded.services import Folders, manage_command, public_url
 from runs.access.services import make_login_link
 
 
@@ -25,6 +25,8 @@ class Command(BaseCommand):
         name = options["username"]
         user = User.objects.filter(username=name, is_active=True).first()
         if user is None:
-            raise CommandError(f"no active account {name!r}; create one: manage.py createsuperuser")
+            raise CommandError(
+                f"no active account {name!r}; create one: {manage_command('createsuperuser')}"
+            )
         path = make_login_link(user, now=timezone.now())
         self.stdout.write(public_url(Folders(settings.ROLLDECK_VAR).services) + path)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from config.embedded.children import StartFailed
 from config.embedded.supervisor import Supervisor
@@ -15,10 +15,18 @@ class Command(BaseCommand):
     # The supervisor runs its own checks once the servers are up.
     requires_system_checks: list[str] = []
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the selection of parts."""
+        parser.add_argument(
+            "--only",
+            choices=["buffer"],
+            help="start no Ray: environments and trainers run elsewhere, and need no torch here",
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Run until SIGTERM or Ctrl-C."""
         try:
-            Supervisor(print_line=self._print).run()
+            Supervisor(print_line=self._print, has_fleets=options["only"] is None).run()
         except StartFailed as error:
             raise CommandError(str(error)) from error
 

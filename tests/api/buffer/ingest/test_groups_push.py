@@ -9,7 +9,6 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-import zstandard
 from django.test import Client
 
 from buffer.batches.admin import group_preview
@@ -25,6 +24,7 @@ from tests.buffer_factories import REGISTRATION, body, group
 from tests.factories import make_run, make_token
 from tests.ledgers import miscounts
 from tests.live_server import serving
+from web import zstd
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -322,7 +322,7 @@ def test_numbers_that_do_not_fit_an_array_stay_json(db: None) -> None:
     assert decoded.codecs == ["json", "msgpack"]
 
 
-@pytest.mark.parametrize(("name", "pack"), [("zstd", zstandard.compress), ("gzip", gzip.compress)])
+@pytest.mark.parametrize(("name", "pack"), [("zstd", zstd.compress), ("gzip", gzip.compress)])
 def test_a_push_may_be_compressed(
     server: Server, name: str, pack: Callable[[bytes], bytes]
 ) -> None:

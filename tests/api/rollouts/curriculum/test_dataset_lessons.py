@@ -130,7 +130,7 @@ def test_data_and_packages_of_other_machines_are_warnings(operator: APIClient) -
 
     level, message = checked(operator, config(rewards=[{"kind": "math"}]))
     assert level == "warning"
-    assert "pip install 'rolldeck[prompts]'" in message
+    assert "pip install 'rolldeck-server[prompts]'" in message
 
 
 def test_the_check_starts_no_tool_server(operator: APIClient, settings: Any) -> None:

@@ -299,7 +299,7 @@ def test_without_pyarrow_the_error_names_the_package(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(OURS)},
     )
-    assert "pip install 'rolldeck[archive]'" in done.stdout, done.stderr
+    assert "pip install 'rolldeck-server[archive]'" in done.stdout, done.stderr
 
 
 def peak_growth(work: Any) -> float:

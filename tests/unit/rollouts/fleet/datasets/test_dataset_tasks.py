@@ -247,7 +247,11 @@ def test_usable_names_are_listed(folder: Path) -> None:
     [
         ("", "environment_unknown", "'calc' is not in this machine's ROLLDECK_TOOL_SERVERS"),
         ('{"calc": {}}', "environment_failed", "missing required field `command`"),
-        ('{"calc": {"command": "x"}}', "dependency_missing", "pip install 'rolldeck[prompts]'"),
+        (
+            '{"calc": {"command": "x"}}',
+            "dependency_missing",
+            "pip install 'rolldeck-server[prompts]'",
+        ),
     ],
 )
 def test_an_unusable_server_has_a_reason(

@@ -160,7 +160,7 @@ def test_invalid_rows_are_left_out_and_reported_once(
         ({"prompt": "question"}, "dataset_invalid", "columns: prompt, answer"),
         ({"name": "../sums.jsonl"}, "environment_kwargs", "below ROLLDECK_DATASETS"),
         ({"rewards": [own("absent")]}, "environment_unknown", "ROLLDECK_REWARDS"),
-        ({"rewards": [{"kind": "math"}]}, "dependency_missing", "rolldeck[prompts]"),
+        ({"rewards": [{"kind": "math"}]}, "dependency_missing", "rolldeck-server[prompts]"),
     ],
 )
 def test_an_unusable_lesson_is_named(
