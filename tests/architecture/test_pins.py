@@ -34,7 +34,7 @@ def lock(image: str) -> str:
     return (ROOT / "requirements" / f"{image}.txt").read_text()
 
 
-@pytest.mark.parametrize("image", EXTRAS)
+@pytest.mark.parametrize("image", [*EXTRAS, "docs"])
 def test_every_package_of_an_image_has_a_hash(image: str) -> None:
     blocks = re.split(r"\n(?=\S)", lock(image).strip())
 
@@ -68,7 +68,7 @@ def test_make_lock_writes_the_lock_with_the_extras_of_the_image(image: str) -> N
     assert words == set(EXTRAS[image])
 
 
-@pytest.mark.parametrize("image", EXTRAS)
+@pytest.mark.parametrize("image", [*EXTRAS, "docs"])
 def test_the_lock_has_the_versions_that_the_tests_ran_with(image: str) -> None:
     tested, locked = pins((ROOT / "constraints.txt").read_text()), pins(lock(image))
 
@@ -80,7 +80,7 @@ def test_the_lock_has_the_versions_that_the_tests_ran_with(image: str) -> None:
 def test_images_install_nothing_without_a_hash() -> None:
     installs = re.findall(r"pip install ([^\\\n]+)", DOCKERFILE)
 
-    assert len(installs) == 4
+    assert len(installs) == 5
     for words in installs:
         assert "--require-hashes -r " in words or "--no-deps --no-build-isolation -e ." in words
     assert "npm ci" in DOCKERFILE, "it checks the hashes of package-lock.json"
