@@ -8,8 +8,15 @@ WORKDIR /app/frontend
 COPY frontend/package.json frontend/package-lock.json ./
 RUN npm ci --no-audit --no-fund
 COPY frontend ./
-COPY docs /app/docs
 RUN npm run build
+
+FROM ${PYTHON_IMAGE} AS guide
+WORKDIR /app
+COPY requirements requirements
+RUN pip install --no-cache-dir --require-hashes -r requirements/docs.txt
+COPY mkdocs.yml ./
+COPY docs docs
+RUN zensical build --strict
 
 FROM ${PYTHON_IMAGE} AS source
 ENV PYTHONUNBUFFERED=1 \
@@ -30,6 +37,7 @@ COPY rollouts rollouts
 COPY frontend/*.py frontend/
 COPY frontend/templates frontend/templates
 COPY --from=dashboard /app/frontend/dist frontend/dist
+COPY --from=guide /app/build/docs build/docs
 
 FROM source AS web
 # Every package has a hash. Compiled here once instead of at every start of a process.

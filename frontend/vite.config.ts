@@ -56,10 +56,10 @@ export default defineConfig(({ command }) => ({
     },
   },
   server: {
-    // The docs lie beside this folder.
+    // Tests read the description of the API beside this folder.
     fs: { allow: [".."] },
     proxy: Object.fromEntries(
-      ["/api", "/admin", "/docs", "/openapi.json", "/static", "/ws"].map((path) => [
+      ["/api", "/admin", "/docs", "/guide", "/openapi.json", "/static", "/ws"].map((path) => [
         path,
         { target: "http://127.0.0.1:8000", ws: path === "/ws" },
       ]),

@@ -116,16 +116,6 @@ const launch = createRoute({
     preset: text(search.preset),
   }),
 });
-const guide = createRoute({
-  getParentRoute: () => shell,
-  path: "/guide",
-  component: page(pageCode.guide, "GuidePage"),
-});
-const guidePage = createRoute({
-  getParentRoute: () => shell,
-  path: "/guide/$",
-  component: page(pageCode.guide, "GuidePage"),
-});
 const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$name",
@@ -276,8 +266,6 @@ export const router = createRouter({
       tokens,
       settings,
       launch,
-      guide,
-      guidePage,
       run.addChildren(runTabs),
     ]),
   ]),

@@ -36,7 +36,7 @@ def lock(image: str) -> str:
     return (ROOT / "requirements" / f"{image}.txt").read_text()
 
 
-@pytest.mark.parametrize("image", EXTRAS)
+@pytest.mark.parametrize("image", [*EXTRAS, "docs"])
 def test_every_package_of_an_image_has_a_hash(image: str) -> None:
     blocks = re.split(r"\n(?=\S)", lock(image).strip())
 
@@ -72,7 +72,7 @@ def test_make_lock_writes_the_lock_with_the_extras_of_the_image(image: str) -> N
     assert words == set(EXTRAS[image])
 
 
-@pytest.mark.parametrize("image", EXTRAS)
+@pytest.mark.parametrize("image", [*EXTRAS, "docs"])
 def test_the_lock_has_the_versions_that_the_tests_ran_with(image: str) -> None:
     tested, locked = pins((ROOT / "constraints.txt").read_text()), pins(lock(image))
 
@@ -84,7 +84,7 @@ def test_the_lock_has_the_versions_that_the_tests_ran_with(image: str) -> None:
 def test_images_install_nothing_without_a_hash() -> None:
     installs = re.findall(r"pip install ([^\\\n]+)", DOCKERFILE)
 
-    assert len(installs) == 4
+    assert len(installs) == 5
     for words in installs:
         own = "--no-deps --no-build-isolation -e ./client -e ."
         assert "--require-hashes -r " in words or own in words

@@ -13,8 +13,6 @@ ROUTER: Final = ROOT / "frontend" / "src" / "router.tsx"
 AXE: Final = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 WCAG: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 COLOURS: Final = {"type": "rule", "values": ["color-contrast"]}
-GUIDE: Final = "/guide"
-"""Pages below it show the docs, whose text changes without the dashboard."""
 
 
 class Samples(NamedTuple):
@@ -78,15 +76,8 @@ def addresses() -> list[str]:
     return sorted({*paths})
 
 
-def pictured() -> list[str]:
-    """Return the addresses of pages with accepted pictures."""
-    return [address for address in addresses() if not address.startswith(GUIDE)]
-
-
 def at(address: str, server: Server, samples: Samples = SEEDED) -> str:
     """Return an address with an object of the server for each parameter."""
-    if address == f"{GUIDE}/$":
-        return f"{GUIDE}/howto/watching"
     if "$fragment" in address:
         address = address.replace("$name", samples.fleet)
     return re.sub(r"\$(\w+)", lambda parameter: SAMPLES[parameter[1]](server, samples), address)

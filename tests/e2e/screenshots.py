@@ -31,7 +31,7 @@ SETTLE_MS: Final = 2_500
 def main() -> None:
     """Take every screenshot, or only those whose names are given."""
     chosen = sys.argv[1:]
-    names = {name_of(address): address for address in pages.pictured()}
+    names = {name_of(address): address for address in pages.addresses()}
     wanted = chosen or [name for name in [*names, *STATES] if name not in UNUSED]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

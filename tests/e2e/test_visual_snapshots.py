@@ -57,7 +57,7 @@ def accepts(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--accept-snapshots"))
 
 
-@pytest.mark.parametrize("address", pages.pictured())
+@pytest.mark.parametrize("address", pages.addresses())
 def test_a_page_looks_as_accepted(
     gallery: Gallery, address: str, accepts: bool, tmp_path: Path
 ) -> None:
@@ -97,7 +97,7 @@ def described(
 
 def test_every_accepted_picture_belongs_to_a_page(accepts: bool) -> None:
     pages_shown = {
-        accepted(address, variant) for address in pages.pictured() for variant in VARIANTS
+        accepted(address, variant) for address in pages.addresses() for variant in VARIANTS
     }
     others = set(SNAPSHOTS.glob("*")) - pages_shown
     if accepts:

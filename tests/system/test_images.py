@@ -221,6 +221,7 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
     services.start("jobs")
 
     page = httpx.get(f"{url}/login")
+    guide = httpx.get(f"{url}/guide/start/install")
     with Trainer(url, RUN["name"], token=TOKEN) as trainer:
         created = httpx.post(
             f"{url}/api/v1/runs", json=RUN, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30
@@ -237,6 +238,7 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
 
     assert page.status_code == 200
     assert "<script" in page.text, "the dashboard's build is in the image"
+    assert guide.status_code == 200, "so is the documentation site"
     assert len(batch.items) == 2
     assert services.ended() == {}
 

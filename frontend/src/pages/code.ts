@@ -14,7 +14,6 @@ export const pageCode = {
   settings: () => import("@/pages/settings/SettingsPage"),
   trajectories: () => import("@/pages/trajectories/TrajectoriesPage"),
   launch: () => import("@/pages/launch/LaunchPage"),
-  guide: () => import("@/pages/guide/GuidePage"),
   run: () => import("@/pages/run/RunPage"),
 };
 

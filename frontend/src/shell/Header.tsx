@@ -1,8 +1,9 @@
 import { ActionIcon, Button, Menu, useMantineColorScheme } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { Menu as MenuIcon, Search } from "lucide-react";
+import { BookOpen, Menu as MenuIcon, Search } from "lucide-react";
 import { useSession, useSignOut } from "@/api/session";
 import { KeyHint } from "@/components/KeyHint";
+import { addressOfGuide } from "@/guide";
 import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
@@ -74,6 +75,9 @@ function PlacesMenu() {
             {place.label}
           </Menu.Item>
         ))}
+        <Menu.Item component="a" href={addressOfGuide("README")} leftSection={<BookOpen size={16} aria-hidden="true" />}>
+          Guide
+        </Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

@@ -1,5 +1,6 @@
 import { Kbd } from "@mantine/core";
 import { Dialog } from "@/components/Dialog";
+import { addressOfGuide } from "@/guide";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { MAIN_PAGES } from "@/shell/mainPages";
 
@@ -17,7 +18,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["Esc"], "Close the topmost panel"],
     ],
   },
-  { title: "Go to", keys: MAIN_PAGES.map(({ key, label }): Key => [["g", key], label]) },
+  { title: "Go to", keys: [...MAIN_PAGES.map(({ key, label }): Key => [["g", key], label]), [["g", "d"], "Guide"]] },
   { title: "On the current or last opened run", keys: KEYED_TABS.map(({ key, label }): Key => [["g", key], label]) },
   {
     title: "In lists",
@@ -81,6 +82,7 @@ export function Help({ onClose }: { onClose: () => void }) {
           <Part key={part.title} {...part} />
         ))}
       </div>
+      <a href={addressOfGuide("howto/settings-and-keys")}>Settings and shortcuts in the guide</a>
     </Dialog>
   );
 }

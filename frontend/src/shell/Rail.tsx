@@ -1,7 +1,8 @@
 import { Link, useRouterState } from "@tanstack/react-router";
-import { ScrollText } from "lucide-react";
+import { BookOpen, ScrollText } from "lucide-react";
 import { Fragment } from "react";
 import { useSession } from "@/api/session";
+import { addressOfGuide } from "@/guide";
 import { AUDIT_PAGE, MAIN_PAGES, type MainPage } from "@/shell/mainPages";
 
 /** Whether a page is the place itself, or below it and below no more specific place. */
@@ -20,7 +21,15 @@ export function Rail() {
     <nav className="rail" aria-label="Main">
       {MAIN_PAGES.map((place, index) => (
         <Fragment key={place.to}>
-          {place.isAdmin && !MAIN_PAGES[index - 1]?.isAdmin && <p className="rail-heading">Admin</p>}
+          {place.isAdmin && !MAIN_PAGES[index - 1]?.isAdmin && (
+            <>
+              <a href={addressOfGuide("README")} className="rail-link" title="Guide">
+                <BookOpen size={17} strokeWidth={1.8} aria-hidden="true" />
+                <span>Guide</span>
+              </a>
+              <p className="rail-heading">Admin</p>
+            </>
+          )}
           <Link to={place.to} className="rail-link" data-within={isWithin(path, place) || undefined} title={place.label}>
             <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
             <span>{place.label}</span>

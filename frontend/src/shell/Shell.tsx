@@ -7,6 +7,7 @@ import { sessionQuery } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
 import { Guarded } from "@/components/Panels";
+import { addressOfGuide } from "@/guide";
 import { useOwnSession } from "@/live/deployment";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
@@ -85,6 +86,7 @@ export function Shell() {
     "?": () => setHelp(true),
     ...Object.fromEntries(KEYED_TABS.map(({ key, to }) => [`g ${key}`, () => openLast(to)])),
     ...Object.fromEntries(MAIN_PAGES.map(({ key, to }) => [`g ${key}`, () => void navigate({ to })])),
+    "g d": () => location.assign(addressOfGuide("README")),
     "/": focusFilter,
     j: () => moveRow(1),
     k: () => moveRow(-1),
@@ -95,7 +97,12 @@ export function Shell() {
   if (session.isError) {
     return (
       <main className="page" id="main">
-        <ErrorState title="The server does not respond" error={session.error} onRetry={() => void session.refetch()} />
+        <ErrorState
+          title="The server does not respond"
+          error={session.error}
+          next={<a href={addressOfGuide("operate/troubleshooting")}>Troubleshooting</a>}
+          onRetry={() => void session.refetch()}
+        />
       </main>
     );
   }

@@ -1,7 +1,7 @@
 /** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
 
 import type { LinkProps } from "@tanstack/react-router";
-import { Bell, BookOpen, Boxes, Folder, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
+import { Bell, Boxes, Folder, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
 
 export type MainPage = {
   to: NonNullable<LinkProps["to"]>;
@@ -24,7 +24,6 @@ export const MAIN_PAGES: MainPage[] = [
   { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
   { to: "/alerts", label: "Alerts", icon: Bell, key: "a" },
   { to: "/environments", label: "Environments", icon: Boxes, key: "e" },
-  { to: "/guide", label: "Guide", icon: BookOpen, key: "d" },
   { to: "/cluster", label: "Cluster", icon: Server, key: "c", isAdmin: true },
   { to: "/tokens", label: "API & tokens", icon: KeyRound, key: "k", isAdmin: true },
   { to: "/settings", label: "Settings", icon: Settings, key: "s", isAdmin: true },

@@ -8,7 +8,6 @@ it("names each page, most specific first", () => {
   expect(titleOf("/trajectories")).toBe("Samples · Rolldeck");
   expect(titleOf("/runs/my-run/transcript")).toBe("Episode · my-run · Rolldeck");
   expect(titleOf("/projects/poles")).toBe("Project poles · Rolldeck");
-  expect(titleOf("/guide/howto/watching")).toBe("Guide · Rolldeck");
   expect(titleOf("/runs/my-run")).toBe("my-run · Rolldeck");
   expect(titleOf("/runs/my-run/queue")).toBe("Queue · my-run · Rolldeck");
   expect(titleOf("/runs/my-run/groups/17")).toBe("Group 17 · my-run · Rolldeck");

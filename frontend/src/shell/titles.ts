@@ -29,7 +29,6 @@ export function titleOf(pathname: string, errors = 0): string {
   const [, first = "", name = "", part = "", id = ""] = pathname.split("/");
   let place = MAIN_PAGES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
   const isRun = place === undefined && first === "runs" && name !== "";
-  if (first === "guide") place = "Guide";
   if (first === "projects" && name !== "") place = `Project ${decoded(name)}`;
   const words = isRun ? [part && partOf(part, id), decoded(name)] : [place];
   const title = visible([...words, APP_NAME].filter(Boolean).join(" · "));

@@ -41,8 +41,8 @@ window.scrollTo = () => {};
 document.execCommand = () => true;
 Object.defineProperty(document, "fonts", { value: new EventTarget() });
 
-// Messages about jsdom, which has no layout, and about two routes of one page.
-const ACCEPTED = [/use-focus-trap\] Failed to find focusable element/, /^Generated path "\/guide" for route "\/shell\/guide" matched/];
+// Messages about jsdom, which has no layout.
+const ACCEPTED = [/use-focus-trap\] Failed to find focusable element/];
 const printed: string[] = [];
 for (const level of ["error", "warn"] as const) {
   vi.spyOn(console, level).mockImplementation((...parts) => {

@@ -118,7 +118,7 @@ function Nothing({ asked }: { asked: AskedAlerts }) {
       .
     </EmptyState>
   ) : (
-    <EmptyState title="No open alerts" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve">
+    <EmptyState title="No open alerts" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve" guide="howto/alerts">
       Failed runs, silent fleets, quarantined batches, full disks: each alert fires within seconds and resolves when its condition clears.
       To send notifications to a webhook:
     </EmptyState>

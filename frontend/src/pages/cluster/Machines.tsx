@@ -130,7 +130,7 @@ export function Machines({ cluster }: { cluster: Cluster }) {
   const places = placesOf(cluster);
   if (places.length === 0) {
     return (
-      <EmptyState title="No heartbeats received" command="python manage.py up">
+      <EmptyState title="No heartbeats received" guide="howto/cluster" command="python manage.py up">
         Web servers, workers and schedulers send heartbeats once started, with this command or with Compose.
       </EmptyState>
     );

@@ -116,6 +116,7 @@ export function EnvironmentsPage() {
         {list.isError && <ErrorState title="Environments unavailable" error={list.error} onRetry={() => void list.refetch()} />}
         {list.isSuccess && rows.length === 0 && (
           <EmptyState
+            guide="start/environment"
             title="No matching environments"
             command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze"
             action={<Link to="/environments">All environments</Link>}

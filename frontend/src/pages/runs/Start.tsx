@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { useMayOperate } from "@/api/session";
 import { AppLink } from "@/components/AppLink";
 import { Command } from "@/components/Copying";
+import { addressOfGuide } from "@/guide";
 import css from "./attention.module.css";
 
 function Way({ title, children, command, action }: { title: string; children: ReactNode; command?: string; action?: ReactNode }) {
@@ -38,7 +39,8 @@ export function Start() {
           )
         }
       >
-        The form covers every setting. CartPole learns on a laptop within two minutes.
+        The form covers every setting. CartPole learns on a laptop within two minutes:{" "}
+        <a href={addressOfGuide("start/first-run")}>first run</a>.
       </Way>
       <Way
         title="Connect a trainer"

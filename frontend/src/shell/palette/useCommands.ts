@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
+import { addressOfGuide } from "@/guide";
 import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
 import { recentRuns } from "@/shell/palette/recent";
@@ -10,6 +11,7 @@ import { recentRuns } from "@/shell/palette/recent";
 const BESIDE = [
   { title: "Admin", words: "django tables", to: "/admin/" },
   { title: "Audit", words: "changes history log", to: AUDIT_PAGE },
+  { title: "Guide", words: "documentation help", to: addressOfGuide("README") },
   { title: "API reference", words: "docs openapi swagger", to: "/docs" },
 ];
 

@@ -32,7 +32,12 @@ export function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }
     );
   return (
     <Panel title="Lessons" className="span-12">
-      <EmptyState title="Lessons not started" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+      <EmptyState
+        title="Lessons not started"
+        guide="howto/lessons"
+        command={trainerCommand(run, location.origin)}
+        needs={{ scope: "trainer", run: run.name }}
+      >
         Sampling is tracked from the first start, evaluations from the first published version.
       </EmptyState>
     </Panel>

@@ -38,7 +38,12 @@ function FleetChip({ fleet }: { fleet: FleetPart | undefined }) {
 function NoWorkers({ run }: { run: RunDetail }) {
   if (run.kind === "outside") {
     return (
-      <EmptyState title="No fleet" command={environmentCommand(run.name, location.origin)} needs={{ scope: "env", run: run.name }}>
+      <EmptyState
+        title="No fleet"
+        guide="howto/atropos"
+        command={environmentCommand(run.name, location.origin)}
+        needs={{ scope: "env", run: run.name }}
+      >
         The data of this run comes from external environments. Connect an Atropos environment to this URL:
       </EmptyState>
     );
@@ -55,7 +60,12 @@ function NoWorkers({ run }: { run: RunDetail }) {
     );
   }
   return (
-    <EmptyState title="No workers yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+    <EmptyState
+      title="No workers yet"
+      guide="start/trainer"
+      command={trainerCommand(run, location.origin)}
+      needs={{ scope: "trainer", run: run.name }}
+    >
       Workers appear when the fleet has started. They generate data once a trainer has published its first weights.
     </EmptyState>
   );

@@ -89,7 +89,7 @@ export function MetricsTab() {
     const command = `curl -X POST ${location.origin}/api/v1/runs/${run.name}/metrics -H 'Content-Type: application/json' -H "Authorization: Bearer $ROLLDECK_TOKEN" -d '{"samples": [{"name": "loss", "step": 1, "value": 0.7}]}'`;
     return (
       <div className="panel">
-        <EmptyState title="No metrics yet" command={command} needs={{ scope: "trainer", run: run.name }}>
+        <EmptyState title="No metrics yet" guide="start/trainer" command={command} needs={{ scope: "trainer", run: run.name }}>
           Trainers log metrics by step; each name becomes a chart.
         </EmptyState>
       </div>

@@ -1,20 +1,19 @@
 """The code blocks of the page about policies run as written, in order."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from tests.documented import blocks_of
 from tests.unit.client.failing_server import serving
 from tests.unit.examples.served_run import ServedRun
 from tests.unit.examples.test_ppo_recurrent import config_of, fresh_policy, rolled_out
 
-PAGE = Path(__file__).parents[5] / "docs/howto/policies.md"
+PAGE = "howto/policies.md"
 
 
 def test_every_block_of_code_runs_as_written() -> None:
-    blocks = re.findall(r"```python\n(.+?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    blocks = [block.text for block in blocks_of(PAGE) if block.language == "python"]
     assert len(blocks) == 3
     made = [
         fragment for some in rolled_out(fresh_policy("gru"), "gru", times=2) for fragment in some
@@ -24,7 +23,7 @@ def test_every_block_of_code_runs_as_written() -> None:
     with serving(run) as server:
         names: dict[str, Any] = {"url": server.url, "token": "rd_test"}
         for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 as a reader would
+            exec(compile(block, PAGE, "exec"), names)  # noqa: S102 as a reader would
         names["trainer"].close()
 
     assert [manifest["step"] for manifest in run.published] == [0]

@@ -1,0 +1,71 @@
+"""The pages of the path of a new user, run as written against a whole server with a fleet."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.documented import run_page, script_of
+from tests.server import ADMIN_TOKEN, ROOT, Server, running_server
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.full("starts a server with environments of its own, and trains on three runs"),
+]
+# The commands of these pages install packages or start servers; the tests of containers, wheels
+# and partners do the same.
+NOT_RUN = ("start/install.md", "howto/trl.md", "howto/atropos.md")
+SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reader's folder, with the examples as in the root of the repository."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the variables that the pages set for it."""
+    exports = script_of("start/environment.md") + script_of("start/reward.md")
+    variables = dict(re.findall(r"(ROLLDECK_(?:ENVIRONMENTS|DATASETS|REWARDS))=(\S+)", exports))
+    with running_server(
+        tmp_path_factory.mktemp("server"),
+        PYTHONPATH=os.pathsep.join(
+            [str(folder), *map(str, (ROOT, ROOT / "platform", ROOT / "client"))]
+        ),
+        **{name: value.replace("$PWD", str(folder)) for name, value in variables.items()},
+    ) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("start/first-run.md", r"my-run is completed"),
+        ("start/environment.md", r"ready after"),
+        ("start/reward.md", r"75 rows for training, 25 for evaluation"),
+        ("start/trainer.md", r"share of right answers in the last batch: 0\.[5-9]|1\.0"),
+        ("start/bad-run.md", r"(?s)masks.+accepted"),
+    ],
+)
+def test_the_commands_of_a_page_work_in_order(
+    server: Server, folder: Path, page: str, expected: str
+) -> None:
+    output = run_page(
+        page,
+        folder=folder,
+        variables={"ROLLDECK_URL": server.url, "ROLLDECK_TOKEN": ADMIN_TOKEN},
+        seconds=SECONDS,
+    )
+
+    assert re.search(expected, output), output
+
+
+@pytest.mark.parametrize("page", NOT_RUN)
+def test_other_pages_of_the_path_have_no_commands_that_could_run(page: str) -> None:
+    assert "rolldeck " not in script_of(page)
