@@ -1,9 +1,9 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
 import { createRootRoute, createRoute, createRouter, Link, redirect } from "@tanstack/react-router";
+import { FailedPage } from "@/components/Boundary";
 import { EmptyState } from "@/components/EmptyState";
 import { page } from "@/components/onDemand";
-import { FailedPage } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";

@@ -118,16 +118,18 @@ export function Shell() {
           <Outlet />
         </main>
       </div>
-      {palette.isOpen && (
-        <Palette
-          typed={palette.typed}
-          onType={palette.type}
-          isEntered={palette.isEntered}
-          onEnter={palette.enter}
-          onClose={palette.close}
-        />
-      )}
-      {help && <Help onClose={() => setHelp(false)} />}
+      <Guarded>
+        {palette.isOpen && (
+          <Palette
+            typed={palette.typed}
+            onType={palette.type}
+            isEntered={palette.isEntered}
+            onEnter={palette.enter}
+            onClose={palette.close}
+          />
+        )}
+        {help && <Help onClose={() => setHelp(false)} />}
+      </Guarded>
     </>
   );
 }

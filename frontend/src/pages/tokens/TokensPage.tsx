@@ -8,6 +8,7 @@ import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { CreateTokenForm } from "@/pages/tokens/CreateTokenForm";
 import { quickStarts } from "@/pages/tokens/quickStarts";
@@ -58,28 +59,30 @@ export function TokensPage() {
         {role === "admin" && <Button onClick={() => setCreating(true)}>Create token</Button>}
       </div>
       <div className={css.page}>
-        <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
-        {role && role !== "admin" && (
-          <div className="panel">
-            <EmptyState title="Requires the administrator role">Ask an administrator to create a token for you.</EmptyState>
-          </div>
-        )}
-        {role === "admin" && (
-          <Panel title="Tokens" note="secrets are not stored">
-            {tokens.isPending && <Skeletons heights={[120]} />}
-            {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
-            {tokens.data?.length === 0 && (
-              <EmptyState
-                title="No tokens yet"
-                command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
-                needs={{ scope: "admin" }}
-              >
-                Trainers and environments on other machines send a token with each request.
-              </EmptyState>
-            )}
-            {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
-          </Panel>
-        )}
+        <Guarded>
+          <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
+          {role && role !== "admin" && (
+            <div className="panel">
+              <EmptyState title="Requires the administrator role">Ask an administrator to create a token for you.</EmptyState>
+            </div>
+          )}
+          {role === "admin" && (
+            <Panel title="Tokens" note="secrets are not stored">
+              {tokens.isPending && <Skeletons heights={[120]} />}
+              {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
+              {tokens.data?.length === 0 && (
+                <EmptyState
+                  title="No tokens yet"
+                  command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
+                  needs={{ scope: "admin" }}
+                >
+                  Trainers and environments on other machines send a token with each request.
+                </EmptyState>
+              )}
+              {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
+            </Panel>
+          )}
+        </Guarded>
       </div>
       {isCreating && <CreateTokenForm onClose={() => setCreating(false)} onCreated={({ token, run }) => setCreated({ token, run })} />}
     </>

@@ -3,6 +3,7 @@ import { useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { type MessageView, messagesQuery, type SequenceList, windowQuery } from "@/api/groups";
+import { Boundary } from "@/components/Boundary";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -212,15 +213,16 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
       </div>
       <div ref={root}>
         {messages.map((message) => (
-          <Message
-            key={message.index}
-            message={message}
-            place={place}
-            isRaw={form === "raw"}
-            isOpen={!closed.has(message.index)}
-            tools={tools}
-            onToggle={() => toggle(message.index)}
-          />
+          <Boundary key={message.index} part="Message" data={message}>
+            <Message
+              message={message}
+              place={place}
+              isRaw={form === "raw"}
+              isOpen={!closed.has(message.index)}
+              tools={tools}
+              onToggle={() => toggle(message.index)}
+            />
+          </Boundary>
         ))}
       </div>
       {firstPage.data.total > messages.length && (
