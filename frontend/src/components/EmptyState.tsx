@@ -2,23 +2,29 @@ import type { ReactNode } from "react";
 import type { Needs } from "@/components/commandToken";
 import { TokenCommand } from "@/components/TokenCommand";
 
-type Props = {
-  title: string;
-  children: ReactNode;
-  /** The exact command that produces data for this view. */
-  command?: string;
-  /** The token that the command needs. */
-  needs?: Needs;
-  action?: ReactNode;
-};
+type Fill =
+  | {
+      /** The exact command that produces data for this view. */
+      command: string;
+      /** The token that the command needs. */
+      needs?: Needs;
+      action?: ReactNode;
+    }
+  | {
+      command?: undefined;
+      /** Where no command produces data: the control that leads on. */
+      action: Exclude<ReactNode, undefined | null>;
+    };
 
-/** Placeholder for an empty view: what it shows, and how to get data. */
-export function EmptyState({ title, children, command, needs, action }: Props) {
+type Props = Fill & { title: string; children: ReactNode };
+
+/** Placeholder for an empty view: what it shows, and the command or action that fills it. */
+export function EmptyState({ title, children, action, ...fill }: Props) {
   return (
     <div className="empty">
       <h2>{title}</h2>
       <p>{children}</p>
-      {command && <TokenCommand command={command} needs={needs} />}
+      {fill.command && <TokenCommand {...fill} />}
       {action && <div className="empty-action">{action}</div>}
     </div>
   );

@@ -118,10 +118,15 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
         </div>
       )}
       {problem && !data && (
-        <EmptyState title="The address of this list is invalid">
-          <Button size="compact-sm" variant="default" onClick={() => onLook({}, false)}>
-            Show all runs with the usual columns
-          </Button>
+        <EmptyState
+          title="The address of this list is invalid"
+          action={
+            <Button size="compact-sm" variant="default" onClick={() => onLook({}, false)}>
+              Show all runs with the usual columns
+            </Button>
+          }
+        >
+          The error above names the part.
         </EmptyState>
       )}
       {isBare && <div className="panel">{empty}</div>}
@@ -172,8 +177,8 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
             <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
           </div>
           {shown.length === 0 ? (
-            <EmptyState title="No matching runs">
-              Remove a term from the filter, or show <Link to="/runs">all runs</Link>.
+            <EmptyState title="No matching runs" action={<Link to="/runs">All runs</Link>}>
+              Remove a term from the filter.
             </EmptyState>
           ) : (
             <RunsTable

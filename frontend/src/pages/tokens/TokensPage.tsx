@@ -41,6 +41,8 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
   );
 }
 
+const CREATE = rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'");
+
 export function TokensPage() {
   const role = useSession()?.role;
   const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
@@ -63,7 +65,9 @@ export function TokensPage() {
           <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
           {role && role !== "admin" && (
             <div className="panel">
-              <EmptyState title="Requires the administrator role">Ask an administrator to create a token for you.</EmptyState>
+              <EmptyState title="Requires the administrator role" command={CREATE} needs={{ scope: "admin" }}>
+                Ask an administrator to create a token for you.
+              </EmptyState>
             </div>
           )}
           {role === "admin" && (
@@ -71,11 +75,7 @@ export function TokensPage() {
               {tokens.isPending && <Skeletons heights={[120]} />}
               {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
               {tokens.data?.length === 0 && (
-                <EmptyState
-                  title="No tokens yet"
-                  command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
-                  needs={{ scope: "admin" }}
-                >
+                <EmptyState title="No tokens yet" command={CREATE} needs={{ scope: "admin" }}>
                   Trainers and environments on other machines send a token with each request.
                 </EmptyState>
               )}

@@ -176,7 +176,7 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
   if (firstPage.isError && !firstPage.data) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
   if (!firstPage.data || !messages) return <Skeletons heights={[90, 160]} />;
   if (firstPage.data.total === 0 && firstPage.data.pictures.length === 0) {
-    return <EmptyState title="No messages in this sequence">Other sequences of the group may have messages.</EmptyState>;
+    return <p className="soft">No messages in this sequence. Other sequences of the group may have messages.</p>;
   }
   const toggle = (index: number) =>
     setClosed((before) => {

@@ -1,3 +1,4 @@
+import { trainerCommand } from "@/pages/run/words";
 import "@/pages/launch/launch.css";
 import "@/pages/run/config/config.css";
 import { Button, SegmentedControl } from "@mantine/core";
@@ -77,7 +78,11 @@ export function ConfigTab() {
     <Panels>
       {run.kind === "outside" ? (
         <Panel title="Configuration" className="span-6">
-          <EmptyState title="This run has no stored configuration">
+          <EmptyState
+            title="This run has no stored configuration"
+            command={trainerCommand(run, location.origin)}
+            needs={{ scope: "trainer", run: run.name }}
+          >
             Its trainer sends batch size and lengths when it registers. Later changes are listed beside.
           </EmptyState>
         </Panel>

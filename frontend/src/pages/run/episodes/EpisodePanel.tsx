@@ -151,22 +151,35 @@ function Over({ summary }: { summary: EpisodeSummary }) {
 
 function Nothing({ run, span }: { run: RunDetail; span: SpanChoice }) {
   const words = SPAN_WORDS[span];
+  const title = `No finished episodes in the last ${words}`;
+  const params = { name: run.name };
   if (ENDED.has(run.status)) {
+    const earlier = (
+      <Link to="/runs/$name/trajectories" params={params} search={{ kind: "episode" }}>
+        Earlier episodes
+      </Link>
+    );
     return (
-      <EmptyState title={`No finished episodes in the last ${words}`}>
+      <EmptyState title={title} action={earlier}>
         The run is {run.status}. The charts below show earlier episodes.
       </EmptyState>
     );
   }
+  if (run.policy_step === -2) {
+    return (
+      <EmptyState title={title} command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        Episodes start once a trainer has published its first weights.
+      </EmptyState>
+    );
+  }
+  const fleet = (
+    <Link to="/runs/$name/fleet" params={params}>
+      Fleet
+    </Link>
+  );
   return (
-    <EmptyState
-      title={`No finished episodes in the last ${words}`}
-      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined}
-      needs={{ scope: "trainer", run: run.name }}
-    >
-      {run.policy_step === -2
-        ? "Episodes start once a trainer has published its first weights."
-        : "Choose a longer period, or check the Fleet tab for problems."}
+    <EmptyState title={title} action={fleet}>
+      Choose a longer period, or check the fleet for problems.
     </EmptyState>
   );
 }

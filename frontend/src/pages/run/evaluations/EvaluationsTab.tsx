@@ -1,3 +1,4 @@
+import { rolldeckCommand } from "@/components/commandToken";
 import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
@@ -45,8 +46,8 @@ function Nothing({ run }: { run: RunDetail }) {
   return (
     <EmptyState
       title="No evaluations yet"
-      command={isWithout ? trainerCommand(run, location.origin) : undefined}
-      needs={{ scope: "trainer", run: run.name }}
+      command={isWithout ? trainerCommand(run, location.origin) : rolldeckCommand(`api POST runs/${run.name}/evaluations`)}
+      needs={{ scope: isWithout ? "trainer" : "user", run: run.name }}
     >
       {isWithout
         ? "Lessons are evaluated from the first published version on, always with the same problems."

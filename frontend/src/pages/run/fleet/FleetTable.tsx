@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useRef } from "react";
 import type { Diagnosis } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
@@ -44,13 +44,24 @@ function NoWorkers({ run }: { run: RunDetail }) {
     );
   }
   if (ENDED.has(run.status)) {
+    const told = `The run is ${run.status}, and its fleet has stopped. Its history remains available.`;
+    if (run.allowed_verbs.includes("start")) {
+      return (
+        <EmptyState title="No workers" command={rolldeckCommand(`start ${run.name}`)} needs={{ scope: "user", run: run.name }}>
+          {told}
+        </EmptyState>
+      );
+    }
     return (
       <EmptyState
         title="No workers"
-        command={run.allowed_verbs.includes("start") ? rolldeckCommand(`start ${run.name}`) : undefined}
-        needs={{ scope: "user", run: run.name }}
+        action={
+          <Link to="/runs/new" search={{ from: run.name }}>
+            Launch a clone
+          </Link>
+        }
       >
-        The run is {run.status}, and its fleet has stopped. Its history remains available.
+        {told}
       </EmptyState>
     );
   }

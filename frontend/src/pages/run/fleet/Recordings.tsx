@@ -135,7 +135,9 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       ) : error ? null : (
         <EmptyState
           title="No recordings yet"
-          command={canRecord ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
+          command={rolldeckCommand(
+            run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
+          )}
           needs={{ scope: "user", run: run.name }}
         >
           {canRecord && mayOperate

@@ -6,6 +6,8 @@ import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { clock, utc, visible } from "@/format";
 import { type Folded, fold } from "@/pages/run/logs/folding";
+import { useRun } from "@/pages/run/RunContext";
+import { trainerCommand } from "@/pages/run/words";
 
 const SIGNS = { info: "·", warning: "▲", error: "✕" } as const;
 const SHOWN = 60;
@@ -62,6 +64,7 @@ type Props = {
 
 /** Events with author, time and reason; newest first. */
 export function Events({ events, at, onLeave }: Props) {
+  const { run } = useRun();
   const [isLong, setLong] = useState(false);
   const folded = useMemo(() => fold(events), [events]);
   const marked = at === undefined ? -1 : folded.findIndex(({ firstAt }) => Date.parse(firstAt) <= at);
@@ -70,7 +73,9 @@ export function Events({ events, at, onLeave }: Props) {
     <Panel title="Events" note={events.length > 0 ? "newest first" : undefined} className="span-12">
       {at !== undefined && events.length > 0 && <Moment at={at} isFound={marked >= 0} onLeave={onLeave} />}
       {events.length === 0 ? (
-        <EmptyState title="No events yet">Starts, pauses, restarts and registrations are recorded here.</EmptyState>
+        <EmptyState title="No events yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+          Starts, pauses, restarts and registrations are recorded here, such as that of a trainer.
+        </EmptyState>
       ) : (
         <ol className="events" tabIndex={0} aria-label="Events, newest first">
           {folded.slice(0, all ? undefined : SHOWN).map((each, place) => (

@@ -77,6 +77,27 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
   ];
 }
 
+function Nothing({ run, isFiltered }: { run: RunDetail; isFiltered: boolean }) {
+  const text = "A batch is formed when a trainer requests one and the queue holds enough data.";
+  if (isFiltered) {
+    const all = (
+      <Link to="/runs/$name/queue" params={{ name: run.name }} search={{}}>
+        Batches in all states
+      </Link>
+    );
+    return (
+      <EmptyState title="No batches in this state" action={all}>
+        {text}
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState title="No batches leased yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+      {text}
+    </EmptyState>
+  );
+}
+
 /** All batches, newest first, paginated. */
 export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Names; rereadMs: number }) {
   const { state } = useSearch({ from: "/shell/runs/$name/queue" });
@@ -105,15 +126,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
     >
       {error && <ErrorState title="Batches unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[200]} />}
-      {data && rows.length === 0 && (
-        <EmptyState
-          title={state ? "No batches in this state" : "No batches leased yet"}
-          command={state ? undefined : trainerCommand(run, location.origin)}
-          needs={{ scope: "trainer", run: run.name }}
-        >
-          A batch is formed when a trainer requests one and the queue holds enough data.
-        </EmptyState>
-      )}
+      {data && rows.length === 0 && <Nothing run={run} isFiltered={state !== undefined} />}
       {rows.length > 0 && (
         <DataTable
           label="Batches, newest first"
