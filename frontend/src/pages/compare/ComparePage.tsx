@@ -16,6 +16,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { returnsFirst } from "@/pages/run/metricOrder";
 import { useRememberedChoice } from "@/pages/run/useRememberedChoice";
+import { RUNS_AT_MOST } from "@/runs/search";
 import { ConfigDiff } from "./ConfigDiff";
 import { choiceOf, isChosen, isDefault, kindOf, recalled } from "./choice";
 import css from "./compare.module.css";
@@ -29,7 +30,7 @@ import { RunChips } from "./RunChips";
 import { RunPicker } from "./RunPicker";
 import { returnMetricOf } from "./returns";
 import { Summary } from "./Summary";
-import { type CompareSearch, RUNS_AT_MOST, runsOf } from "./search";
+import { type CompareSearch, runsOf } from "./search";
 import { type ComparedRun, useComparedRuns } from "./useComparedRuns";
 
 const route = getRouteApi("/shell/compare");

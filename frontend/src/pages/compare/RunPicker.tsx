@@ -6,8 +6,8 @@ import { useState } from "react";
 import { matchingRunsQuery } from "@/api/compare";
 import { ApiProblem } from "@/api/problems";
 import { visible } from "@/format";
+import { RUNS_AT_MOST } from "@/runs/search";
 import css from "./compare.module.css";
-import { RUNS_AT_MOST } from "./search";
 
 type Props = { chosen: string[]; onAdd: (run: string) => void };
 

@@ -3,6 +3,7 @@
 import type { MetricAxis } from "@/api/types";
 import { namesOf } from "@/charts/names";
 import { axisOf, endsOn } from "@/charts/spans";
+import { RUNS_AT_MOST } from "@/runs/search";
 
 export type CompareSearch = {
   /** Names of runs, comma-separated; their order selects their styles. */
@@ -28,7 +29,6 @@ export type CompareSearch = {
   prompt?: string;
 };
 
-export const RUNS_AT_MOST = 20;
 export const METRICS_AT_MOST = 24;
 const GROUPING = /^(all|tag|project|config\..{1,200})$/;
 

@@ -2,9 +2,9 @@ import { Select, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { valueAt } from "@/forms/conditions";
 import { type Field, textOf, valueOfText } from "@/forms/fields";
+import type { LaunchState } from "@/forms/useLaunch";
+import { withValue } from "@/forms/yaml";
 import { STEP_ENVIRONMENTS } from "@/pages/launch/EnvironmentNames";
-import type { LaunchState } from "@/pages/launch/useLaunch";
-import { withValue } from "@/pages/launch/yaml";
 
 /** Suggestions of fields that name registered objects. */
 const SUGGESTIONS: Record<string, string> = { "environment.spec": STEP_ENVIRONMENTS };

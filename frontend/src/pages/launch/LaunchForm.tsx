@@ -8,18 +8,18 @@ import { Panel } from "@/components/Panel";
 import { Guarded } from "@/components/Panels";
 import { ProjectTag } from "@/components/ProjectTag";
 import { visible } from "@/format";
+import { ChangeList } from "@/forms/ChangeList";
+import { ConfigPanel } from "@/forms/ConfigPanel";
 import { essentialsOf } from "@/forms/fields";
-import { ChangeList } from "@/pages/launch/ChangeList";
-import { ConfigPanel } from "@/pages/launch/ConfigPanel";
+import { defaultsText } from "@/forms/projectDefaults";
+import type { StartPreset } from "@/forms/startPresets";
+import { type Start, useLaunch } from "@/forms/useLaunch";
 import { EnvironmentNames } from "@/pages/launch/EnvironmentNames";
 import { Essentials } from "@/pages/launch/Essentials";
 import { Findings } from "@/pages/launch/Findings";
 import { PresetCards } from "@/pages/launch/PresetCards";
-import { defaultsText } from "@/pages/launch/projectDefaults";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { SavePreset } from "@/pages/launch/SavePreset";
-import type { StartPreset } from "@/pages/launch/startPresets";
-import { type Start, useLaunch } from "@/pages/launch/useLaunch";
 import css from "./launch.module.css";
 
 /** The run that a clone copies. */

@@ -11,9 +11,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, visible } from "@/format";
-import { defaultsText } from "@/pages/launch/projectDefaults";
+import { defaultsText } from "@/forms/projectDefaults";
 import { ProjectDialog } from "@/pages/projects/ProjectDialog";
-import { RunList } from "@/pages/runs/RunList";
+import { RunList } from "@/runs/RunList";
 
 type Opened = "edit" | "archive" | "delete" | null;
 

@@ -9,7 +9,7 @@ import { useNow } from "@/components/now";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
-import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
+import { DiagnosisLine } from "@/diagnosis/Diagnosis";
 import type { FleetPlace } from "@/pages/run/fleet/api";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { workerHealth, worstOf } from "@/pages/run/fleet/health";

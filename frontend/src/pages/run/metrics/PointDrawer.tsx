@@ -108,11 +108,15 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
   const { batches, handed_out } = details;
   if (batches.length === 0 && run.served_steps > 0)
     return (
-      <EmptyState title="Batch not formed yet">
-        The samples of this point are queued.{" "}
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: "state:queued" }}>
-          View queued samples
-        </Link>
+      <EmptyState
+        title="Batch not formed yet"
+        action={
+          <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: "state:queued" }}>
+            View queued samples
+          </Link>
+        }
+      >
+        The samples of this point are queued.
       </EmptyState>
     );
   if (batches.length === 0)

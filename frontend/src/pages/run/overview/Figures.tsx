@@ -6,8 +6,8 @@ import { count, number, policyStep } from "@/format";
 import { currentOf } from "@/pages/run/overview/current";
 import { curvesQuery, lookOf } from "@/pages/run/overview/curves";
 import { askAgainMs, newestOf } from "@/pages/run/overview/defaultCharts";
-import { queuedFigure } from "@/pages/run/queue/queued";
 import { wordsOf } from "@/pages/run/words";
+import { queuedFigure } from "@/runs/queued";
 
 type FigureProps = {
   name: string;

@@ -4,7 +4,7 @@ import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
 import { ITEM_FILLS, type ItemState, itemStatesOf, missing, refusedText, truncatedText } from "@/pages/run/queue/itemStates";
-import { unitOf } from "@/pages/run/queue/queued";
+import { unitOf } from "@/runs/queued";
 
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);

@@ -4,7 +4,7 @@ import type { QueueAnswer, RunDetail } from "@/api/types";
 import { spanOf } from "@/charts/spans";
 import { DefaultChartPanel } from "@/pages/run/overview/DefaultChartPanel";
 import { defaultChartsOf, namesOf } from "@/pages/run/overview/defaultCharts";
-import { unitOf } from "@/pages/run/queue/queued";
+import { unitOf } from "@/runs/queued";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/queue");
