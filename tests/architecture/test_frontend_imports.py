@@ -11,11 +11,10 @@ IMPORTED: Final = re.compile(r"(?:\bfrom|\bimport\(?)\s*\"(@/[^\"]+|\.{1,2}/[^\"
 FRAME: Final = {"router.tsx", "shell"}
 # Routes below that of a run.
 WITHIN: Final = {"viewer": "run"}
-# To be mended: rules of alerts are drafted at charts, and Home shows the processes of Cluster.
+# To be mended: rules of alerts are drafted at charts, and Compare orders metrics as a run does.
 LEFT: Final = {
     ("compare", "alerts"),
     ("compare", "run"),
-    ("home", "cluster"),
     ("run", "alerts"),
 }
 

@@ -116,13 +116,7 @@ const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isO
   const { kind, id, run, lesson, environment, flags, mark, worker } = sample;
   const from = lesson || environment;
   return (
-    <tr
-      className={`opens ${styles.row}`}
-      data-row
-      data-sample={id}
-      data-group={kind === "group" ? id : undefined}
-      data-selected={isChosen || undefined}
-    >
+    <tr className="opens" data-row data-sample={id} data-group={kind === "group" ? id : undefined} data-selected={isChosen || undefined}>
       {onChoose && (
         <td className={styles.pick}>
           <Checkbox

@@ -20,6 +20,7 @@ import { Notice } from "@/shell/Notice";
 import { recentRuns } from "@/shell/palette/recent";
 import { usePalette } from "@/shell/palette/usePalette";
 import { Rail } from "@/shell/Rail";
+import css from "@/shell/shell.module.css";
 
 // Loaded after the page is ready: users type as soon as it opens.
 const Palette = onDemand(() => import("@/shell/palette/Palette"), "Palette");
@@ -107,7 +108,7 @@ export function Shell() {
       <Guarded>
         <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
       </Guarded>
-      <div className="frame">
+      <div className={css.frame}>
         <Guarded>
           <Rail />
         </Guarded>

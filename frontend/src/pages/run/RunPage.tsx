@@ -1,4 +1,3 @@
-import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams, useSearch } from "@tanstack/react-router";

@@ -1,4 +1,3 @@
-import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery } from "@/api/queue";

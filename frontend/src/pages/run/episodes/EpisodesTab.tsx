@@ -1,4 +1,3 @@
-import "@/pages/run/episodes/episodes.css";
 import { Panels } from "@/components/Panels";
 import { EpisodeCharts } from "@/pages/run/episodes/EpisodeCharts";
 import { EpisodePanel } from "@/pages/run/episodes/EpisodePanel";

@@ -1,10 +1,9 @@
-import { rolldeckCommand } from "@/components/commandToken";
-import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { runQuery } from "@/api/runs";
 import type { CurriculumPart, EvaluationRow, RunDetail } from "@/api/types";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";

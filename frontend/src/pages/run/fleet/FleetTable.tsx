@@ -16,6 +16,7 @@ import { workerHealth, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
+import logCss from "@/pages/run/logs/logs.module.css";
 import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
@@ -123,7 +124,7 @@ export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undef
       }
       className="span-12"
     >
-      <DiagnosisLine run={run.name} diagnosis={diagnosis} className="fleet-diagnosis" />
+      <DiagnosisLine run={run.name} diagnosis={diagnosis} className={logCss.fleetDiagnosis} />
       {log && <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />}
       {workers.length === 0 ? (
         <NoWorkers run={run} />

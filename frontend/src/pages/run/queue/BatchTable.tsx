@@ -14,6 +14,7 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
+import queueCss from "@/pages/run/queue/queue.module.css";
 import { Staleness } from "@/pages/run/queue/Staleness";
 import { trainerCommand } from "@/pages/run/words";
 
@@ -47,7 +48,7 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
     { id: "lease", label: "Lease", cell: (batch) => <BatchChip batch={batch} />, value: (batch) => batch.state },
     {
       ...{ id: "composition", label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}` },
-      className: "anywhere composition",
+      className: `anywhere ${queueCss.composition}`,
       cell: (batch) => visible(compositionText(batch.composition, names)),
     },
     {
