@@ -15,6 +15,7 @@ import {
   type Which,
 } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
+import { Boundary } from "@/components/Boundary";
 import { ColumnsMenu } from "@/components/columns/ColumnsMenu";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -24,14 +25,13 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, visible } from "@/format";
 import { useLiveRuns } from "@/live/deployment";
-import { RUNS_AT_MOST } from "@/pages/compare/search";
-import { BulkDialog } from "@/pages/runs/BulkDialog";
-import { BULK_ACTIONS, type BulkAction } from "@/pages/runs/bulk";
-import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/pages/runs/columns";
-import { RunsTable } from "@/pages/runs/RunsTable";
-import { restingIds, shownRuns, unknownIds } from "@/pages/runs/rows";
-import { type GroupBy, type RunsSearch, withinFilter } from "@/pages/runs/search";
-import { Views } from "@/pages/runs/Views";
+import { BulkDialog } from "@/runs/BulkDialog";
+import { BULK_ACTIONS, type BulkAction } from "@/runs/bulk";
+import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/runs/columns";
+import { RunsTable } from "@/runs/RunsTable";
+import { restingIds, shownRuns, unknownIds } from "@/runs/rows";
+import { type GroupBy, RUNS_AT_MOST, type RunsSearch, withinFilter } from "@/runs/search";
+import { Views } from "@/runs/Views";
 import css from "./runs.module.css";
 
 const COUNTED_AT_MOST = 10_000;
@@ -181,16 +181,18 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
               Remove a term from the filter.
             </EmptyState>
           ) : (
-            <RunsTable
-              runs={shown}
-              columns={columns}
-              sort={sort}
-              onSort={(next) => look({ sort: next })}
-              selected={selected}
-              onSelect={select}
-              isDense={dense ?? false}
-              group={group}
-            />
+            <Boundary part="Table">
+              <RunsTable
+                runs={shown}
+                columns={columns}
+                sort={sort}
+                onSort={(next) => look({ sort: next })}
+                selected={selected}
+                onSelect={select}
+                isDense={dense ?? false}
+                group={group}
+              />
+            </Boundary>
           )}
           {!problem && <ShowMore pages={list} />}
         </section>
