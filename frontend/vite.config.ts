@@ -3,19 +3,20 @@ import type { Plugin } from "vite";
 import { compression } from "vite-plugin-compression2";
 import { defineConfig } from "vitest/config";
 
-/** Let the page name the file that draws: it comes together with the one that asks, and is read after it. */
-const frameAtOnce: Plugin = {
-  name: "frame-at-once",
+/** Preload the file that draws, which is read after the one that asks, and the typeface. */
+const preloads: Plugin = {
+  name: "preloads",
   transformIndexHtml: {
     order: "post",
     handler: (_page, { bundle }) =>
-      Object.values(bundle ?? {})
-        .filter((file) => file.type === "chunk" && file.name === "frame")
-        .map(({ fileName }) => ({
-          tag: "link",
-          attrs: { rel: "preload", as: "script", crossorigin: true, href: `/static/app/${fileName}` },
-          injectTo: "head",
-        })),
+      Object.values(bundle ?? {}).flatMap((file) => {
+        const isFrame = file.type === "chunk" && file.name === "frame";
+        if (!isFrame && !/inter-.*\.woff2$/.test(file.fileName)) return [];
+        const type = isFrame ? { as: "script" } : { as: "font", type: "font/woff2" };
+        return [
+          { tag: "link", attrs: { rel: "preload", ...type, crossorigin: true, href: `/static/app/${file.fileName}` }, injectTo: "head" },
+        ];
+      }),
   },
 };
 
@@ -23,7 +24,7 @@ const frameAtOnce: Plugin = {
 export default defineConfig(({ command }) => ({
   base: command === "build" ? "/static/app/" : "/",
   // WhiteNoise sends the packed file that lies beside one, to whoever takes it.
-  plugins: [react(), frameAtOnce, compression({ algorithms: ["gzip"], include: /\.(js|css|svg)$/, threshold: 1_000 })],
+  plugins: [react(), preloads, compression({ algorithms: ["gzip"], include: /\.(js|css|svg)$/, threshold: 1_000 })],
   build: {
     outDir: "dist",
     manifest: true,

@@ -1,9 +1,9 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
 import { createRootRoute, createRoute, createRouter, Link, redirect } from "@tanstack/react-router";
+import { FailedPage } from "@/components/Boundary";
 import { EmptyState } from "@/components/EmptyState";
 import { page } from "@/components/onDemand";
-import { FailedPage } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
@@ -13,8 +13,8 @@ import { episodesSearch } from "@/pages/run/episodes/search";
 import { type FleetSearch, logOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { queueSearch } from "@/pages/run/queue/search";
-import { runsSearch } from "@/pages/runs/search";
 import { viewerSearch } from "@/pages/viewer/search";
+import { runsSearch } from "@/runs/search";
 import { sampleSearch } from "@/samples/search";
 import { shareSearch } from "@/share/share";
 import { askForCompared, askForCurves, askForMetrics, askForRun } from "@/shell/early";

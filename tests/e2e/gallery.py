@@ -24,8 +24,8 @@ from tests.server import ROOT, Server, environment, free_port, wait_until
 
 SNAPSHOTS: Final = ROOT / "tests" / "e2e" / "snapshots"
 START_SECONDS: Final = 180.0
-FONTS: Final = {"DejaVu Sans", "DejaVu Sans Mono"}
-"""Families of the only fonts in this browser, from the package matplotlib."""
+FONTS: Final = {"Inter", "DejaVu Sans", "DejaVu Sans Mono"}
+"""Families of the bundled typeface and of the only fonts in this browser, from matplotlib."""
 # Software rendering in the same way on every processor, without subpixels of a certain display.
 RENDERING: Final = [
     "--font-render-hinting=none",

@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 FIRST_SCRIPT_BYTES = 250_000
+FONT_BYTES = 60_000
 RUN_PAGE_REQUESTS = 25
 RUN_PAGES = [address for address in pages.addresses() if address.startswith("/runs/$name")]
 IDLE_BYTES_PER_SECOND = 5_000
@@ -35,10 +36,13 @@ class Traffic:
         self.bytes = 0
         self.scripts: dict[str, int] = {}
         self.packed: set[str] = set()
+        self.fonts: dict[str, Response] = {}
         page.on("response", self._answered)
         page.on("websocket", lambda socket: socket.on("framereceived", self._heard))
 
     def _answered(self, response: Response) -> None:
+        if response.request.resource_type == "font":
+            self.fonts[response.url] = response
         if response.request.resource_type == "script":
             # The budget is in gzip, whichever compression the server used.
             self.scripts[response.url] = len(gzip.compress(response.body(), 9))
@@ -66,6 +70,21 @@ def test_the_first_page_loads_little_script_and_none_from_elsewhere(
     large = {url for url, size in traffic.scripts.items() if size > 1_000}
     assert large, "no script was loaded"
     assert large <= traffic.packed, "a script came unpacked over the network"
+
+
+def test_the_first_page_loads_one_small_typeface_once(
+    context: BrowserContext, server: Server
+) -> None:
+    page = context.new_page()
+    traffic = Traffic(page)
+    sign_in_anew(page, USERNAME)
+    page.wait_for_load_state("networkidle")
+
+    [font] = traffic.fonts.values()
+    assert len(font.body()) <= FONT_BYTES
+    assert font.url.startswith(server.url)
+    assert "immutable" in font.headers["cache-control"]
+    assert page.evaluate("document.fonts.check('600 14px Inter')")
 
 
 @pytest.mark.parametrize("address", [*RUN_PAGES, "/runs/seed-cartpole-live"])

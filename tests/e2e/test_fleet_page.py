@@ -81,7 +81,7 @@ def test_the_log_of_a_worker_is_read_and_followed(run_page: Page, fleet: Simulat
     log = drawer.get_by_label("Log, oldest line first")
 
     stays_text(run_page, log)
-    expect(drawer.locator(".log-status")).to_contain_text("on node-a, /logs/w0.log")
+    expect(drawer.locator("[data-log-status]")).to_contain_text("on node-a, /logs/w0.log")
     fleet.logs[0, None] = [*fleet.logs[0, None], "ready to act"]
     expect(log).to_contain_text("ready to act")
 
@@ -164,7 +164,7 @@ def test_a_recording_of_an_episode_is_requested_and_played(
 
     recordings.get_by_role("button", name="Watch").click()
     viewer = run_page.get_by_role("dialog", name="Episode of gymnasium:CartPole-v1")
-    recorded = viewer.locator(".recording-text")
+    recorded = viewer.locator("[data-recorded]")
     expect(recorded).to_have_text("the pole stands")
     expect(viewer).to_contain_text("9.5")
     viewer.get_by_role("slider", name="Frame").press("ArrowRight")

@@ -144,7 +144,7 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
 ) -> None:
     page, run = signed_in, "not-heard-of"
     fleet = SimulatedManager(server, run)
-    in_its_header = page.locator(".run-title [data-state]")
+    in_its_header = page.locator("[data-status] > [data-state]")
     of_the_fleet = page.locator("[data-fleet-state] [data-state]")
     diagnosis = page.get_by_role("region", name="Diagnosis")
 

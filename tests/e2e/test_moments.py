@@ -197,7 +197,7 @@ def test_the_time_in_a_state_chip_is_the_duration_of_the_state(
 ) -> None:
     page, run = signed_in, server.new_run("lasting")
     page.goto(f"/runs/{run}")
-    chip = page.locator(".run-title [data-state]")
+    chip = page.locator("[data-status] > [data-state]")
     age = chip.locator(".chip-age")
 
     def shown_seconds() -> int:

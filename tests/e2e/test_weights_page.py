@@ -26,7 +26,7 @@ WATCH = r"""() => {
         const panel = document.querySelector(".panel[aria-label='Active weights']");
         const newest = Number(panel.textContent.match(/newest version, (\d+)/)?.[1]);
         const listed = Number(document.querySelector("[data-version]")?.dataset.version);
-        const behind = [...panel.querySelectorAll(".lagging li")];
+        const behind = [...panel.querySelectorAll("[data-lagging] li")];
         const used = behind.map((row) => Number(row.textContent.match(/uses (-?\d+)/)?.[1]));
         window.samples.push([newest, listed, ...used]);
         requestAnimationFrame(note);

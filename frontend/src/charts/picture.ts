@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { SHAPES } from "@/charts/lineStyles";
 import type { Line } from "@/charts/model";
-import { paint } from "@/charts/paint";
+import { canvasFont, paint } from "@/charts/paint";
 
 const MARGIN = 16;
 const TITLE = 30;
@@ -56,8 +56,7 @@ export type Title = { name: string; xLabel: string; lines: Line[] };
 export function pictureOf(plot: uPlot, { name, xLabel, lines }: Title): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  const font = "system-ui, sans-serif";
-  context.font = `12px ${font}`;
+  context.font = canvasFont("xs");
   const { named, rows } = rowsOf(context, lines, plot.width);
   const head = MARGIN + TITLE + rows * ROW + 6;
   const width = plot.width + 2 * MARGIN;
@@ -70,9 +69,9 @@ export function pictureOf(plot: uPlot, { name, xLabel, lines }: Title): HTMLCanv
   context.fillRect(0, 0, width, height);
   context.textBaseline = "middle";
   context.fillStyle = paint("--ink");
-  context.font = `600 15px ${font}`;
+  context.font = canvasFont("md", "bold");
   context.fillText(name, MARGIN, MARGIN + TITLE / 3, plot.width);
-  context.font = `12px ${font}`;
+  context.font = canvasFont("xs");
   context.save();
   context.translate(MARGIN, MARGIN + TITLE);
   for (const one of named) nameLine(context, one);

@@ -4,8 +4,8 @@ import { atLeastSeconds, labelWidth } from "./plot";
 it.each([
   [null, 48],
   [["0", "500"], 48],
-  [["0", "250,000"], 58],
-  [["-1,250,000", "0"], 77],
+  [["0", "250,000"], 63],
+  [["-1,250,000", "0"], 84],
 ])("gives the labels %j a width of %d px", (labels, width) => expect(labelWidth(null, labels)).toBe(width));
 
 it.each([

@@ -6,7 +6,7 @@ import { SHAPES } from "@/charts/lineStyles";
 import { centralRange, pauses } from "@/charts/look";
 import { drawMarks, drawThreshold } from "@/charts/marks";
 import { HEIGHT, type Line, MANY_LINES, type Plotted } from "@/charts/model";
-import { paint } from "@/charts/paint";
+import { canvasFont, paint } from "@/charts/paint";
 import { aloneIn, indexAt } from "@/charts/sheet";
 import { CLOCK_STEPS, DAY_STEPS, momentTicks } from "@/charts/ticks";
 import { count, elapsed, number, timeZone } from "@/format";
@@ -25,7 +25,7 @@ const MOMENT_STEPS = [...CLOCK_STEPS, ...DAY_STEPS];
 const DURATION_STEPS = [0.001, 0.01, 0.1, ...MOMENT_STEPS];
 
 const LABEL_GAP = 6;
-const DIGIT_WIDTH = 6.5;
+const DIGIT_WIDTH = 7.2;
 const LEAST_WIDTH = 48;
 
 /** The width of the vertical axis: its longest label fits. */
@@ -46,7 +46,7 @@ function axes({ isTime, isDuration, isLogX }: Plotted): uPlot.Axis[] {
     stroke: paint("--ink-faint"),
     grid: { stroke: paint("--chart-grid"), width: 1 },
     ticks: { show: false },
-    font: "11px system-ui, sans-serif",
+    font: canvasFont("xs"),
   };
   const values = isTime ? clockTicks : isDuration ? durationTicks : countTicks;
   const incrs = isTime ? MOMENT_STEPS : isDuration ? DURATION_STEPS : undefined;

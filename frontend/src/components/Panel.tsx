@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { Boundary } from "@/components/Boundary";
 
 type Props = {
   title: string;
@@ -19,7 +20,9 @@ export function Panel({ title, note, aside, className = "", target, children }: 
         <span className="spacer" />
         {aside}
       </div>
-      <div className="panel-body">{children}</div>
+      <div className="panel-body">
+        <Boundary part="Panel">{children}</Boundary>
+      </div>
     </section>
   );
 }

@@ -1,19 +1,23 @@
-import { type ErrorComponentProps, useRouter } from "@tanstack/react-router";
 import { Children, type ComponentProps, type ReactNode } from "react";
-import { ErrorBoundary, type FallbackProps } from "react-error-boundary";
-import { ErrorState } from "@/components/ErrorState";
+import { Boundary } from "@/components/Boundary";
 
-function FailedPanel({ error, resetErrorBoundary }: FallbackProps) {
-  return (
-    <section className="panel failed-panel" aria-label="Failed panel">
-      <ErrorState title="Panel failed" error={error} onRetry={resetErrorBoundary} />
-    </section>
-  );
-}
+const panel = (error: ReactNode) => (
+  <section className="panel failed-panel" aria-label="Failed panel">
+    {error}
+  </section>
+);
 
 /** Panels of a page: an error replaces only the panel in which it occurs. */
 export function Guarded({ children }: { children: ReactNode }) {
-  return Children.map(children, (panel) => panel && <ErrorBoundary FallbackComponent={FailedPanel}>{panel}</ErrorBoundary>);
+  return Children.map(
+    children,
+    (each) =>
+      each && (
+        <Boundary part="Panel" frame={panel}>
+          {each}
+        </Boundary>
+      ),
+  );
 }
 
 /** Panels in a grid of twelve columns; each child fails alone. */
@@ -23,14 +27,4 @@ export function Panels({ children, className = "", ...rest }: ComponentProps<"di
       <Guarded>{children}</Guarded>
     </div>
   );
-}
-
-/** A page that failed outside of its panels; navigation and header stay. */
-export function FailedPage({ error, reset }: ErrorComponentProps) {
-  const router = useRouter();
-  const retry = () => {
-    reset();
-    void router.invalidate();
-  };
-  return <ErrorState title="Page failed" error={error} onRetry={retry} />;
 }

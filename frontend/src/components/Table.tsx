@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { Boundary } from "@/components/Boundary";
 
 /** A column's heading; a plain string is its label, false omits it. */
 export type Heading = string | false | { label: ReactNode; className?: string; title?: string; "aria-sort"?: "ascending" | "descending" };
@@ -15,6 +16,15 @@ type Props = {
   /** The rows. */
   children: ReactNode;
 };
+
+/** A row of one cell, for what takes the place of rows. */
+export function Row({ width, children }: { width: number; children: ReactNode }) {
+  return (
+    <tr>
+      <td colSpan={width}>{children}</td>
+    </tr>
+  );
+}
 
 /** A table that scrolls sideways in narrow windows. */
 export function Table({ label, role, className = "", tableClass = "", columns, children }: Props) {
@@ -35,7 +45,11 @@ export function Table({ label, role, className = "", tableClass = "", columns, c
             })}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
+        <tbody>
+          <Boundary part="Table" frame={(error) => <Row width={columns.length}>{error}</Row>}>
+            {children}
+          </Boundary>
+        </tbody>
       </table>
     </div>
   );

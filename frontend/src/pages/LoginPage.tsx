@@ -1,10 +1,10 @@
-import "@/pages/login.css";
 import { Button, PasswordInput, TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { useSignIn } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
+import css from "@/pages/login.module.css";
 import { Mark } from "@/shell/Mark";
 import { titleOf } from "@/shell/titles";
 
@@ -30,9 +30,9 @@ export function LoginPage() {
   const refused = signIn.error instanceof ApiProblem && signIn.error.code === "login_failed";
 
   return (
-    <main className="login" id="main">
-      <form onSubmit={submit} className="panel login-box">
-        <div className="login-brand">
+    <main className={css.login} id="main">
+      <form onSubmit={submit} className={`panel ${css.loginBox}`}>
+        <div className={css.loginBrand}>
           <Mark size={34} />
           <h1>Rolldeck</h1>
         </div>
@@ -64,7 +64,7 @@ export function LoginPage() {
             <ErrorState title="Sign-in failed" error={signIn.error} />
           </div>
         )}
-        <p className="faint small login-hint">
+        <p className={`faint small ${css.loginHint}`}>
           No account or password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code> creates an account
           and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
         </p>

@@ -4,7 +4,9 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { memo, type ReactNode, useEffect, useMemo, useRef } from "react";
 import { Age } from "@/components/Age";
+import { Boundary } from "@/components/Boundary";
 import { Chip } from "@/components/Chip";
+import { Row } from "@/components/Table";
 import { count, counted, number, policyStep, shortId, visible } from "@/format";
 import { MarkCell } from "@/marks/MarkCell";
 import { ScoreDots } from "@/samples/ScoreDots";
@@ -116,13 +118,7 @@ const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isO
   const { kind, id, run, lesson, environment, flags, mark, worker } = sample;
   const from = lesson || environment;
   return (
-    <tr
-      className={`opens ${styles.row}`}
-      data-row
-      data-sample={id}
-      data-group={kind === "group" ? id : undefined}
-      data-selected={isChosen || undefined}
-    >
+    <tr className="opens" data-row data-sample={id} data-group={kind === "group" ? id : undefined} data-selected={isChosen || undefined}>
       {onChoose && (
         <td className={styles.pick}>
           <Checkbox
@@ -356,18 +352,19 @@ export function SampleTable(props: TableProps) {
             </tr>
           )}
           {samples.slice(first, last + 1).map((sample) => (
-            <Line
-              key={`${sample.run} ${sample.id}`}
-              sample={sample}
-              hasRuns={hasRuns}
-              list={list}
-              isChosen={chosen.has(sample.id)}
-              onChoose={onChoose}
-              isOnePrompt={isOnePrompt}
-              extras={extras}
-              least={least}
-              most={most}
-            />
+            <Boundary key={`${sample.run} ${sample.id}`} part="Row" data={sample} frame={(error) => <Row width={width}>{error}</Row>}>
+              <Line
+                sample={sample}
+                hasRuns={hasRuns}
+                list={list}
+                isChosen={chosen.has(sample.id)}
+                onChoose={onChoose}
+                isOnePrompt={isOnePrompt}
+                extras={extras}
+                least={least}
+                most={most}
+              />
+            </Boundary>
           ))}
           {isVirtual && last < samples.length - 1 && (
             <tr>

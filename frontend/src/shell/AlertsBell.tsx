@@ -3,6 +3,7 @@ import { Bell } from "lucide-react";
 import { useAlertSummary } from "@/api/alerts";
 import { countsText } from "@/components/alertStyles";
 import { useOutage } from "@/components/Outage";
+import css from "@/shell/shell.module.css";
 
 const MOST = 99;
 
@@ -21,14 +22,14 @@ export function AlertsBell() {
     <>
       <Link
         to="/alerts"
-        className="bell"
+        className={css.bell}
         aria-label={open > 0 ? `${says}; ${shown} open` : says}
         title={says}
         data-open-alerts={summary && open}
       >
         <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
         {open > 0 && (
-          <span className={`bell-count tone-${tone}`} aria-hidden="true">
+          <span className={`${css.bellCount} tone-${tone}`} aria-hidden="true">
             {shown}
           </span>
         )}

@@ -8,6 +8,7 @@ import { AlertsBell } from "@/shell/AlertsBell";
 import { LiveIndicator } from "@/shell/LiveIndicator";
 import { Mark } from "@/shell/Mark";
 import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
+import css from "@/shell/shell.module.css";
 
 function UserMenu({ onHelp }: { onHelp: () => void }) {
   const session = useSession();
@@ -88,16 +89,16 @@ const PALETTE_KEYS = IS_APPLE ? "⌘K" : "Ctrl K";
 
 export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: () => void }) {
   return (
-    <header className="header">
+    <header className={css.header}>
       <PlacesMenu />
-      <Link to="/runs" className="brand" aria-label="Rolldeck, runs">
+      <Link to="/runs" className={css.brand} aria-label="Rolldeck, runs">
         <Mark size={22} />
         <span className="wide-only">Rolldeck</span>
       </Link>
       <span className="spacer" />
       <button
         type="button"
-        className="seek"
+        className={css.seek}
         aria-label={`Search or command… ${PALETTE_KEYS}`}
         aria-keyshortcuts="Control+K Meta+K"
         onClick={onPalette}

@@ -3,6 +3,7 @@ import { Dialog } from "@/components/Dialog";
 import { addressOfGuide } from "@/guide";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { MAIN_PAGES } from "@/shell/mainPages";
+import css from "@/shell/shell.module.css";
 
 type Key = [keys: string[], meaning: string];
 
@@ -55,7 +56,7 @@ const PARTS: { title: string; keys: Key[] }[] = [
 
 function Part({ title, keys }: (typeof PARTS)[number]) {
   return (
-    <section className="keys">
+    <section className={css.keys}>
       <h3>{title}</h3>
       <dl>
         {keys.map(([each, meaning]) => (
@@ -77,7 +78,7 @@ function Part({ title, keys }: (typeof PARTS)[number]) {
 export function Help({ onClose }: { onClose: () => void }) {
   return (
     <Dialog onClose={onClose} title="Keyboard shortcuts" size="xl">
-      <div className="keys-columns">
+      <div className={css.keysColumns}>
         {PARTS.map((part) => (
           <Part key={part.title} {...part} />
         ))}

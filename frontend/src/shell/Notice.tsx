@@ -2,6 +2,7 @@ import { Moment } from "@/components/Moment";
 import { useNow } from "@/components/now";
 import { visible } from "@/format";
 import { useNotice } from "@/live/deployment";
+import css from "@/shell/shell.module.css";
 
 /** The operators' notice to all users; hidden if there is none or it has expired. */
 export function Notice() {
@@ -9,7 +10,7 @@ export function Notice() {
   const now = useNow();
   if (!notice || (notice.until && Date.parse(notice.until) <= now)) return null;
   return (
-    <p className="notice" role="status" data-notice>
+    <p className={css.notice} role="status" data-notice>
       <span aria-hidden="true">▲</span> <span className="anywhere">{visible(notice.text)}</span>{" "}
       {notice.until && (
         <>

@@ -4,6 +4,7 @@ import { Fragment } from "react";
 import { useSession } from "@/api/session";
 import { addressOfGuide } from "@/guide";
 import { AUDIT_PAGE, MAIN_PAGES, type MainPage } from "@/shell/mainPages";
+import css from "@/shell/shell.module.css";
 
 /** Whether a page is the place itself, or below it and below no more specific place. */
 function isWithin(path: string, place: MainPage): boolean {
@@ -18,26 +19,26 @@ export function Rail() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   const isAdmin = useSession()?.role === "admin";
   return (
-    <nav className="rail" aria-label="Main">
+    <nav className={css.rail} aria-label="Main">
       {MAIN_PAGES.map((place, index) => (
         <Fragment key={place.to}>
           {place.isAdmin && !MAIN_PAGES[index - 1]?.isAdmin && (
             <>
-              <a href={addressOfGuide("README")} className="rail-link" title="Guide">
+              <a href={addressOfGuide("README")} className={css.railLink} title="Guide">
                 <BookOpen size={17} strokeWidth={1.8} aria-hidden="true" />
                 <span>Guide</span>
               </a>
-              <p className="rail-heading">Admin</p>
+              <p className={css.railHeading}>Admin</p>
             </>
           )}
-          <Link to={place.to} className="rail-link" data-within={isWithin(path, place) || undefined} title={place.label}>
+          <Link to={place.to} className={css.railLink} data-within={isWithin(path, place) || undefined} title={place.label}>
             <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
             <span>{place.label}</span>
           </Link>
         </Fragment>
       ))}
       {isAdmin && (
-        <a href={AUDIT_PAGE} className="rail-link" title="Audit">
+        <a href={AUDIT_PAGE} className={css.railLink} title="Audit">
           <ScrollText size={17} strokeWidth={1.8} aria-hidden="true" />
           <span>Audit</span>
         </a>

@@ -22,6 +22,7 @@ import { Notice } from "@/shell/Notice";
 import { recentRuns } from "@/shell/palette/recent";
 import { usePalette } from "@/shell/palette/usePalette";
 import { Rail } from "@/shell/Rail";
+import css from "@/shell/shell.module.css";
 
 // Loaded after the page is ready: users type as soon as it opens.
 const Palette = onDemand(() => import("@/shell/palette/Palette"), "Palette");
@@ -116,7 +117,7 @@ export function Shell() {
       <Guarded>
         <Header onHelp={() => setHelp(true)} onPalette={palette.open} />
       </Guarded>
-      <div className="frame">
+      <div className={css.frame}>
         <Guarded>
           <Rail />
         </Guarded>
@@ -129,16 +130,18 @@ export function Shell() {
           </Sharing>
         </main>
       </div>
-      {palette.isOpen && (
-        <Palette
-          typed={palette.typed}
-          onType={palette.type}
-          isEntered={palette.isEntered}
-          onEnter={palette.enter}
-          onClose={palette.close}
-        />
-      )}
-      {help && <Help onClose={() => setHelp(false)} />}
+      <Guarded>
+        {palette.isOpen && (
+          <Palette
+            typed={palette.typed}
+            onType={palette.type}
+            isEntered={palette.isEntered}
+            onEnter={palette.enter}
+            onClose={palette.close}
+          />
+        )}
+        {help && <Help onClose={() => setHelp(false)} />}
+      </Guarded>
     </>
   );
 }

@@ -36,15 +36,17 @@ export const theme = createTheme({
   primaryColor: "brand",
   primaryShade: { light: 6, dark: 6 },
   colors: { brand, dark },
-  fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Ubuntu, Cantarell, sans-serif",
+  fontFamily: "Inter, 'Inter as Arial', 'Inter as DejaVu', system-ui, sans-serif",
   fontFamilyMonospace: "ui-monospace, SFMono-Regular, 'Cascadia Code', Menlo, 'DejaVu Sans Mono', monospace",
+  // 12, 13, 14, 16 and 22 px; 400, 500 and 600; 4, 8 and 999 px. Style sheets use only these tokens.
   fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.375rem" },
+  fontWeights: { regular: "400", medium: "500", bold: "600" },
   lineHeights: { xs: "1.35", sm: "1.45", md: "1.5", lg: "1.5", xl: "1.3" },
   spacing: { xs: "0.5rem", sm: "0.75rem", md: "1rem", lg: "1.5rem", xl: "2.25rem" },
   defaultRadius: "md",
-  radius: { xs: "4px", sm: "4px", md: "8px", lg: "8px", xl: "8px" },
+  radius: { xs: "4px", sm: "4px", md: "8px", lg: "8px", xl: "999px" },
   headings: {
-    fontWeight: "600",
+    fontWeight: "var(--mantine-font-weight-bold)",
     sizes: {
       h1: { fontSize: "1.375rem", lineHeight: "1.25" },
       h2: { fontSize: "0.875rem", lineHeight: "1.35" },

@@ -101,6 +101,7 @@ def test_the_page_refuses_posts(client: Client, built: Path) -> None:
     [
         ("/static/app/assets/index-BnqRhc5N.js", True),
         ("/static/app/assets/RunPage-H_1fP-3u.css", True),
+        ("/static/app/assets/inter-latin-wght-normal-Dx4kXJAl.woff2", True),
         ("/static/app/mark.svg", False),
         ("/static/app/scheme.js", False),
         ("/static/admin/css/base.css", False),

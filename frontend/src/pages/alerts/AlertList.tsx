@@ -110,12 +110,15 @@ function Filters({ asked, onAsk }: { asked: AskedAlerts; onAsk: (changes: Alerts
 function Nothing({ asked }: { asked: AskedAlerts }) {
   const isFiltered = Object.values(asked).some(Boolean);
   return isFiltered ? (
-    <EmptyState title="No matching alerts">
-      Remove a filter above, or show{" "}
-      <Link to="/alerts" search={{ state: "all" }}>
-        all alerts
-      </Link>
-      .
+    <EmptyState
+      title="No matching alerts"
+      action={
+        <Link to="/alerts" search={{ state: "all" }}>
+          All alerts
+        </Link>
+      }
+    >
+      Remove a filter above.
     </EmptyState>
   ) : (
     <EmptyState title="No open alerts" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve" guide="howto/alerts">

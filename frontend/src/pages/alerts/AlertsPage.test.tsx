@@ -22,7 +22,7 @@ it("filters alerts by state, text and run, which are part of the address", async
   await waitFor(() => expect(shown()).toEqual(["3 items of batch 2 were corrupt"]));
   fill(screen.getByLabelText("Run"), "no-such-run");
   expect(await screen.findByRole("heading", { name: "No matching alerts" })).toBeVisible();
-  fireEvent.click(screen.getByRole("link", { name: "all alerts" }));
+  fireEvent.click(screen.getByRole("link", { name: "All alerts" }));
   await waitFor(() => expect(here()).toBe("/alerts?state=all"));
 });
 

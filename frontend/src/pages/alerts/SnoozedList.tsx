@@ -39,7 +39,7 @@ export function SnoozedList() {
       {error && <ErrorState title="Snoozes unavailable" error={error} />}
       {isPending && <Skeletons heights={[120]} />}
       {data?.length === 0 && (
-        <EmptyState title="Nothing is snoozed">
+        <EmptyState title="Nothing is snoozed" action={<Link to="/alerts">Open alerts</Link>}>
           Snooze an alert, or all alerts of a rule, to suspend its notifications for a time. It stays visible.
         </EmptyState>
       )}

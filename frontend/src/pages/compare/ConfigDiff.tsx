@@ -4,7 +4,7 @@ import { lineStyleAt } from "@/charts/lineStyles";
 import { Swatch } from "@/charts/Swatch";
 import { Panel } from "@/components/Panel";
 import { counted, number, visible } from "@/format";
-import { valueText } from "@/pages/launch/changes";
+import { valueText } from "@/forms/changes";
 import css from "./compare.module.css";
 import { type ConfigRow, configRows, settingsOf } from "./comparing";
 import type { ComparedRun } from "./useComparedRuns";

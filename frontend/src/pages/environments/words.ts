@@ -2,8 +2,8 @@
 
 import { term } from "@/components/filter/suggest";
 import { number } from "@/format";
+import { cliCommand } from "@/forms/commands";
 import type { EnvironmentKind, KnownEnvironment, KnownEnvironments } from "@/pages/environments/api";
-import { cliCommand } from "@/pages/launch/commands";
 import type { SampleSearch } from "@/samples/search";
 
 export const KINDS: Record<EnvironmentKind, { label: string; meaning: string; unit: string }> = {

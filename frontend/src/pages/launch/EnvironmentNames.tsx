@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { environmentNamesQuery } from "@/pages/launch/api";
+import { environmentNamesQuery } from "@/forms/api";
 
 export const STEP_ENVIRONMENTS = "environments-of-steps";
 

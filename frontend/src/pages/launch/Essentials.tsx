@@ -2,9 +2,10 @@ import { Select, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { valueAt } from "@/forms/conditions";
 import { type Field, textOf, valueOfText } from "@/forms/fields";
+import type { LaunchState } from "@/forms/useLaunch";
+import { withValue } from "@/forms/yaml";
 import { STEP_ENVIRONMENTS } from "@/pages/launch/EnvironmentNames";
-import type { LaunchState } from "@/pages/launch/useLaunch";
-import { withValue } from "@/pages/launch/yaml";
+import css from "@/pages/launch/launch.module.css";
 
 /** Suggestions of fields that name registered objects. */
 const SUGGESTIONS: Record<string, string> = { "environment.spec": STEP_ENVIRONMENTS };
@@ -57,9 +58,9 @@ function EssentialInput({ field, state }: { field: Field; state: LaunchState }) 
 /** The fields that most launches change, and the run's name with a free one suggested. */
 export function Essentials({ fields, state }: { fields: Field[]; state: LaunchState }) {
   return (
-    <fieldset className="panel section">
+    <fieldset className={`panel ${css.section}`}>
       <legend>Essentials</legend>
-      <div className="fields">
+      <div className={css.fields}>
         <TextInput
           label="Name"
           description="Letters, digits, - and _; part of the run's URL."

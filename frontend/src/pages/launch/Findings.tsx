@@ -1,6 +1,7 @@
 import type { RunCheck } from "@/api/types";
 import { Chip } from "@/components/Chip";
 import { visible } from "@/format";
+import css from "@/pages/launch/launch.module.css";
 
 const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
 const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
@@ -17,21 +18,21 @@ export function Findings({ check, isOld, onGo }: Props) {
   const { tone, sign, words } = RESULTS[check.result];
   return (
     <section aria-label="Check" data-result={check.result} tabIndex={-1}>
-      <p className="check-result" role="status">
+      <p className={css.checkResult} role="status">
         <Chip tone={tone} sign={sign}>
           {words}
         </Chip>{" "}
         <span className="faint tiny">{isOld ? "outdated: the form has changed" : `in ${check.seconds.toFixed(1)} s`}</span>
       </p>
-      <ul className="findings">
+      <ul className={css.findings}>
         {check.findings.map((each) => (
           <li key={each.subject + each.field + each.message} data-level={each.level} data-finding={each.field}>
-            <span className={`finding-sign tone-${TONES[each.level]}`} role="img" aria-label={each.level}>
+            <span className={`${css.findingSign} tone-${TONES[each.level]}`} role="img" aria-label={each.level}>
               {SIGNS[each.level]}
             </span>
             <div className="anywhere">
               <b>{each.subject}</b> <span className="soft">{visible(each.message)}</span>
-              {each.remedy && <div className="small remedy">{visible(each.remedy)}</div>}
+              {each.remedy && <div className={`small ${css.remedy}`}>{visible(each.remedy)}</div>}
               {each.field && each.level !== "ok" && (
                 <button type="button" className="link-button mono tiny" onClick={() => onGo(each.field)}>
                   {each.field}

@@ -5,20 +5,21 @@ import type { Project } from "@/api/projects";
 import { useCreateRun } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import { Panel } from "@/components/Panel";
+import { Guarded } from "@/components/Panels";
 import { ProjectTag } from "@/components/ProjectTag";
 import { visible } from "@/format";
+import { ChangeList } from "@/forms/ChangeList";
+import { ConfigPanel } from "@/forms/ConfigPanel";
 import { essentialsOf } from "@/forms/fields";
-import { ChangeList } from "@/pages/launch/ChangeList";
-import { ConfigPanel } from "@/pages/launch/ConfigPanel";
+import { defaultsText } from "@/forms/projectDefaults";
+import type { StartPreset } from "@/forms/startPresets";
+import { type Start, useLaunch } from "@/forms/useLaunch";
 import { EnvironmentNames } from "@/pages/launch/EnvironmentNames";
 import { Essentials } from "@/pages/launch/Essentials";
 import { Findings } from "@/pages/launch/Findings";
 import { PresetCards } from "@/pages/launch/PresetCards";
-import { defaultsText } from "@/pages/launch/projectDefaults";
 import { SavedPresets } from "@/pages/launch/SavedPresets";
 import { SavePreset } from "@/pages/launch/SavePreset";
-import type { StartPreset } from "@/pages/launch/startPresets";
-import { type Start, useLaunch } from "@/pages/launch/useLaunch";
 import css from "./launch.module.css";
 
 /** The run that a clone copies. */
@@ -71,21 +72,25 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
   return (
     <form onSubmit={submit} noValidate className={css.launch} aria-label="Launch a run">
       <div className={css.main}>
-        {parent ? (
-          <ParentNote parent={parent} />
-        ) : (
-          <PresetCards presets={presets} chosen={preset?.name} onManage={() => setDialog("list")} />
-        )}
-        {project && <ProjectLine project={project} isClone={parent !== undefined} />}
-        <Essentials fields={essentialsOf(schema, state.config)} state={state} />
-        <ConfigPanel state={state} schema={schema} />
-        <EnvironmentNames />
+        <Guarded>
+          {parent ? (
+            <ParentNote parent={parent} />
+          ) : (
+            <PresetCards presets={presets} chosen={preset?.name} onManage={() => setDialog("list")} />
+          )}
+          {project && <ProjectLine project={project} isClone={parent !== undefined} />}
+          <Essentials fields={essentialsOf(schema, state.config)} state={state} />
+          <ConfigPanel state={state} schema={schema} />
+          <EnvironmentNames />
+        </Guarded>
       </div>
       <aside className={css.side} aria-label="Result">
-        {state.full.data && <Findings check={state.full.data} isOld={state.isOld} onGo={state.go} />}
-        <Panel title={`Changes (${state.changes.length})`}>
-          <ChangeList changes={state.changes} from={visible(from)} />
-        </Panel>
+        <Guarded>
+          {state.full.data && <Findings check={state.full.data} isOld={state.isOld} onGo={state.go} />}
+          <Panel title={`Changes (${state.changes.length})`}>
+            <ChangeList changes={state.changes} from={visible(from)} />
+          </Panel>
+        </Guarded>
       </aside>
       <div className={css.actions} role="group" aria-label="Actions">
         <span className={`small ${errors > 0 ? "bad" : "faint"} ${css.state}`} role={errors > 0 ? "alert" : undefined}>

@@ -1,4 +1,3 @@
-import "@/pages/launch/launch.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { projectQuery } from "@/api/projects";
@@ -6,11 +5,11 @@ import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
+import { presetsQuery } from "@/forms/api";
+import { presetsIn } from "@/forms/projectDefaults";
 import type { Config } from "@/forms/schema";
-import { presetsQuery } from "@/pages/launch/api";
+import { startsOf } from "@/forms/startPresets";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
-import { presetsIn } from "@/pages/launch/projectDefaults";
-import { startsOf } from "@/pages/launch/startPresets";
 
 /** The form for a preset, or for a clone of another run. */
 function Ready({ schema, presets: builtIn }: RunConfigSchema) {

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { visible } from "@/format";
-import { cardsOf, type PresetCard, type StartPreset } from "@/pages/launch/startPresets";
+import { cardsOf, type PresetCard, type StartPreset } from "@/forms/startPresets";
 import css from "./launch.module.css";
 
 const CARDS_AT_FIRST = 8;

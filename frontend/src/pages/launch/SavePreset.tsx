@@ -4,9 +4,9 @@ import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import { type Access, type SavedPreset, useSavePreset } from "@/forms/api";
 import type { Config } from "@/forms/schema";
-import { type Access, type SavedPreset, useSavePreset } from "@/pages/launch/api";
-import { ACCESS } from "@/pages/launch/startPresets";
+import { ACCESS } from "@/forms/startPresets";
 
 type Props = {
   /** The form's full configuration. */

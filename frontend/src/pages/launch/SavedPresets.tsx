@@ -7,8 +7,8 @@ import { Dialog } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { type SavedPreset, useDeletePreset } from "@/pages/launch/api";
-import { ACCESS } from "@/pages/launch/startPresets";
+import { type SavedPreset, useDeletePreset } from "@/forms/api";
+import { ACCESS } from "@/forms/startPresets";
 
 function Delete({ preset, onClose }: { preset: SavedPreset; onClose: () => void }) {
   const remove = useDeletePreset();

@@ -6,10 +6,10 @@ import { type NewProject, type Project, useChangeProject, useCreateProject } fro
 import { schemaQuery } from "@/api/runs";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
+import { presetsQuery } from "@/forms/api";
+import { ConfigEditor } from "@/forms/ConfigPanel";
 import { type Config, isConfig, type JsonSchema } from "@/forms/schema";
-import { presetsQuery } from "@/pages/launch/api";
-import { ConfigEditor } from "@/pages/launch/ConfigPanel";
-import { type Place, placesIn, readYaml, yamlOf } from "@/pages/launch/yaml";
+import { type Place, placesIn, readYaml, yamlOf } from "@/forms/yaml";
 
 /** The schema of a project's YAML; that of its configuration is the run's. */
 function schemaOf(run: JsonSchema, presets: string[]): JsonSchema {

@@ -5,14 +5,15 @@ import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { type Project, projectQuery, useChangeProject, useDeleteProject } from "@/api/projects";
 import { useMayOperate } from "@/api/session";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, visible } from "@/format";
-import { defaultsText } from "@/pages/launch/projectDefaults";
+import { defaultsText } from "@/forms/projectDefaults";
 import { ProjectDialog } from "@/pages/projects/ProjectDialog";
-import { RunList } from "@/pages/runs/RunList";
+import { RunList } from "@/runs/RunList";
 
 type Opened = "edit" | "archive" | "delete" | null;
 
@@ -93,7 +94,12 @@ function Ready({ project }: { project: Project }) {
         onLook={(search, replace) => void navigate({ search, replace })}
         within={`project:${name}`}
         empty={
-          <EmptyState title="No runs in this project" action={launch}>
+          <EmptyState
+            title="No runs in this project"
+            command={rolldeckCommand(`api POST runs name=${name}-1 project=${name}`)}
+            needs={{ scope: "user" }}
+            action={launch}
+          >
             Launch a run in it, or add a run on the run's page.
           </EmptyState>
         }

@@ -1,10 +1,12 @@
 import { Button, SegmentedControl } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import { useState } from "react";
 import { type Project, projectsQuery } from "@/api/projects";
 import { useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { ShowMore } from "@/components/ShowMore";
@@ -29,6 +31,21 @@ function Line({ project }: { project: Project }) {
         <Age at={project.changed_at} suffix=" ago" />
       </td>
     </tr>
+  );
+}
+
+function Nothing({ isArchived, create }: { isArchived: boolean; create: ReactNode }) {
+  if (isArchived) {
+    return (
+      <EmptyState title="No archived projects" action={<Link to="/projects">Current projects</Link>}>
+        An archived project keeps its runs, and no run can be added to it.
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState title="No projects yet" command={rolldeckCommand("api POST projects name=mazes")} needs={{ scope: "user" }} action={create}>
+      A project groups runs and gives new ones a preset, a configuration and tags. Runs can also be moved into it later.
+    </EmptyState>
   );
 }
 
@@ -61,13 +78,7 @@ export function ProjectsPage() {
       <section className="panel" aria-label="Projects by name">
         {list.isPending && <Skeletons heights={[320]} />}
         {list.isError && <ErrorState title="Projects unavailable" error={list.error} onRetry={() => void list.refetch()} />}
-        {list.isSuccess && rows.length === 0 && (
-          <EmptyState title={archived ? "No archived projects" : "No projects yet"} action={archived ? undefined : create}>
-            {archived
-              ? "An archived project keeps its runs, and no run can be added to it."
-              : "A project groups runs and gives new ones a preset, a configuration and tags. Runs can also be moved into it later."}
-          </EmptyState>
-        )}
+        {list.isSuccess && rows.length === 0 && <Nothing isArchived={archived} create={create} />}
         {rows.length > 0 && (
           <Table columns={COLUMNS}>
             {rows.map((project) => (

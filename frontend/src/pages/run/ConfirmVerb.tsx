@@ -5,6 +5,7 @@ import { Dialog } from "@/components/Dialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { deleteDraft, useDraft } from "@/components/useDraft";
 import { useRun } from "@/pages/run/RunContext";
+import runCss from "@/pages/run/run.module.css";
 import { droppedText, VERBS, type Verb } from "@/pages/run/verbs";
 
 type Props = { run: RunSummary; verb: Verb; onCancel: () => void; onConfirm: (reason: string) => void };
@@ -28,7 +29,7 @@ export function ConfirmVerb({ run, verb, onCancel, onConfirm }: Props) {
           if (isReady) onConfirm(reason);
         }}
       >
-        <p className="verb-does">
+        <p className={runCss.verbDoes}>
           {does} {dropped && <b data-dropped>{dropped}</b>}
         </p>
         <Textarea

@@ -12,6 +12,7 @@ import { onDemand } from "@/components/onDemand";
 import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip, useIsProven } from "@/components/RunChip";
 import { policyStep, utc, visible } from "@/format";
+import runCss from "@/pages/run/run.module.css";
 import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
@@ -66,12 +67,12 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
   const arrived = arrival(run, fleet, isProven);
   return (
     <>
-      <div className="page-title run-title" data-status={run.status} data-compact={isCompact || undefined}>
+      <div className={`page-title ${runCss.runTitle}`} data-status={run.status} data-compact={isCompact || undefined}>
         <h1>{title}</h1>
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
-        <div className="run-facts small soft">
+        <div className={`${runCss.runFacts} small soft`}>
           {arrived && (
-            <span className={`arrival-${arrived.state}`} data-arrival={arrived.state} role="status">
+            <span className={runCss[`arrival-${arrived.state}`]} data-arrival={arrived.state} role="status">
               <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
             </span>
           )}
@@ -84,7 +85,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
               </AppLink>
             ))}
           {run.status_reason && (
-            <span className="run-reason" title={visible(run.status_reason)}>
+            <span className={runCss.runReason} title={visible(run.status_reason)}>
               “{visible(run.status_reason)}”
             </span>
           )}
@@ -100,7 +101,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
             </>
           )}
           <Menu.Divider />
-          <Menu.Label className="run-details">
+          <Menu.Label className={runCss.runDetails}>
             <span>
               {`${run.kind} run`}, created <Age at={run.created_at} suffix=" ago" />
               {run.created_by && ` by ${visible(run.created_by)}`}

@@ -1,4 +1,3 @@
-import "@/pages/run/run.css";
 import { Button, Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, Outlet, useLocation, useParams } from "@tanstack/react-router";
@@ -14,11 +13,11 @@ import { ErrorState } from "@/components/ErrorState";
 import { Guarded } from "@/components/Panels";
 import { useIsProven } from "@/components/RunChip";
 import { Skeletons } from "@/components/Skeletons";
+import { currentDiagnosis } from "@/diagnosis/current";
 import { visible } from "@/format";
 import { useEventBackfill } from "@/live/backfill";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
-import { currentDiagnosis } from "@/pages/run/diagnosis/current";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
 import { RunTabs } from "@/pages/run/RunTabs";

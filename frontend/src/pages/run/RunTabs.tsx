@@ -2,6 +2,7 @@ import { useViewportSize } from "@mantine/hooks";
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import type { RunDetail } from "@/api/types";
+import runCss from "@/pages/run/run.module.css";
 import { isAt, tabGroupsOf, tabsOf } from "@/pages/run/tabs";
 import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
@@ -39,14 +40,14 @@ export function RunTabs({ run }: { run: RunDetail }) {
   const groups = tabGroupsOf(run.kind);
   const opened = groups.find(({ pages }) => pages.some((tab) => isAt(tab, pathname)));
   return (
-    <div className="tabs">
-      <nav ref={bar} className="tab-line" aria-label={`Tabs of ${name}`}>
+    <div className={runCss.tabs}>
+      <nav ref={bar} className={runCss.tabLine} aria-label={`Tabs of ${name}`}>
         {groups.map(({ label, pages: [first] }) => (
           <Link
             key={first.to}
             to={first.to}
             params={{ name }}
-            className="tab"
+            className={runCss.tab}
             data-within={opened?.pages[0] === first || undefined}
             activeOptions={{ exact: true, includeSearch: false }}
           >
@@ -55,13 +56,13 @@ export function RunTabs({ run }: { run: RunDetail }) {
         ))}
       </nav>
       {opened && opened.pages.length > 1 && (
-        <nav className="tab-line subtabs" aria-label={opened.label}>
+        <nav className={`${runCss.tabLine} ${runCss.subtabs}`} aria-label={opened.label}>
           {opened.pages.map((tab) => (
             <Link
               key={tab.to}
               to={tab.to}
               params={{ name }}
-              className="tab"
+              className={runCss.tab}
               data-within={isAt(tab, pathname) || undefined}
               activeOptions={{ exact: true, includeSearch: false }}
             >

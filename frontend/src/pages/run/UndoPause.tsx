@@ -5,6 +5,7 @@ import { QUEUE_MS, queueQuery } from "@/api/queue";
 import type { useAsk } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 import { usePartChangeFeed } from "@/live/changeFeed";
+import runCss from "@/pages/run/run.module.css";
 import { drainText } from "@/pages/run/verbs";
 
 const UNDO_MS = 15_000;
@@ -14,7 +15,7 @@ type Ask = ReturnType<typeof useAsk>;
 /** Undo button shown for a while after a pause. */
 function Undo({ ask }: { ask: Ask }) {
   return (
-    <span className="undo" role="status">
+    <span className={runCss.undo} role="status">
       Paused by you.{" "}
       <Button size="compact-xs" variant="default" data-undo onClick={() => ask.mutate({ verb: "resume", reason: "pause undone" })}>
         Undo

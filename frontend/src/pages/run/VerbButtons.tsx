@@ -9,6 +9,7 @@ import { ErrorState } from "@/components/ErrorState";
 import { useOutage } from "@/components/Outage";
 import { deleteDraft } from "@/components/useDraft";
 import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
+import runCss from "@/pages/run/run.module.css";
 import { VERBS, type Verb } from "@/pages/run/verbs";
 import { useShortcuts } from "@/shell/keyboard";
 import { type Command, useCommands } from "@/shell/palette/commands";
@@ -66,7 +67,7 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
         </Button>
       </Tooltip>
       <Tooltip label={`${label} with a reason`}>
-        <Button variant="default" className="explain" disabled={isDisabled} aria-label="Give a reason" onClick={onExplain}>
+        <Button variant="default" className={runCss.explain} disabled={isDisabled} aria-label="Give a reason" onClick={onExplain}>
           <span aria-hidden="true">▾</span>
         </Button>
       </Tooltip>
@@ -80,7 +81,7 @@ function VerbItem({ verb, asked, mayOperate, onExplain }: Omit<ButtonProps, "onA
   const { isDisabled, hint, description } = useHint(verb, asked, mayOperate);
   return (
     <Menu.Item
-      className={typed ? "kill" : undefined}
+      className={typed ? runCss.kill : undefined}
       disabled={isDisabled}
       data-verb={verb}
       title={hint}
@@ -132,7 +133,7 @@ export function VerbButtons({ run, ask, children }: Props) {
               <Ellipsis size={18} aria-hidden="true" />
             </ActionIcon>
           </Menu.Target>
-          <Menu.Dropdown className="run-menu">
+          <Menu.Dropdown className={runCss.runMenu}>
             {allowed
               .filter((verb) => VERBS[verb].destroys)
               .map((verb) => (
@@ -173,7 +174,7 @@ export function VerbButtons({ run, ask, children }: Props) {
 export function VerbProblem({ ask }: { ask: Ask }) {
   if (!ask.error) return null;
   return (
-    <div className="verb-problem">
+    <div className={runCss.verbProblem}>
       <ErrorState title={`${VERBS[ask.variables?.verb ?? "pause"].label} failed`} error={ask.error} />
     </div>
   );

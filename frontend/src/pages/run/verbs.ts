@@ -2,7 +2,7 @@
 
 import type { FleetPart, LedgerPart, QueueAnswer, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
 import { counted, duration, number } from "@/format";
-import { unitOf } from "@/pages/run/queue/queued";
+import { unitOf } from "@/runs/queued";
 
 /** Requests on a run; reset is not a state transition but starts a new run. */
 export type Verb = RunVerb | "reset";

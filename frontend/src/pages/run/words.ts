@@ -2,7 +2,7 @@
 
 import type { RunDetail } from "@/api/types";
 import { PLACE } from "@/components/commandToken";
-import { quickStarts } from "@/pages/tokens/quickStarts";
+import { quickStarts } from "@/components/quickStarts";
 
 export type Words = {
   /** What `env_steps` counts, as a heading and within a sentence. */

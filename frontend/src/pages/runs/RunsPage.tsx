@@ -3,8 +3,8 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMayOperate } from "@/api/session";
 import { Guarded } from "@/components/Panels";
 import { AttentionStrip } from "@/pages/runs/AttentionStrip";
-import { RunList } from "@/pages/runs/RunList";
 import { Start } from "@/pages/runs/Start";
+import { RunList } from "@/runs/RunList";
 
 /** The list of runs, below what needs attention on the server. */
 export function RunsPage() {

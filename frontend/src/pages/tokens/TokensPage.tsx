@@ -8,9 +8,10 @@ import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { Guarded } from "@/components/Panels";
+import { quickStarts } from "@/components/quickStarts";
 import { Skeletons } from "@/components/Skeletons";
 import { CreateTokenForm } from "@/pages/tokens/CreateTokenForm";
-import { quickStarts } from "@/pages/tokens/quickStarts";
 import { TokenTable } from "@/pages/tokens/TokenTable";
 import { useCommands } from "@/shell/palette/commands";
 import css from "./tokens.module.css";
@@ -40,6 +41,8 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
   );
 }
 
+const CREATE = rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'");
+
 export function TokensPage() {
   const role = useSession()?.role;
   const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
@@ -58,28 +61,28 @@ export function TokensPage() {
         {role === "admin" && <Button onClick={() => setCreating(true)}>Create token</Button>}
       </div>
       <div className={css.page}>
-        <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
-        {role && role !== "admin" && (
-          <div className="panel">
-            <EmptyState title="Requires the administrator role">Ask an administrator to create a token for you.</EmptyState>
-          </div>
-        )}
-        {role === "admin" && (
-          <Panel title="Tokens" note="secrets are not stored">
-            {tokens.isPending && <Skeletons heights={[120]} />}
-            {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
-            {tokens.data?.length === 0 && (
-              <EmptyState
-                title="No tokens yet"
-                command={rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'")}
-                needs={{ scope: "admin" }}
-              >
-                Trainers and environments on other machines send a token with each request.
+        <Guarded>
+          <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
+          {role && role !== "admin" && (
+            <div className="panel">
+              <EmptyState title="Requires the administrator role" command={CREATE} needs={{ scope: "admin" }}>
+                Ask an administrator to create a token for you.
               </EmptyState>
-            )}
-            {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
-          </Panel>
-        )}
+            </div>
+          )}
+          {role === "admin" && (
+            <Panel title="Tokens" note="secrets are not stored">
+              {tokens.isPending && <Skeletons heights={[120]} />}
+              {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
+              {tokens.data?.length === 0 && (
+                <EmptyState title="No tokens yet" command={CREATE} needs={{ scope: "admin" }}>
+                  Trainers and environments on other machines send a token with each request.
+                </EmptyState>
+              )}
+              {tokens.data && tokens.data.length > 0 && <TokenTable tokens={tokens.data} />}
+            </Panel>
+          )}
+        </Guarded>
       </div>
       {isCreating && <CreateTokenForm onClose={() => setCreating(false)} onCreated={({ token, run }) => setCreated({ token, run })} />}
     </>

@@ -19,7 +19,11 @@ export function TrajectoriesPage() {
           search={search}
           onSearch={(next, replace) => void navigate({ search: next, replace })}
           kinds={KINDS}
-          empty={<EmptyState title="No samples yet">Shows the groups, episodes and fragments of all runs.</EmptyState>}
+          empty={
+            <EmptyState title="No samples yet" command="make demo">
+              Shows the groups, episodes and fragments of all runs.
+            </EmptyState>
+          }
         />
       </section>
     </>

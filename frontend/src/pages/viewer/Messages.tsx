@@ -3,6 +3,7 @@ import { useLocalStorage } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { type MessageView, messagesQuery, type SequenceList, windowQuery } from "@/api/groups";
+import { Boundary } from "@/components/Boundary";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Skeletons } from "@/components/Skeletons";
@@ -175,7 +176,7 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
   if (firstPage.isError && !firstPage.data) return <ErrorState title="Messages unavailable" error={firstPage.error} />;
   if (!firstPage.data || !messages) return <Skeletons heights={[90, 160]} />;
   if (firstPage.data.total === 0 && firstPage.data.pictures.length === 0) {
-    return <EmptyState title="No messages in this sequence">Other sequences of the group may have messages.</EmptyState>;
+    return <p className="soft">No messages in this sequence. Other sequences of the group may have messages.</p>;
   }
   const toggle = (index: number) =>
     setClosed((before) => {
@@ -212,15 +213,16 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
       </div>
       <div ref={root}>
         {messages.map((message) => (
-          <Message
-            key={message.index}
-            message={message}
-            place={place}
-            isRaw={form === "raw"}
-            isOpen={!closed.has(message.index)}
-            tools={tools}
-            onToggle={() => toggle(message.index)}
-          />
+          <Boundary key={message.index} part="Message" data={message}>
+            <Message
+              message={message}
+              place={place}
+              isRaw={form === "raw"}
+              isOpen={!closed.has(message.index)}
+              tools={tools}
+              onToggle={() => toggle(message.index)}
+            />
+          </Boundary>
         ))}
       </div>
       {firstPage.data.total > messages.length && (

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { GroupSummary } from "@/api/groups";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
@@ -26,7 +27,14 @@ export function OverVersions({ run, group, left, right, onChange }: Props) {
   const asked = useQuery(promptQuery(run, group.prompt, MOST_GROUPS));
   if (group.prompt === "") {
     return (
-      <EmptyState title="Prompt unknown">
+      <EmptyState
+        title="Prompt unknown"
+        action={
+          <Link to="/runs/$name/trajectories" params={{ name: run }}>
+            Samples of the run
+          </Link>
+        }
+      >
         The group is not indexed yet, or its content has no messages and no tokens before the first that is trained on.
       </EmptyState>
     );

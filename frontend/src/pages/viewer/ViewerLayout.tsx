@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { Boundary } from "@/components/Boundary";
 import styles from "@/pages/viewer/viewer.module.css";
 import type { SampleSearch } from "@/samples/search";
 
@@ -39,11 +40,17 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
         <span className="spacer" />
         {actions}
       </header>
-      {bar && <div className={styles.bar}>{bar}</div>}
+      {bar && (
+        <div className={styles.bar}>
+          <Boundary part="Panel">{bar}</Boundary>
+        </div>
+      )}
       <div className={styles.columns}>
-        <div className={styles.content}>{children}</div>
+        <div className={styles.content}>
+          <Boundary part="View">{children}</Boundary>
+        </div>
         <aside className={`panel ${styles.aside}`} aria-label="Details">
-          {aside}
+          <Boundary part="Panel">{aside}</Boundary>
         </aside>
       </div>
     </article>

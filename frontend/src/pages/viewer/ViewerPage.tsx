@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { ChevronDown, ChevronUp, Download, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { contentUrl, type GroupDetail, type GroupSummary, groupQuery, type SequenceList, sequencesQuery } from "@/api/groups";
@@ -163,7 +163,16 @@ function Viewer({ name, detail, sequences, error }: Props) {
       <div role="tabpanel" id="view" aria-labelledby={`view-${view}`} className={`panel ${styles.view}`}>
         <p className={styles.outcome}>{visible(detail.outcome)}</p>
         {!group.has_bytes && (
-          <EmptyState title="Content not stored">Only the metadata of groups that are dropped on arrival is stored.</EmptyState>
+          <EmptyState
+            title="Content not stored"
+            action={
+              <Link to="/runs/$name/trajectories" params={{ name }}>
+                Samples of the run
+              </Link>
+            }
+          >
+            Only the metadata of groups that are dropped on arrival is stored.
+          </EmptyState>
         )}
         {error !== null && error !== undefined && <ErrorState title="Content unavailable" error={error} />}
         {group.has_bytes && !sequences && !error && <Skeletons heights={[320]} />}

@@ -11,6 +11,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { useChangeFeed } from "@/live/changeFeed";
 import { useSeries } from "@/live/live";
+import css from "@/pages/run/config/config.module.css";
 import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
 import { backTo, revisionOf } from "@/pages/run/config/revisions";
 import { changesQuery, EVERY_MS } from "@/pages/run/weights/api";
@@ -51,7 +52,7 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
   const revisions = revisionOf(event);
   return (
     <li data-change={event.kind}>
-      <div className="change-head">
+      <div className={css.changeHead}>
         <b className="anywhere">{visible(event.message)}</b>
         <span className="faint small nowrap">
           <Age at={event.at} suffix=" ago" />
@@ -62,7 +63,7 @@ function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
         {event.reason && <span> “{visible(event.reason)}”</span>}
       </div>
       {revisions.length > 0 && (
-        <ul className="revisions small">
+        <ul className={`${css.revisions} small`}>
           {revisions.map(({ name, before, after }) => (
             <li key={name} className="anywhere">
               <span className="mono tiny">{name}</span> <del className="faint">{visible(before)}</del> → <b>{visible(after)}</b>
@@ -87,7 +88,7 @@ export function ChangeHistory({ run }: { run: RunDetail }) {
       {error && <ErrorState title="Changes unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
       {data && (
-        <ol className="change-list" aria-label="Changes, newest first">
+        <ol className={css.changeList} aria-label="Changes, newest first">
           {events.map((event, place) => (
             <Entry key={event.id} event={event}>
               {RESTORED.has(event.kind) && <Restore run={run} events={events} place={place} />}

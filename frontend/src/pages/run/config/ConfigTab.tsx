@@ -1,5 +1,3 @@
-import "@/pages/launch/launch.css";
-import "@/pages/run/config/config.css";
 import { Button, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -10,13 +8,15 @@ import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { Panels } from "@/components/Panels";
 import { visible } from "@/format";
+import { presetsQuery } from "@/forms/api";
+import { ChangeList } from "@/forms/ChangeList";
+import { changesOf } from "@/forms/changes";
 import { type Config, completed, edited } from "@/forms/schema";
-import { presetsQuery } from "@/pages/launch/api";
-import { ChangeList } from "@/pages/launch/ChangeList";
-import { changesOf } from "@/pages/launch/changes";
-import { baseOf, startsOf } from "@/pages/launch/startPresets";
+import { baseOf, startsOf } from "@/forms/startPresets";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
+import css from "@/pages/run/config/config.module.css";
 import { useRun } from "@/pages/run/RunContext";
+import { trainerCommand } from "@/pages/run/words";
 
 /** The configuration's differences from the preset of the launch, or from the defaults. */
 function Differing({ run }: { run: RunDetail }) {
@@ -40,7 +40,7 @@ function Configuration({ run }: { run: RunDetail }) {
       note={run.preset ? `as launched from preset ${run.preset}` : "as launched"}
       className="span-6"
       aside={
-        <span className="config-actions">
+        <span className={css.configActions}>
           <Copy text={text} size="compact-sm" />
           <Button size="compact-sm" variant="default" component="a" href={file} download={`${run.name}.json`}>
             Export
@@ -60,7 +60,7 @@ function Configuration({ run }: { run: RunDetail }) {
         onChange={(value) => void navigate({ search: { view: value as "differing" | "all" }, replace: true })}
       />
       {view === "all" ? (
-        <pre className="mono tiny copy-text config-all" tabIndex={0} role="group" aria-label="Configuration">
+        <pre className={`mono tiny ${css.copyText} ${css.configAll}`} tabIndex={0} role="group" aria-label="Configuration">
           {text}
         </pre>
       ) : (
@@ -77,7 +77,11 @@ export function ConfigTab() {
     <Panels>
       {run.kind === "outside" ? (
         <Panel title="Configuration" className="span-6">
-          <EmptyState title="This run has no stored configuration">
+          <EmptyState
+            title="This run has no stored configuration"
+            command={trainerCommand(run, location.origin)}
+            needs={{ scope: "trainer", run: run.name }}
+          >
             Its trainer sends batch size and lengths when it registers. Later changes are listed beside.
           </EmptyState>
         </Panel>

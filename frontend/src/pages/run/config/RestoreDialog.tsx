@@ -3,6 +3,7 @@ import type { RunDetail } from "@/api/types";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { visible } from "@/format";
+import css from "@/pages/run/config/config.module.css";
 import type { PutBack } from "@/pages/run/config/revisions";
 
 type Props = { run: RunDetail; back: PutBack; onClose: () => void };
@@ -23,7 +24,7 @@ export function RestoreDialog({ run, back, onClose }: Props) {
       <p className="small">
         Takes effect immediately, as if each setting were changed manually. The restore is recorded in the change history.
       </p>
-      <ul className="revisions small" aria-label="Changes">
+      <ul className={`${css.revisions} small`} aria-label="Changes">
         {back.rows.map(({ name, before, after }) => (
           <li key={name} className="anywhere">
             <span className="mono tiny">{name}</span> <del className="faint">{visible(before)}</del> → <b>{visible(after)}</b>

@@ -7,6 +7,7 @@ import { Table } from "@/components/Table";
 import { counted, duration, number, percent, policyStep, shortId, visible } from "@/format";
 import { evaluationQuery } from "@/pages/run/curriculum/api";
 import { intervalText, unfinishedText } from "@/pages/run/curriculum/curriculum";
+import css from "@/pages/run/curriculum/lessons.module.css";
 
 function Outcome({ row }: { row: EvaluationRow }) {
   const { figures } = row;
@@ -29,8 +30,8 @@ function Samples({ samples, label }: { samples: EvaluationRow["samples"]; label:
       {samples.map((sample, at) => (
         // Rows have no key but their index.
         <tr key={at}>
-          <td className="answer">{visible(sample.prompt)}</td>
-          <td className="answer">{visible(sample.response)}</td>
+          <td className={css.answer}>{visible(sample.prompt)}</td>
+          <td className={css.answer}>{visible(sample.response)}</td>
           <td className="num">{number(sample.reward)}</td>
           <td>{sample.is_correct ? "yes" : "no"}</td>
         </tr>

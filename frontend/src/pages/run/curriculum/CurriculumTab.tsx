@@ -1,4 +1,3 @@
-import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";

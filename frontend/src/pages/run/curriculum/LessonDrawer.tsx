@@ -9,6 +9,7 @@ import { duration, number, percent, policyStep, visible } from "@/format";
 import { Answers, MicroAnswers } from "@/pages/run/curriculum/Answers";
 import { evaluationsQuery, historyQuery, microEvaluationsQuery } from "@/pages/run/curriculum/api";
 import { evaluationColumns, intervalText, moveOf, passText, withMicro } from "@/pages/run/curriculum/curriculum";
+import css from "@/pages/run/curriculum/lessons.module.css";
 import { ManualControl } from "@/pages/run/curriculum/ManualControl";
 import { nameOf } from "@/pages/run/curriculum/steering";
 
@@ -33,7 +34,7 @@ function Facts({ lesson }: { lesson: LessonRow }) {
       : []),
   ];
   return (
-    <dl className="lesson-facts">
+    <dl className={css.lessonFacts}>
       {facts.map(([term, value]) => (
         <div key={term}>
           <dt>{term}</dt>
@@ -64,7 +65,7 @@ function Curve({ name, rows, micro }: { name: string; rows: EvaluationRow[]; mic
 function History({ rows }: { rows: LessonChange[] }) {
   if (rows.length === 0) return <p className="faint">No transitions yet.</p>;
   return (
-    <ol className="lesson-history" aria-label="History, newest first">
+    <ol className={css.lessonHistory} aria-label="History, newest first">
       {rows.map((row) => (
         <li key={row.id}>
           <b>{row.source === row.target ? moveOf(row) : `${row.source} → ${row.target}`}</b>{" "}

@@ -7,6 +7,7 @@ import { StateChip } from "@/components/StateChip";
 import { type Heading, Table } from "@/components/Table";
 import { count, number, percent, policyStep, visible } from "@/format";
 import { barOf, type Interval, intervalText, summaryOf } from "@/pages/run/curriculum/curriculum";
+import css from "@/pages/run/curriculum/lessons.module.css";
 import { appliedText, isStopped, manualText, stoppedText } from "@/pages/run/curriculum/steering";
 
 /** A success rate with its interval and the goal. */
@@ -15,10 +16,10 @@ function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
   const words = `Success ${intervalText(success)}; goal ${number(goal)}`;
   return (
     <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
-      <span className="interval" role="img" aria-label={words} tabIndex={0}>
-        <span className="interval-range" style={{ left, width }} />
-        <span className="interval-at" style={{ left: at }} />
-        <span className="interval-goal" style={{ left: barOf({ ...success, estimate: goal }).at }} />
+      <span className={css.interval} role="img" aria-label={words} tabIndex={0}>
+        <span className={css.intervalRange} style={{ left, width }} />
+        <span className={css.intervalAt} style={{ left: at }} />
+        <span className={css.intervalGoal} style={{ left: barOf({ ...success, estimate: goal }).at }} />
       </span>
     </Tooltip>
   );
@@ -28,7 +29,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
   const figures = row.evaluation?.figures;
   return (
     <tr data-row data-lesson={row.name} className="opens">
-      <td className="lesson-what">
+      <td className={css.lessonWhat}>
         <button type="button" className="row-open" data-open onClick={onOpen}>
           {row.name}
         </button>
@@ -40,7 +41,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       <td>
         <StateChip state={row.status} since={row.changed_at} />
         {isStopped(row) && <div className="small bad">stopped after a failure</div>}
-        {row.hold && !isStopped(row) && <div className="small by-hand-mark">{manualText({ ...row, weight_factor: 1 })}</div>}
+        {row.hold && !isStopped(row) && <div className={`small ${css.byHandMark}`}>{manualText({ ...row, weight_factor: 1 })}</div>}
         {row.has_regressed && <div className="small held">below its graduation result</div>}
       </td>
       <td>
@@ -49,7 +50,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
       <td className="num">{figures ? percent(figures.success.estimate) : "–"}</td>
       <td className="num">
         {percent(row.probability)}
-        {row.weight_factor !== 1 && <div className="small by-hand-mark nowrap">{`× ${number(row.weight_factor)} manual`}</div>}
+        {row.weight_factor !== 1 && <div className={`small ${css.byHandMark} nowrap`}>{`× ${number(row.weight_factor)} manual`}</div>}
       </td>
       <td className="num">{count(row.samples)}</td>
       <td className="num">{percent(row.zero_variance_share)}</td>
@@ -61,7 +62,7 @@ function Line({ row, onOpen }: { row: LessonRow; onOpen: () => void }) {
           </div>
         )}
       </td>
-      <td className="small lesson-why">
+      <td className={`small ${css.lessonWhy}`}>
         {visible(row.reason)}
         {row.errors > 0 && <div className="bad">{`${count(row.errors)} × ${visible(row.last_error)}`}</div>}
       </td>
@@ -103,7 +104,7 @@ export function Lessons({ curriculum, lessons, error, onOpen }: Props) {
       className="span-12"
     >
       {appliedText(curriculum) && (
-        <p className="small by-hand-mark" role="status">
+        <p className={`small ${css.byHandMark}`} role="status">
           {appliedText(curriculum)}
         </p>
       )}

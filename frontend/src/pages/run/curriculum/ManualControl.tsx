@@ -4,6 +4,7 @@ import { useMayOperate } from "@/api/session";
 import type { LessonRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { percent, visible } from "@/format";
+import css from "@/pages/run/curriculum/lessons.module.css";
 import { GiveBackDialog, StartAgainDialog, SteerDialog } from "@/pages/run/curriculum/SteerDialog";
 import { isSteered, isStopped, manualText, nameOf, whyNotSteer } from "@/pages/run/curriculum/steering";
 import { EvaluateNow } from "@/pages/run/evaluations/EvaluateNow";
@@ -33,7 +34,7 @@ export function ManualControl({ lesson }: { lesson: LessonRow }) {
   const [open, setOpen] = useState<"steer" | "back" | "start" | null>(null);
   const close = () => setOpen(null);
   return (
-    <section aria-label="Manual control" className="by-hand" data-by-hand={isSteered(lesson) || undefined}>
+    <section aria-label="Manual control" className={css.byHand} data-by-hand={isSteered(lesson) || undefined}>
       <p>
         <Who lesson={lesson} />
       </p>

@@ -1,4 +1,3 @@
-import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery } from "@/api/queue";
@@ -15,9 +14,9 @@ import { type Ask, columnsOf } from "@/pages/run/environments/columns";
 import { MuteDialog } from "@/pages/run/environments/MuteDialog";
 import { environmentViews, holdOf, holdSummary } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
-import { unitOf } from "@/pages/run/queue/queued";
 import { useRun } from "@/pages/run/RunContext";
 import { environmentCommand, trainerCommand } from "@/pages/run/words";
+import { unitOf } from "@/runs/queued";
 
 const DIALOGS = { weight: WeightDialog, connect: ConnectDialog, mute: MuteDialog };
 

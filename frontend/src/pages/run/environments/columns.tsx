@@ -6,6 +6,7 @@ import type { Column } from "@/components/DataTable";
 import { term } from "@/components/filter/suggest";
 import { count, number, percent, visible } from "@/format";
 import { type EnvironmentView, type Hold, holdOf } from "@/pages/run/environments/rows";
+import queueCss from "@/pages/run/queue/queue.module.css";
 
 const SHOWN_REASONS = 3;
 const words = (reason: string) => reason.replaceAll("_", " ");
@@ -186,7 +187,7 @@ export function columnsOf(run: RunDetail, unit: string, asks: Asks): Column<Envi
   const { mayOperate, onAsk } = asks;
   return [
     {
-      ...{ id: "name", label: "Environment", className: "anywhere environment-name", value: (view) => view.name },
+      ...{ id: "name", label: "Environment", className: `anywhere ${queueCss.environmentName}`, value: (view) => view.name },
       cell: (view) => <Name run={run} view={view} />,
     },
     {
@@ -271,7 +272,7 @@ export function columnsOf(run: RunDetail, unit: string, asks: Asks): Column<Envi
       ),
     },
     {
-      ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "stacked" },
+      ...{ id: "actions", label: <span className="unseen">Actions</span>, className: queueCss.stacked },
       cell: (view) => <Actions view={view} {...asks} />,
     },
   ];

@@ -10,7 +10,9 @@ import { Panel } from "@/components/Panel";
 import { clock, counted, number, percent, visible } from "@/format";
 import { episodeSummaryQuery } from "@/pages/run/episodes/api";
 import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf } from "@/pages/run/episodes/distribution";
+import css from "@/pages/run/episodes/episodes.module.css";
 import { episodesSearch, SPANS, type SpanChoice } from "@/pages/run/episodes/search";
+import runCss from "@/pages/run/run.module.css";
 import { trainerCommand, wordsOf } from "@/pages/run/words";
 
 const LABELS: Record<SpanChoice, string> = { 60: "1 min", 300: "5 min", 3600: "1 h" };
@@ -28,8 +30,8 @@ function Strip({ name, mean, spread, range }: StripProps) {
     ? `${name}: mean ${number(mean)}; percentiles 5 ${number(spread.p5)}, 25 ${number(spread.p25)}, 50 ${number(spread.p50)}, 75 ${number(spread.p75)}, 95 ${number(spread.p95)}`
     : `${name}: mean ${number(mean)}`;
   return (
-    <div className="strip" data-strip={name}>
-      <div className="strip-head">
+    <div data-strip={name}>
+      <div className={css.stripHead}>
         <span className="soft">{name}</span>
         <span>
           <span className="faint tiny">mean</span> <b>{number(mean)}</b>
@@ -38,12 +40,12 @@ function Strip({ name, mean, spread, range }: StripProps) {
       {spread ? (
         <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
           <div tabIndex={0} role="img" aria-label={words}>
-            <div className="strip-track" aria-hidden="true">
-              <span className="strip-line" style={{ left: `${at(spread.p5)}%`, right: `${100 - at(spread.p95)}%` }} />
-              <span className="strip-box" style={{ left: `${at(spread.p25)}%`, right: `${100 - at(spread.p75)}%` }} />
-              <span className="strip-mark" style={{ left: `${at(spread.p50)}%` }} />
+            <div className={css.stripTrack} aria-hidden="true">
+              <span className={css.stripLine} style={{ left: `${at(spread.p5)}%`, right: `${100 - at(spread.p95)}%` }} />
+              <span className={css.stripBox} style={{ left: `${at(spread.p25)}%`, right: `${100 - at(spread.p75)}%` }} />
+              <span className={css.stripMark} style={{ left: `${at(spread.p50)}%` }} />
             </div>
-            <div className="strip-ends tiny faint" aria-hidden="true">
+            <div className={`${css.stripEnds} tiny faint`} aria-hidden="true">
               <span>p5 {number(spread.p5)}</span>
               <span>median {number(spread.p50)}</span>
               <span>p95 {number(spread.p95)}</span>
@@ -51,7 +53,7 @@ function Strip({ name, mean, spread, range }: StripProps) {
           </div>
         </Tooltip>
       ) : (
-        <div className="strip-ends tiny faint">none finished</div>
+        <div className={`${css.stripEnds} tiny faint`}>none finished</div>
       )}
     </div>
   );
@@ -62,15 +64,15 @@ const OUTCOME_FILLS = { terminated: "var(--chart-3)", truncated: "var(--chart-4)
 function Outcomes({ task }: { task: TaskEpisodes }) {
   const outcomes = outcomesOf(task);
   return (
-    <div className="strip">
-      <div className="strip-head">
+    <div>
+      <div className={css.stripHead}>
         <span className="soft">Ended</span>
       </div>
       <Line segments={outcomes.map(({ name, part }) => ({ key: name, width: part ?? 0, fill: OUTCOME_FILLS[name] }))} />
-      <div className="strip-words tiny">
+      <div className={`${css.stripWords} tiny`}>
         {outcomes.map(({ name, count, part }) => (
           <span key={name} data-outcome={name} data-count={count} className={count === 0 ? "faint" : "soft"}>
-            <span className="swatch" style={{ background: OUTCOME_FILLS[name] }} aria-hidden="true" /> {name} {percent(part)}
+            <span className={runCss.swatch} style={{ background: OUTCOME_FILLS[name] }} aria-hidden="true" /> {name} {percent(part)}
           </span>
         ))}
       </div>
@@ -82,10 +84,10 @@ type TaskProps = { run: RunDetail; task: TaskEpisodes; unit: string; returns: Ra
 
 function Task({ run, task, unit, returns, lengths }: TaskProps) {
   return (
-    <section className="task" aria-label={`${task.environment}, ${MODES[task.mode]}`} data-task={task.mode}>
-      <h3 className="task-head">
+    <section className={css.task} aria-label={`${task.environment}, ${MODES[task.mode]}`} data-task={task.mode}>
+      <h3 className={css.taskHead}>
         <span className="anywhere">{visible(task.environment)}</span>
-        <span className={`mode mode-${task.mode}`}>{MODES[task.mode]}</span>
+        <span className={`${css.mode} ${css[`mode-${task.mode}`]}`}>{MODES[task.mode]}</span>
         <span className="faint tiny nowrap">{counted(task.count, "episode")}</span>
         {run.kind === "fleet" && task.mode === "train" && (
           <Link
@@ -99,7 +101,7 @@ function Task({ run, task, unit, returns, lengths }: TaskProps) {
           </Link>
         )}
       </h3>
-      <div className="task-strips">
+      <div className={css.taskStrips}>
         <Strip name="Return" mean={task.means.total_return} spread={spreadOf(task.percentiles)} range={returns} />
         <Strip name={`Length in ${unit}`} mean={task.means.length} spread={spreadOf(task.length_percentiles)} range={lengths} />
         <Outcomes task={task} />
@@ -133,7 +135,7 @@ function Over({ summary }: { summary: EpisodeSummary }) {
     ["Evaluation", summary.eval_weighted, summary.eval_unweighted],
   ] as const;
   return (
-    <p className="small soft task-over">
+    <p className={`small soft ${css.taskOver}`}>
       Mean return over {environments} environments.{" "}
       {rows.map(
         ([name, each, environment]) =>
@@ -151,22 +153,35 @@ function Over({ summary }: { summary: EpisodeSummary }) {
 
 function Nothing({ run, span }: { run: RunDetail; span: SpanChoice }) {
   const words = SPAN_WORDS[span];
+  const title = `No finished episodes in the last ${words}`;
+  const params = { name: run.name };
   if (ENDED.has(run.status)) {
+    const earlier = (
+      <Link to="/runs/$name/trajectories" params={params} search={{ kind: "episode" }}>
+        Earlier episodes
+      </Link>
+    );
     return (
-      <EmptyState title={`No finished episodes in the last ${words}`}>
+      <EmptyState title={title} action={earlier}>
         The run is {run.status}. The charts below show earlier episodes.
       </EmptyState>
     );
   }
+  if (run.policy_step === -2) {
+    return (
+      <EmptyState title={title} command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        Episodes start once a trainer has published its first weights.
+      </EmptyState>
+    );
+  }
+  const fleet = (
+    <Link to="/runs/$name/fleet" params={params}>
+      Fleet
+    </Link>
+  );
   return (
-    <EmptyState
-      title={`No finished episodes in the last ${words}`}
-      command={run.policy_step === -2 ? trainerCommand(run, location.origin) : undefined}
-      needs={{ scope: "trainer", run: run.name }}
-    >
-      {run.policy_step === -2
-        ? "Episodes start once a trainer has published its first weights."
-        : "Choose a longer period, or check the Fleet tab for problems."}
+    <EmptyState title={title} action={fleet}>
+      Choose a longer period, or check the fleet for problems.
     </EmptyState>
   );
 }

@@ -1,4 +1,3 @@
-import "@/pages/run/episodes/episodes.css";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { Panels } from "@/components/Panels";

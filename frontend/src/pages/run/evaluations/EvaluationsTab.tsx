@@ -1,9 +1,9 @@
-import "@/pages/run/curriculum/lessons.css";
 import { useThrottledValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { runQuery } from "@/api/runs";
 import type { CurriculumPart, EvaluationRow, RunDetail } from "@/api/types";
+import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
@@ -45,8 +45,8 @@ function Nothing({ run }: { run: RunDetail }) {
   return (
     <EmptyState
       title="No evaluations yet"
-      command={isWithout ? trainerCommand(run, location.origin) : undefined}
-      needs={{ scope: "trainer", run: run.name }}
+      command={isWithout ? trainerCommand(run, location.origin) : rolldeckCommand(`api POST runs/${run.name}/evaluations`)}
+      needs={{ scope: isWithout ? "trainer" : "user", run: run.name }}
     >
       {isWithout
         ? "Lessons are evaluated from the first published version on, always with the same problems."

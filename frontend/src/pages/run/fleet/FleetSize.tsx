@@ -7,6 +7,7 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { counted } from "@/format";
 import { MOST_WORKERS, sizeArrival, whatHappens } from "@/pages/run/fleet/resizing";
+import runCss from "@/pages/run/run.module.css";
 
 type ResizeProps = { name: string; now: number; onClose: () => void };
 
@@ -50,7 +51,7 @@ export function FleetSize({ run, workers }: Props) {
   return (
     <>
       {arrived && (
-        <span className={`small soft arrival-${arrived.state}`} data-size={arrived.state} role="status">
+        <span className={`small soft ${runCss[`arrival-${arrived.state}`]}`} data-size={arrived.state} role="status">
           <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
         </span>
       )}

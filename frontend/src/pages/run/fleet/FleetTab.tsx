@@ -1,4 +1,3 @@
-import "@/pages/run/logs/logs.css";
 import { Panels } from "@/components/Panels";
 import { FleetTable } from "@/pages/run/fleet/FleetTable";
 import { Recordings } from "@/pages/run/fleet/Recordings";

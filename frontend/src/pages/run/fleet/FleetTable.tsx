@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useRef } from "react";
 import type { Diagnosis } from "@/api/pipeline";
 import type { FleetPart, RunDetail, WorkerRow } from "@/api/types";
@@ -9,13 +9,14 @@ import { useNow } from "@/components/now";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
-import { DiagnosisLine } from "@/pages/run/diagnosis/Diagnosis";
+import { DiagnosisLine } from "@/diagnosis/Diagnosis";
 import type { FleetPlace } from "@/pages/run/fleet/api";
 import { FleetSize } from "@/pages/run/fleet/FleetSize";
 import { workerHealth, worstOf } from "@/pages/run/fleet/health";
 import { present } from "@/pages/run/fleet/resizing";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
+import logCss from "@/pages/run/logs/logs.module.css";
 import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
@@ -49,13 +50,24 @@ function NoWorkers({ run }: { run: RunDetail }) {
     );
   }
   if (ENDED.has(run.status)) {
+    const told = `The run is ${run.status}, and its fleet has stopped. Its history remains available.`;
+    if (run.allowed_verbs.includes("start")) {
+      return (
+        <EmptyState title="No workers" command={rolldeckCommand(`start ${run.name}`)} needs={{ scope: "user", run: run.name }}>
+          {told}
+        </EmptyState>
+      );
+    }
     return (
       <EmptyState
         title="No workers"
-        command={run.allowed_verbs.includes("start") ? rolldeckCommand(`start ${run.name}`) : undefined}
-        needs={{ scope: "user", run: run.name }}
+        action={
+          <Link to="/runs/new" search={{ from: run.name }}>
+            Launch a clone
+          </Link>
+        }
       >
-        The run is {run.status}, and its fleet has stopped. Its history remains available.
+        {told}
       </EmptyState>
     );
   }
@@ -122,7 +134,7 @@ export function FleetTable({ fleet, run, diagnosis }: { fleet: FleetPart | undef
       }
       className="span-12"
     >
-      <DiagnosisLine run={run.name} diagnosis={diagnosis} className="fleet-diagnosis" />
+      <DiagnosisLine run={run.name} diagnosis={diagnosis} className={logCss.fleetDiagnosis} />
       {log && <LogsDrawer run={run.name} workers={workers} place={log} onPlace={setLog} onClose={() => setLog(null)} />}
       {workers.length === 0 ? (
         <NoWorkers run={run} />

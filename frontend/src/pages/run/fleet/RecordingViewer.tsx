@@ -7,6 +7,7 @@ import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { number, policyStep, visible } from "@/format";
 import { recordingUrl } from "@/pages/run/fleet/api";
+import logCss from "@/pages/run/logs/logs.module.css";
 import { frames } from "@/pages/run/logs/logText";
 
 const MOST_FRAMES_PER_SECOND = 30;
@@ -37,8 +38,10 @@ function TextRecording({ url, fps }: { url: string; fps: number }) {
   if (error && !data) return <ErrorState title="Recording unavailable" error={error} />;
   return (
     <>
-      <pre className="log recording-text">{data?.[at] ?? ""}</pre>
-      <div className="recording-controls">
+      <pre className={`${logCss.log} ${logCss.recordingText}`} data-recorded>
+        {data?.[at] ?? ""}
+      </pre>
+      <div className={logCss.recordingControls}>
         <Button
           size="xs"
           variant="default"
@@ -49,7 +52,15 @@ function TextRecording({ url, fps }: { url: string; fps: number }) {
         >
           {plays ? "Pause" : "Play"}
         </Button>
-        <Slider className="recording-slider" min={0} max={Math.max(last, 1)} value={at} onChange={setAt} label={null} thumbLabel="Frame" />
+        <Slider
+          className={logCss.recordingSlider}
+          min={0}
+          max={Math.max(last, 1)}
+          value={at}
+          onChange={setAt}
+          label={null}
+          thumbLabel="Frame"
+        />
         <span className="small soft nowrap">
           frame {at + 1} of {last + 1}
         </span>
@@ -75,11 +86,11 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
     <Dialog onClose={onClose} size="lg" title={`Episode of ${visible(recording.environment)}`}>
       {recording.media_type === "video/webm" ? (
         // The recording has no sound, so it needs no captions.
-        <video className="recording" src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
+        <video className={logCss.recording} src={url} controls autoPlay loop muted playsInline aria-label="Recorded episode" />
       ) : (
         <TextRecording url={url} fps={recording.frames_per_second ?? 10} />
       )}
-      <dl className="recording-facts">
+      <dl className={logCss.recordingFacts}>
         {facts.map(([label, value]) => (
           <div key={label}>
             <dt>{label}</dt>

@@ -16,6 +16,7 @@ import { type Heading, Table } from "@/components/Table";
 import { bytes, number, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
 import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/recordingChoices";
+import logCss from "@/pages/run/logs/logs.module.css";
 
 const Viewer = onDemand(() => import("@/pages/run/fleet/RecordingViewer"), "default");
 const ENDED = new Set(["stopped", "completed", "failed"]);
@@ -81,7 +82,7 @@ function Line({ row, onOpen }: { row: RecordingRow; onOpen: () => void }) {
       <td className="soft nowrap">
         <Age at={row.requested_at} suffix=" ago" />
       </td>
-      <td className="recording-end">
+      <td className={logCss.recordingEnd}>
         {row.state === "ready" ? (
           <Button size="compact-xs" variant="default" onClick={onOpen}>
             Watch
@@ -135,7 +136,9 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       ) : error ? null : (
         <EmptyState
           title="No recordings yet"
-          command={canRecord ? rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`) : undefined}
+          command={rolldeckCommand(
+            run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
+          )}
           needs={{ scope: "user", run: run.name }}
         >
           {canRecord && mayOperate

@@ -4,6 +4,7 @@ import { Lanes } from "@/components/Lanes";
 import { StateChip } from "@/components/StateChip";
 import { count, number, visible } from "@/format";
 import { WorkerActions } from "@/pages/run/fleet/WorkerActions";
+import runCss from "@/pages/run/run.module.css";
 import type { Words } from "@/pages/run/words";
 
 type Opens = { onLog: (slot: number | null) => void };
@@ -11,7 +12,7 @@ type Opens = { onLog: (slot: number | null) => void };
 function Slots({ slots, words, onLog }: { slots: SlotReport[]; words: Words } & Opens) {
   if (slots.length === 0) return <p className="faint small">No {words.slots} reported yet.</p>;
   return (
-    <ul className="slots" aria-label={words.slots}>
+    <ul className={runCss.slots} aria-label={words.slots}>
       {slots.map((slot) => (
         <li key={slot.slot}>
           <StateChip state={slot.state} reason={slot.error} />

@@ -8,6 +8,7 @@ import { CordonState } from "@/pages/run/fleet/CordonState";
 import type { WorkerHealth } from "@/pages/run/fleet/health";
 import { WorkerDetails } from "@/pages/run/fleet/WorkerDetails";
 import { withoutTime } from "@/pages/run/logs/levels";
+import runCss from "@/pages/run/run.module.css";
 import type { Words } from "@/pages/run/words";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
@@ -127,7 +128,7 @@ export function WorkersTable({ run, workers, worst, words, chosen, onLog, onOpen
   const hasGpu = workers.some((worker) => worker.gpu_percent !== null);
   const columns: Column<WorkerRow>[] = [
     {
-      ...{ id: "open", label: <span className="unseen">Open</span>, className: "expander" },
+      ...{ id: "open", label: <span className="unseen">Open</span>, className: runCss.expander },
       cell: ({ index }) => (
         <ActionIcon
           variant="subtle"

@@ -6,6 +6,9 @@ import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { clock, utc, visible } from "@/format";
 import { type Folded, fold } from "@/pages/run/logs/folding";
+import { useRun } from "@/pages/run/RunContext";
+import runCss from "@/pages/run/run.module.css";
+import { trainerCommand } from "@/pages/run/words";
 
 const SIGNS = { info: "·", warning: "▲", error: "✕" } as const;
 const SHOWN = 60;
@@ -22,7 +25,7 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
           {clock(event.at)}
         </time>
       </Tooltip>
-      <span className={`level-${event.level}`} aria-label={event.level} role="img">
+      <span className={runCss[`level-${event.level}`]} aria-label={event.level} role="img">
         {SIGNS[event.level] ?? "·"}
       </span>
       <span className="anywhere">
@@ -33,7 +36,7 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
             · {times} times since {clock(firstAt)}
           </span>
         )}
-        {event.reason && <span className="soft small reason">“{visible(event.reason)}”</span>}
+        {event.reason && <span className={`soft small ${runCss.reason}`}>“{visible(event.reason)}”</span>}
       </span>
     </li>
   );
@@ -45,7 +48,7 @@ function Moment({ at, isFound, onLeave }: { at: number; isFound: boolean; onLeav
     <p className="small soft" role="status">
       {isFound ? "Marked: the last event at" : "No event known before"} {clock(at)}. Logs open at this time as well.{" "}
       {onLeave && (
-        <button type="button" className="link-button more" onClick={onLeave}>
+        <button type="button" className={`link-button ${runCss.more}`} onClick={onLeave}>
           Clear
         </button>
       )}
@@ -62,6 +65,7 @@ type Props = {
 
 /** Events with author, time and reason; newest first. */
 export function Events({ events, at, onLeave }: Props) {
+  const { run } = useRun();
   const [isLong, setLong] = useState(false);
   const folded = useMemo(() => fold(events), [events]);
   const marked = at === undefined ? -1 : folded.findIndex(({ firstAt }) => Date.parse(firstAt) <= at);
@@ -70,15 +74,17 @@ export function Events({ events, at, onLeave }: Props) {
     <Panel title="Events" note={events.length > 0 ? "newest first" : undefined} className="span-12">
       {at !== undefined && events.length > 0 && <Moment at={at} isFound={marked >= 0} onLeave={onLeave} />}
       {events.length === 0 ? (
-        <EmptyState title="No events yet">Starts, pauses, restarts and registrations are recorded here.</EmptyState>
+        <EmptyState title="No events yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+          Starts, pauses, restarts and registrations are recorded here, such as that of a trainer.
+        </EmptyState>
       ) : (
-        <ol className="events" tabIndex={0} aria-label="Events, newest first">
+        <ol className={runCss.events} tabIndex={0} aria-label="Events, newest first">
           {folded.slice(0, all ? undefined : SHOWN).map((each, place) => (
             <EventLine key={each.firstAt + each.event.kind} {...each} isMarked={place === marked} />
           ))}
           {folded.length > SHOWN && !all && (
             <li>
-              <button type="button" className="link-button more" onClick={() => setLong(true)}>
+              <button type="button" className={`link-button ${runCss.more}`} onClick={() => setLong(true)}>
                 Show all {folded.length}
               </button>
             </li>

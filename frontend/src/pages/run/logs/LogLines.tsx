@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "react";
+import logCss from "@/pages/run/logs/logs.module.css";
 import type { Level } from "./levels";
 
 export type Row = { text: string; level: Level | null };
@@ -17,7 +18,7 @@ export function LogLines({ rows, mark }: { rows: Row[]; mark: number | null }) {
   return (
     <pre
       ref={box}
-      className="log"
+      className={logCss.log}
       tabIndex={0}
       role="group"
       aria-label="Log, oldest line first"

@@ -11,6 +11,7 @@ import { clock, visible } from "@/format";
 import { type FleetPlace, logQuery } from "@/pages/run/fleet/api";
 import { LogLines, type Row } from "@/pages/run/logs/LogLines";
 import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
+import logCss from "@/pages/run/logs/logs.module.css";
 import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";
 import { merged } from "@/pages/run/logs/merged";
 
@@ -126,7 +127,7 @@ export default function LogsDrawer({
   );
   return (
     <SideSheet onClose={onClose} size="xl" title={`Log of ${name(place)}`}>
-      <div className="log-tools">
+      <div className={logCss.logTools}>
         <Select
           label="Process"
           size="xs"
@@ -197,7 +198,7 @@ export default function LogsDrawer({
         <ErrorState title="Log unavailable" error={error} />
       ) : (
         <>
-          <p className="small soft log-status">
+          <p className={`small soft ${logCss.logStatus}`} data-log-status>
             {isThis && data.read_at ? (
               <>
                 read <Age at={data.read_at} suffix=" ago" /> on {visible(data.node)}, {visible(data.path)}

@@ -1,4 +1,3 @@
-import "@/pages/run/logs/logs.css";
 import { Button } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { onDemand } from "@/components/onDemand";
@@ -6,6 +5,7 @@ import { Panel } from "@/components/Panel";
 import { Panels } from "@/components/Panels";
 import { Events } from "@/pages/run/logs/Events";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
+import logCss from "@/pages/run/logs/logs.module.css";
 import { useRun } from "@/pages/run/RunContext";
 
 const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");
@@ -23,7 +23,7 @@ export function LogsTab() {
     <Panels>
       {run.kind !== "outside" && (
         <Panel title="Fleet logs" note="read from their nodes on demand" className="span-12">
-          <div className="log-places">
+          <div className={logCss.logPlaces}>
             <Button size="compact-sm" variant="default" onClick={() => open("manager")}>
               Manager
             </Button>

@@ -1,4 +1,3 @@
-import "@/pages/run/queue/queue.css";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { MetricAxis, RunDetail } from "@/api/types";
@@ -11,6 +10,7 @@ import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, versionName, visible } from "@/format";
 import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
+import queueCss from "@/pages/run/queue/queue.module.css";
 import { trainerCommand } from "@/pages/run/words";
 import { SampleTitle } from "@/samples/SampleTable";
 import { worstQuery } from "@/samples/samples";
@@ -68,10 +68,7 @@ function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
   return (
     <>
       <h3>{isGroups ? "Lowest scores" : "Lowest returns"}</h3>
-      <table
-        className={`table ${classes.worst}`}
-        aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}
-      >
+      <table className="table" aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}>
         <thead>
           <tr>
             <th scope="col">{isGroups ? "Prompt → answer" : "Slot · fragment"}</th>
@@ -108,11 +105,15 @@ function Batches({ run, details }: { run: RunDetail; details: PointDetails }) {
   const { batches, handed_out } = details;
   if (batches.length === 0 && run.served_steps > 0)
     return (
-      <EmptyState title="Batch not formed yet">
-        The samples of this point are queued.{" "}
-        <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: "state:queued" }}>
-          View queued samples
-        </Link>
+      <EmptyState
+        title="Batch not formed yet"
+        action={
+          <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={{ q: "state:queued" }}>
+            View queued samples
+          </Link>
+        }
+      >
+        The samples of this point are queued.
       </EmptyState>
     );
   if (batches.length === 0)
@@ -167,7 +168,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
       {!data && !error && <Skeletons heights={[70, 120, 220]} />}
       {data && (
         <>
-          <dl className="facts">
+          <dl className={queueCss.facts}>
             <When details={data} />
             {data.version && (
               <>

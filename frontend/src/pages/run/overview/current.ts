@@ -1,7 +1,7 @@
 /** Quantities that the figures of a run and the titles of its charts have in common. Pure. */
 
 import type { EpisodeRow, LedgerPart, RunDetail } from "@/api/types";
-import { unitOf } from "@/pages/run/queue/queued";
+import { unitOf } from "@/runs/queued";
 
 type State = {
   run: Pick<RunDetail, "kind">;

@@ -8,9 +8,9 @@ import { type Lane, Lanes, striped } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
+import { currentDiagnosis } from "@/diagnosis/current";
+import { Diagnosis } from "@/diagnosis/Diagnosis";
 import { number, percent } from "@/format";
-import { currentDiagnosis } from "@/pages/run/diagnosis/current";
-import { Diagnosis } from "@/pages/run/diagnosis/Diagnosis";
 import {
   barsOf,
   FILLS,

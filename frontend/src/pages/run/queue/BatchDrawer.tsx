@@ -17,12 +17,13 @@ import { useDraft } from "@/components/useDraft";
 import { bytes, counted, duration, number, percent, policyStep, utc, visible } from "@/format";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { latencySeconds, mayDecide, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
+import queueCss from "@/pages/run/queue/queue.module.css";
 import { Staleness } from "@/pages/run/queue/Staleness";
 
 function Facts({ batch }: { batch: BatchRow }) {
   const latency = latencySeconds(batch);
   return (
-    <dl className="facts">
+    <dl className={queueCss.facts}>
       <dt>Lease</dt>
       <dd>
         <BatchChip batch={batch} /> fence {batch.fence}
@@ -98,7 +99,7 @@ function Items({ run, items }: { run: RunDetail; items: BatchItems["results"] })
   return (
     <Table
       label="Items of the batch"
-      className="batch-items"
+      className={queueCss.batchItems}
       columns={[
         { label: isGroups ? "Group" : "Fragment", className: "num" },
         "Environment",
@@ -156,7 +157,7 @@ function Decide({ run, batch }: { run: RunDetail; batch: BatchRow }) {
   const { label, does } = DECISIONS[verb];
   return (
     <form
-      className="decide"
+      className={queueCss.decide}
       onSubmit={(event) => {
         event.preventDefault();
         decide.mutate({ batch: batch.id, verb, reason }, { onSettled: () => setVerb(null), onSuccess: () => setReason("") });

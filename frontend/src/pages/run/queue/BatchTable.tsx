@@ -14,6 +14,7 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
+import queueCss from "@/pages/run/queue/queue.module.css";
 import { Staleness } from "@/pages/run/queue/Staleness";
 import { trainerCommand } from "@/pages/run/words";
 
@@ -47,7 +48,7 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
     { id: "lease", label: "Lease", cell: (batch) => <BatchChip batch={batch} />, value: (batch) => batch.state },
     {
       ...{ id: "composition", label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}` },
-      className: "anywhere composition",
+      className: `anywhere ${queueCss.composition}`,
       cell: (batch) => visible(compositionText(batch.composition, names)),
     },
     {
@@ -75,6 +76,27 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
     },
     { id: "staleness", label: "Staleness", cell: (batch) => <Staleness staleness={batch.staleness} /> },
   ];
+}
+
+function Nothing({ run, isFiltered }: { run: RunDetail; isFiltered: boolean }) {
+  const text = "A batch is formed when a trainer requests one and the queue holds enough data.";
+  if (isFiltered) {
+    const all = (
+      <Link to="/runs/$name/queue" params={{ name: run.name }} search={{}}>
+        Batches in all states
+      </Link>
+    );
+    return (
+      <EmptyState title="No batches in this state" action={all}>
+        {text}
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState title="No batches leased yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+      {text}
+    </EmptyState>
+  );
 }
 
 /** All batches, newest first, paginated. */
@@ -105,15 +127,7 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
     >
       {error && <ErrorState title="Batches unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[200]} />}
-      {data && rows.length === 0 && (
-        <EmptyState
-          title={state ? "No batches in this state" : "No batches leased yet"}
-          command={state ? undefined : trainerCommand(run, location.origin)}
-          needs={{ scope: "trainer", run: run.name }}
-        >
-          A batch is formed when a trainer requests one and the queue holds enough data.
-        </EmptyState>
-      )}
+      {data && rows.length === 0 && <Nothing run={run} isFiltered={state !== undefined} />}
       {rows.length > 0 && (
         <DataTable
           label="Batches, newest first"

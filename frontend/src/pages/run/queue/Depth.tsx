@@ -5,6 +5,7 @@ import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { incompleteText } from "@/pages/run/queue/incomplete";
+import runCss from "@/pages/run/run.module.css";
 
 const fillOf = (place: number) => `var(--chart-${(place % 8) + 1})`;
 
@@ -40,7 +41,7 @@ export function Depth({ queue }: { queue: QueueAnswer }) {
           {environments.map((each, i) => (
             <tr key={each.name} data-environment={each.name}>
               <td className="anywhere">
-                <span className="swatch" style={{ background: fillOf(i) }} aria-hidden="true" /> {visible(each.name)}
+                <span className={runCss.swatch} style={{ background: fillOf(i) }} aria-hidden="true" /> {visible(each.name)}
               </td>
               <td className="num">{number(each.queued_sequences)}</td>
               <td className="num">{total ? percent(each.queued_sequences / total) : "–"}</td>

@@ -4,14 +4,15 @@ import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
 import { ITEM_FILLS, type ItemState, itemStatesOf, missing, refusedText, truncatedText } from "@/pages/run/queue/itemStates";
-import { unitOf } from "@/pages/run/queue/queued";
+import runCss from "@/pages/run/run.module.css";
+import { unitOf } from "@/runs/queued";
 
 function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<string, number> }) {
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0);
   return states.map(({ name, count, meaning }, i) => (
-    <span key={name} className="ledger-term">
+    <span key={name} className={runCss.ledgerTerm}>
       {i > 0 && <span className="faint">+</span>}
-      <span className="swatch" style={{ background: ITEM_FILLS[name] }} aria-hidden="true" />
+      <span className={runCss.swatch} style={{ background: ITEM_FILLS[name] }} aria-hidden="true" />
       <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
         <span tabIndex={0}>
           <span className="soft">{name}</span>{" "}
@@ -44,19 +45,19 @@ export function Ledger({ run, ledger }: { run: RunDetail; ledger: LedgerPart | u
       className="span-12"
     >
       <Line segments={states.map(({ name, count }) => ({ key: name, width: count / (counts.accepted || 1), fill: ITEM_FILLS[name] }))} />
-      <div className="ledger-terms">
-        <span className="ledger-term">
+      <div className={runCss.ledgerTerms}>
+        <span className={runCss.ledgerTerm}>
           <span className="soft">accepted</span> <b data-ledger="accepted">{number(counts.accepted)}</b>
           <span className="faint">=</span>
         </span>
         <Terms states={states} dropped={counts.dropped} />
         {truncatedText(ledger.truncated) && (
-          <span className="ledger-term soft" data-ledger="truncated">
+          <span className={`${runCss.ledgerTerm} soft`} data-ledger="truncated">
             {truncatedText(ledger.truncated)}
           </span>
         )}
         {refusedText(ledger.refused, unit) && (
-          <span className="ledger-term bad" data-ledger="refused">
+          <span className={`${runCss.ledgerTerm} bad`} data-ledger="refused">
             {refusedText(ledger.refused, unit)}
           </span>
         )}

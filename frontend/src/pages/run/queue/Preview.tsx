@@ -5,6 +5,7 @@ import { Panel } from "@/components/Panel";
 import { Table } from "@/components/Table";
 import { number, percent, visible } from "@/format";
 import { type Names, nameIn } from "@/pages/run/queue/batches";
+import queueCss from "@/pages/run/queue/queue.module.css";
 
 const REASONS: Record<NonNullable<PreviewAnswer["reason"]>, string> = {
   unregistered: "No trainer has registered a batch size yet.",
@@ -43,7 +44,7 @@ export function Preview({ queue, preview: data, names }: { queue: QueueAnswer; p
   const stale = queue.queued_sequences - data.queued_sequences;
   return (
     <Panel title="Next batch" note="preview, not leased" className="span-6">
-      <p className="preview-line" data-preview={data.reason ?? "ready"}>
+      <p className={queueCss.previewLine} data-preview={data.reason ?? "ready"}>
         {data.reason ? (
           <>
             <Chip tone="quiet" sign="◌">
@@ -68,7 +69,7 @@ export function Preview({ queue, preview: data, names }: { queue: QueueAnswer; p
       {!data.reason && (
         <>
           <Composition preview={data} names={names} />
-          <dl className="facts">
+          <dl className={queueCss.facts}>
             <dt>Tokens</dt>
             <dd>
               {number(data.tokens)}, longest sequence {number(data.longest_tokens)}

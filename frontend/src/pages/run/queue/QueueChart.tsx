@@ -1,8 +1,8 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { QueueAnswer, RunDetail } from "@/api/types";
-import { unitOf } from "@/pages/run/queue/queued";
 import { RunWall } from "@/pages/run/RunWall";
+import { unitOf } from "@/runs/queued";
 import { presetsNamed } from "@/wall/presets";
 
 const route = getRouteApi("/shell/runs/$name/queue");

@@ -1,6 +1,7 @@
 import { Tooltip } from "@mantine/core";
 import { number, percent } from "@/format";
 import { stalenessBars } from "@/pages/run/queue/batches";
+import queueCss from "@/pages/run/queue/queue.module.css";
 
 /** A small histogram of a batch's items by versions behind. */
 export function Staleness({ staleness }: { staleness: Record<string, number> }) {
@@ -9,9 +10,13 @@ export function Staleness({ staleness }: { staleness: Record<string, number> }) 
   const words = bars.map(({ versions, items, part }) => `${versions} behind: ${number(items)} (${percent(part)})`);
   return (
     <Tooltip label={words.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
-      <span className="spark" role="img" aria-label={words.join("; ")} tabIndex={0}>
+      <span className={queueCss.spark} role="img" aria-label={words.join("; ")} tabIndex={0}>
         {bars.map(({ versions, part }) => (
-          <span key={versions} className={`spark-bar stale-${Math.min(versions, 4)}`} style={{ height: `${Math.max(8, 100 * part)}%` }} />
+          <span
+            key={versions}
+            className={`${queueCss.sparkBar} ${queueCss[`stale-${Math.min(versions, 4)}`]}`}
+            style={{ height: `${Math.max(8, 100 * part)}%` }}
+          />
         ))}
       </span>
     </Tooltip>

@@ -8,6 +8,7 @@ import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { duration, number, visible } from "@/format";
 import { LimitsDialog } from "@/pages/run/queue/LimitsDialog";
+import queueCss from "@/pages/run/queue/queue.module.css";
 import { isOver } from "@/theme/chips";
 
 const RULES = {
@@ -20,7 +21,7 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
   const filled = gate.limit > 0 ? Math.min(1, gate.amount / gate.limit) : 0;
   return (
     <li data-gate={gate.rule} data-closed={gate.closed}>
-      <div className="gate-head">
+      <div className={queueCss.gateHead}>
         <Chip tone={gate.closed ? "held" : "good"} sign={gate.closed ? "▲" : "✓"}>
           {gate.closed ? "pauses" : "open"}
         </Chip>
@@ -31,7 +32,7 @@ function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
         words={`${name}: ${gate.condition}`}
         segments={[{ key: gate.rule, width: filled, fill: gate.closed ? "var(--held)" : "var(--good)" }]}
       />
-      <code className="gate-words">{gate.condition}</code>
+      <code className={queueCss.gateWords}>{gate.condition}</code>
     </li>
   );
 }
@@ -57,13 +58,13 @@ export function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }
       {gates.length === 0 ? (
         <p className="soft">The trainer sets the batch size when it registers; until then producers never pause.</p>
       ) : (
-        <ul className="gates">
+        <ul className={queueCss.gates}>
           {gates.map((gate) => (
             <GateRow key={gate.rule} gate={gate} />
           ))}
         </ul>
       )}
-      <dl className="facts">
+      <dl className={queueCss.facts}>
         {since && (
           <>
             <dt>Since</dt>

@@ -51,11 +51,12 @@ function Exports({ run, search }: { run: string; search: SampleSearch }) {
 }
 
 function Nothing({ run, isOfEpisodes }: { run: RunDetail; isOfEpisodes: boolean }) {
-  if (isOfEpisodes) return <EmptyState title="No episodes yet">Workers report their training episodes as they end.</EmptyState>;
   if (run.kind === "fleet") {
+    const title = isOfEpisodes ? "No episodes yet" : "No fragments yet";
     return (
-      <EmptyState title="No fragments yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
-        Workers cut episodes into fragments of equal length. They start once a trainer has published weights.
+      <EmptyState title={title} command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        {isOfEpisodes ? "Workers report their training episodes as they end." : "Workers cut episodes into fragments of equal length."} They
+        start once a trainer has published weights.
       </EmptyState>
     );
   }

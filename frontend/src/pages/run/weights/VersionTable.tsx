@@ -10,6 +10,7 @@ import { Table } from "@/components/Table";
 import { bytes, duration, versionName, visible } from "@/format";
 import { isHeldBack } from "@/pages/run/weights/commands";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
+import css from "@/pages/run/weights/weights.module.css";
 import { trainerCommand } from "@/pages/run/words";
 
 type RowProps = {
@@ -89,7 +90,7 @@ export function VersionTable({ run, orders, versions, deliveries, open, pages }:
       ) : (
         <Table
           label="Versions, newest first"
-          className="versions"
+          className={css.versions}
           columns={[
             { label: "Version", className: "num" },
             { label: <span className="unseen">Current</span> },

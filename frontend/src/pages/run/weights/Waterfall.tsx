@@ -1,5 +1,4 @@
 import type { PolicyVersionRow, WeightSyncRow, WorkerRow } from "@/api/types";
-import { EmptyState } from "@/components/EmptyState";
 import { type Lane, Lanes } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { duration, number, policyStep } from "@/format";
@@ -51,19 +50,18 @@ export function Waterfall({ version, deliveries, workers, keptInstead }: Props) 
   if (bars.length === 0) {
     return (
       <Panel title={title} className="span-6">
-        <EmptyState
-          title={
-            keptInstead === null
-              ? "No worker has reported this version"
-              : `Not distributed: workers are pinned to version ${policyStep(keptInstead)}`
-          }
-        >
+        <p>
+          {keptInstead === null
+            ? "No worker has reported this version."
+            : `Not distributed: workers are pinned to version ${policyStep(keptInstead)}.`}
+        </p>
+        <p className="soft">
           {keptInstead !== null
             ? "Workers load it once they follow the newest version again, unless a newer one is published first."
             : workers.length === 0
               ? "Outside runs have no workers here; a fleet reports when each worker has announced, received and activated a version."
               : "Only recent versions are kept per worker, and superseded versions may never be loaded."}
-        </EmptyState>
+        </p>
       </Panel>
     );
   }

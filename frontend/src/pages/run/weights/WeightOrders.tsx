@@ -15,6 +15,7 @@ import { nameOf } from "@/pages/run/curriculum/steering";
 import { ordersQuery } from "@/pages/run/weights/api";
 import { appliedOf, asOfFrame, pinEffect, pinText, whyNotOrder } from "@/pages/run/weights/commands";
 import { PinDialog, SyncDialog, UnpinDialog } from "@/pages/run/weights/OrderDialogs";
+import css from "@/pages/run/weights/weights.module.css";
 
 const LimitsDialog = onDemand(() => import("@/pages/run/queue/LimitsDialog"), "LimitsDialog");
 const LAGGING_SHOWN = 6;
@@ -36,7 +37,7 @@ function Applied({ run, orders, workers }: { run: string; orders: WeightsCommand
         {orders.number > 0 && ` under order ${number(orders.number)}`}.
       </p>
       {waiting.length > 0 && (
-        <ul className="lagging small">
+        <ul className={`${css.lagging} small`} data-lagging>
           {waiting.slice(0, LAGGING_SHOWN).map((worker) => (
             <li key={worker.index}>
               <Link to="/runs/$name/fleet" params={{ name: run }}>
@@ -59,7 +60,7 @@ function History({ orders }: { orders: WeightsCommands }) {
   return (
     <details className="small">
       <summary>{counted(orders.results.length, "order")} to date</summary>
-      <ol className="order-history" aria-label="Orders, newest first">
+      <ol className={css.orderHistory} aria-label="Orders, newest first">
         {orders.results.map((order) => (
           <li key={order.number}>
             <span className="num faint">{order.number}</span> <b>{KINDS[order.kind]}</b>
@@ -104,7 +105,7 @@ export function WeightOrdersPanel({ run, versions, workers }: Props) {
       note={run.max_staleness === null ? "no staleness limit" : `staleness limit: ${counted(run.max_staleness, "version")}`}
       className="span-12"
     >
-      <p className="held-words" data-pinned={isPinned || undefined}>
+      <p className={css.heldWords} data-pinned={isPinned || undefined}>
         {isPinned && (
           <Chip tone="held" sign="⊢">
             pinned

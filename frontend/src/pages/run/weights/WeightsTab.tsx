@@ -1,5 +1,3 @@
-import "@/pages/run/queue/queue.css";
-import "@/pages/run/weights/weights.css";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { ErrorState } from "@/components/ErrorState";

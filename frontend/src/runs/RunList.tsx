@@ -1,0 +1,297 @@
+import { Button, Checkbox, Menu, Select, Tooltip } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useRef, useState } from "react";
+import { ApiProblem } from "@/api/problems";
+import {
+  columnsQuery,
+  isNamed,
+  NEWEST,
+  qualifiersQuery,
+  runActivityQuery,
+  runsQuery,
+  VALUES_OF,
+  valuesQuery,
+  type Which,
+} from "@/api/runLists";
+import { useMayOperate } from "@/api/session";
+import { Boundary } from "@/components/Boundary";
+import { ColumnsMenu } from "@/components/columns/ColumnsMenu";
+import { EmptyState } from "@/components/EmptyState";
+import { ErrorState } from "@/components/ErrorState";
+import { FilterBox } from "@/components/filter/FilterBox";
+import { useOutage } from "@/components/Outage";
+import { ShowMore } from "@/components/ShowMore";
+import { Skeletons } from "@/components/Skeletons";
+import { counted, visible } from "@/format";
+import { useLiveRuns } from "@/live/deployment";
+import { BulkDialog } from "@/runs/BulkDialog";
+import { BULK_ACTIONS, type BulkAction } from "@/runs/bulk";
+import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/runs/columns";
+import { RunsTable } from "@/runs/RunsTable";
+import { restingIds, shownRuns, unknownIds } from "@/runs/rows";
+import { type GroupBy, type RunsSearch, withinFilter } from "@/runs/search";
+import { Views } from "@/runs/Views";
+import { RUNS_AT_MOST } from "@/wall/view";
+import css from "./runs.module.css";
+
+const COUNTED_AT_MOST = 10_000;
+const SLOW_MS = 60_000;
+
+type Props = {
+  heading: ReactNode;
+  /** Filter, order and columns, from the URL. */
+  look: RunsSearch;
+  onLook: (next: RunsSearch, replace: boolean) => void;
+  /** A filter that all listed runs match, in addition to that of the URL. */
+  within?: string;
+  /** Beside the filter, unless there are no runs. */
+  aside?: ReactNode;
+  /** Shown without any run. */
+  empty: ReactNode;
+};
+
+/** A list of runs with its filter, columns and bulk actions. */
+export function RunList({ heading, look: shownLook, onLook, within, aside, empty }: Props) {
+  const { q: own = "", sort = NEWEST, cols, group, dense } = shownLook;
+  const q = withinFilter(own, within);
+  const mayOperate = useMayOperate();
+  const live = useLiveRuns();
+  const columns = columnsOf(cols);
+  const { data: qualifiers = [] } = useQuery(qualifiersQuery);
+  const named = [...new Set([...columns.map(({ id }) => id), group ?? ""])].filter(isNamed);
+  const list = useInfiniteQuery(runsQuery(q, sort, named));
+  const problem = list.error instanceof ApiProblem && list.error.status === 400 ? list.error : null;
+  // While the filter is invalid, show the rows of the last valid filter.
+  const lastGood = useRef(list.data);
+  if (list.isSuccess) lastGood.current = list.data;
+  const data = problem ? lastGood.current : list.data;
+  const listed = data?.pages.flatMap(({ results }) => results) ?? [];
+  const activity = useQuery(runActivityQuery(unknownIds(listed, live)));
+  // Ended runs rarely change.
+  const resting = useQuery({ ...runActivityQuery(restingIds(listed, live)), staleTime: SLOW_MS, refetchInterval: SLOW_MS });
+  const [selected, setSelected] = useState<ReadonlySet<number>>(new Set());
+  const [chosen, setChosen] = useState<{ bulk: BulkAction; which: Which; runs: number } | null>(null);
+  const hasFailed = (list.isError && !problem) || activity.isError;
+  const shown = shownRuns(listed, live, { ...resting.data, ...activity.data }, hasFailed);
+  const total = data?.pages[0]?.total ?? 0;
+
+  const look = (changes: Partial<RunsSearch>) => {
+    if ("q" in changes) setSelected(new Set());
+    const next = { ...shownLook, ...changes };
+    const search = {
+      q: next.q || undefined,
+      sort: next.sort === NEWEST ? undefined : next.sort,
+      cols: next.cols,
+      group: next.group,
+      dense: next.dense || undefined,
+    };
+    onLook(search, "q" in changes);
+  };
+  const select = (ids: number[], isOn: boolean) =>
+    setSelected((before) => {
+      const after = new Set(before);
+      for (const id of ids) isOn ? after.add(id) : after.delete(id);
+      return after;
+    });
+  const isBare = list.isSuccess && total === 0 && own === "";
+  const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
+  const chosenRows = chosen && "ids" in chosen.which ? shown.filter(({ id }) => selected.has(id)) : shown;
+  return (
+    <>
+      <div className="page-title">
+        {heading}
+        <FilterBox
+          language={{ qualifiers, valuesOf: VALUES_OF, values: valuesQuery }}
+          label="Filter runs by name, state or environment"
+          placeholder="state:running env:… step>100 tag:… created<7d"
+          value={own}
+          onChange={(text) => look({ q: text })}
+          problem={problem}
+        />
+        <span className="spacer" />
+        {!isBare && aside}
+      </div>
+      {list.isPending && <Skeletons heights={[320]} />}
+      {list.isError && !problem && (
+        <div className={css.error}>
+          <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />
+        </div>
+      )}
+      {problem && !data && (
+        <EmptyState
+          title="The address of this list is invalid"
+          action={
+            <Button size="compact-sm" variant="default" onClick={() => onLook({}, false)}>
+              Show all runs with the usual columns
+            </Button>
+          }
+        >
+          The error above names the part.
+        </EmptyState>
+      )}
+      {isBare && <div className="panel">{empty}</div>}
+      {!isBare && data && (
+        <section className="panel" aria-label="List of runs">
+          <div className={css.bar}>
+            {ids.length > 0 ? (
+              <>
+                {mayOperate ? (
+                  <Actions label={`${ids.length} selected`} onPick={(one) => setChosen({ bulk: one, which: { ids }, runs: ids.length })} />
+                ) : (
+                  <span className="soft small" role="status">
+                    {ids.length} selected
+                  </span>
+                )}
+                <CompareButton runs={shown.filter(({ id, archived_at }) => selected.has(id) && !archived_at).map(({ name }) => name)} />
+              </>
+            ) : (
+              <span className="soft small" role="status">
+                {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
+                {problem ? " match the last valid filter" : own ? " match" : ""}
+                {group && ` · groups and their means ± standard deviations are of the ${counted(shown.length, "loaded run")}`}
+              </span>
+            )}
+            {mayOperate && ids.length === 0 && total > 0 && !problem && (
+              <Actions label="All matching" onPick={(one) => setChosen({ bulk: one, which: { q }, runs: total })} />
+            )}
+            <span className="spacer" />
+            {!problem && (
+              <Button
+                component="a"
+                size="compact-sm"
+                variant="default"
+                href={`/api/v1/runs.csv?${new URLSearchParams({ q, sort })}`}
+                download
+              >
+                CSV
+              </Button>
+            )}
+            {within === undefined && (
+              <Views
+                look={{ q: own || undefined, sort: sort === NEWEST ? undefined : sort, cols, group, dense }}
+                onLook={(next) => onLook(next, false)}
+              />
+            )}
+            <GroupSelect q={q} group={group} onGroup={(next) => look({ group: next })} />
+            <Columns q={q} cols={cols} onCols={(next) => look({ cols: next })} />
+            <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
+          </div>
+          {shown.length === 0 ? (
+            <EmptyState title="No matching runs" action={<Link to="/runs">All runs</Link>}>
+              Remove a term from the filter.
+            </EmptyState>
+          ) : (
+            <Boundary part="Table">
+              <RunsTable
+                runs={shown}
+                columns={columns}
+                sort={sort}
+                onSort={(next) => look({ sort: next })}
+                selected={selected}
+                onSelect={select}
+                isDense={dense ?? false}
+                group={group}
+              />
+            </Boundary>
+          )}
+          {!problem && <ShowMore pages={list} />}
+        </section>
+      )}
+      {chosen && <BulkDialog {...chosen} rows={chosenRows} filter={q} onClose={() => setChosen(null)} />}
+    </>
+  );
+}
+
+type ColumnsProps = { q: string; cols: string | undefined; onCols: (cols: string | undefined) => void };
+
+/** Choose columns: the built-in ones, and every configuration value and metric of the runs of a filter. */
+function Columns({ q, cols, onCols }: ColumnsProps) {
+  const [isOpened, setOpened] = useState(false);
+  return (
+    <ColumnsMenu
+      builtIn={COLUMNS}
+      named={useQuery(columnsQuery(q, isOpened)).data}
+      chosen={columnsOf(cols).map(({ id }) => id)}
+      atMost={NAMED_AT_MOST - 1}
+      sources="Configuration or metric"
+      onOpen={setOpened}
+      onChoose={(ids) => onCols(wordOf(ids))}
+    />
+  );
+}
+
+type GroupProps = { q: string; group: GroupBy | undefined; onGroup: (group: GroupBy | undefined) => void };
+
+/** Choose what the list is grouped by. */
+function GroupSelect({ q, group, onGroup }: GroupProps) {
+  const [isOpened, setOpened] = useState(false);
+  const known = useQuery(columnsQuery(q, isOpened)).data ?? [];
+  const values = new Set([...(group ? [group] : []), ...known.filter((id) => id.startsWith("config."))]);
+  const fixed = [
+    { value: "project", label: "Project" },
+    { value: "tag", label: "Tag" },
+  ];
+  const named = [...values].filter(isNamed).map((id) => ({ value: id, label: visible(id) }));
+  return (
+    <Select
+      size="xs"
+      aria-label="Group by"
+      placeholder="Group by"
+      searchable
+      clearable
+      limit={50}
+      data={[...fixed, ...named]}
+      value={group ?? null}
+      onChange={(value) => onGroup((value as GroupBy | null) ?? undefined)}
+      onDropdownOpen={() => setOpened(true)}
+    />
+  );
+}
+
+/** Compare the selected runs, from two up to the limit. */
+function CompareButton({ runs }: { runs: string[] }) {
+  const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
+  return (
+    <Tooltip label={isFit ? "Shared charts and configuration differences." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
+      {isFit ? (
+        <Button
+          size="compact-sm"
+          variant="default"
+          renderRoot={(props) => <Link to="/compare" search={{ runs: runs.join(",") }} {...props} />}
+        >
+          Compare
+        </Button>
+      ) : (
+        <Button size="compact-sm" variant="default" data-disabled aria-disabled onClick={(event) => event.preventDefault()}>
+          Compare
+        </Button>
+      )}
+    </Tooltip>
+  );
+}
+
+function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
+  const silence = useOutage();
+  return (
+    <Menu position="bottom-start">
+      <Menu.Target>
+        <Button
+          size="compact-sm"
+          variant="default"
+          disabled={silence !== null}
+          title={silence ? `No server for ${silence}: nothing can be changed.` : undefined}
+        >
+          {label} ▾
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {BULK_ACTIONS.map((bulk) => (
+          <Menu.Item key={bulk.action} onClick={() => onPick(bulk)}>
+            {bulk.label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
