@@ -46,7 +46,7 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
-        ("start/first-run.md", r"my-run is completed"),
+        ("start/first-run.md", r"(?s)version 20 from batch 20.*my-run is "),
         ("start/environment.md", r"ready after"),
         ("start/reward.md", r"75 rows for training, 25 for evaluation"),
         ("start/trainer.md", r"share of right answers in the last batch: 0\.[5-9]|1\.0"),
