@@ -11,12 +11,6 @@ IMPORTED: Final = re.compile(r"(?:\bfrom|\bimport\(?)\s*\"(@/[^\"]+|\.{1,2}/[^\"
 FRAME: Final = {"router.tsx", "shell"}
 # Routes below that of a run.
 WITHIN: Final = {"viewer": "run"}
-# To be mended: rules of alerts are drafted at charts, and Compare orders metrics as a run does.
-LEFT: Final = {
-    ("compare", "alerts"),
-    ("compare", "run"),
-    ("run", "alerts"),
-}
 
 
 def page_of(path: str) -> str | None:
@@ -45,7 +39,7 @@ def test_a_page_imports_no_other_page() -> None:
         if (page := page_of(path)) and (other := page_of(name)) and page != other
     }
 
-    assert {pair: words for pair, words in found.items() if pair not in LEFT} == {}
+    assert found == {}
 
 
 def test_shared_parts_import_no_page() -> None:

@@ -12,7 +12,7 @@ import type { Mark, Range } from "@/charts/model";
 import { sheetOf } from "@/charts/sheet";
 import { ErrorState } from "@/components/ErrorState";
 import { count, counted, number, visible } from "@/format";
-import { useAlertWhen } from "@/pages/alerts/rules/useAlertWhen";
+import { useAlertWhen } from "@/rules/useAlertWhen";
 import { chartTarget } from "@/share/share";
 import { drawingOf, newestOf, type RunsLook } from "@/wall/drawing";
 import { LINES_AT_MOST, matched, namesOf, type PanelSpec, problemOf } from "@/wall/panels";

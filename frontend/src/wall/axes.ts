@@ -1,7 +1,7 @@
 /** Names of the x axes for runs of some kinds. Pure. */
 
 import type { MetricAxis } from "@/api/types";
-import type { RunKind } from "@/pages/run/metricOrder";
+import type { RunKind } from "@/runs/metricOrder";
 
 type Amount = {
   /** The axis in a control. */

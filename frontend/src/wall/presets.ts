@@ -2,8 +2,8 @@
 
 import { BUILTIN_RETURN, linesQuery, type Span } from "@/api/metrics";
 import type { MetricAxis, RunDetail } from "@/api/types";
-import { returnsFirst, titleOf } from "@/pages/run/metricOrder";
-import { wordsOf } from "@/pages/run/words";
+import { returnsFirst, titleOf } from "@/runs/metricOrder";
+import { wordsOf } from "@/runs/words";
 import { namesOf, OWN, type PanelSpec, type Source } from "@/wall/panels";
 
 type Kind = RunDetail["kind"];

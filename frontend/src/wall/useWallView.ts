@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import type { Span } from "@/api/metrics";
 import { namesOf, wordOf } from "@/charts/names";
 import { spanOf } from "@/charts/spans";
-import type { RunKind } from "@/pages/run/metricOrder";
+import type { RunKind } from "@/runs/metricOrder";
 import { xLabelOf } from "@/wall/axes";
 import type { WallView } from "@/wall/Panel";
 import type { Picked, View } from "@/wall/view";

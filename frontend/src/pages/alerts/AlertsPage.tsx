@@ -9,7 +9,7 @@ import { SnoozedList } from "@/pages/alerts/SnoozedList";
 import type { AlertsSearch } from "@/pages/alerts/search";
 import css from "./alerts.module.css";
 
-const RulesPanel = onDemand(() => import("@/pages/alerts/rules/RulesPanel"), "RulesPanel", <Skeletons heights={[260]} />);
+const RulesPanel = onDemand(() => import("@/pages/alerts/RulesPanel"), "RulesPanel", <Skeletons heights={[260]} />);
 
 /** What the page shows: alerts in a state, or another list. */
 const LISTS: { value: string; label: string; search: AlertsSearch }[] = [

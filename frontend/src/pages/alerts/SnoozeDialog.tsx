@@ -1,8 +1,8 @@
 import { SegmentedControl } from "@mantine/core";
 import { useState } from "react";
+import { type SnoozeSubject, useSnooze } from "@/api/alertRules";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
-import { type SnoozeSubject, useSnooze } from "@/pages/alerts/api";
 
 const HOUR_MS = 3_600_000;
 const UNTIL_ENDED = "0";

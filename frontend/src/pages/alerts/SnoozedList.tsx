@@ -2,6 +2,7 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { type Snooze, snoozesQuery, useEndSnooze } from "@/api/alertRules";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { EmptyState } from "@/components/EmptyState";
@@ -11,7 +12,6 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { visible } from "@/format";
-import { type Snooze, snoozesQuery, useEndSnooze } from "@/pages/alerts/api";
 
 function EndSnooze({ snooze, onClose }: { snooze: Snooze; onClose: () => void }) {
   const end = useEndSnooze(snooze.id);

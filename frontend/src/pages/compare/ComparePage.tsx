@@ -9,7 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
-import { type RunKind, returnsFirst, titleOf } from "@/pages/run/metricOrder";
+import { type RunKind, returnsFirst, titleOf } from "@/runs/metricOrder";
 import type { ShareSearch } from "@/share/share";
 import { amountOf } from "@/wall/axes";
 import { AxisControls, NewPanel } from "@/wall/Controls";

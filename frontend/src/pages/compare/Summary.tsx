@@ -9,7 +9,7 @@ import { Panel } from "@/components/Panel";
 import { RunChip } from "@/components/RunChip";
 import { Table } from "@/components/Table";
 import { count, number, policyStep, visible } from "@/format";
-import { type RunKind, titleOf } from "@/pages/run/metricOrder";
+import { type RunKind, titleOf } from "@/runs/metricOrder";
 import type { WallView } from "@/wall/Panel";
 import { panelOf, requestsOf } from "@/wall/panels";
 import css from "./compare.module.css";

@@ -1,7 +1,7 @@
 /** Merge metric names and configurations of several runs. Pure. */
 
 import type { MetricLine, RunDetail } from "@/api/types";
-import { leadsOf, type RunKind } from "@/pages/run/metricOrder";
+import { leadsOf, type RunKind } from "@/runs/metricOrder";
 
 /** The metric names of a run. */
 export type NamesOfRun = { run: string; names: readonly string[] };

@@ -1,7 +1,7 @@
 /** The returns of compared runs: last, best, and at equal train steps. Pure. */
 
 import type { MetricLine } from "@/api/types";
-import { leadsOf, type RunKind } from "@/pages/run/metricOrder";
+import { leadsOf, type RunKind } from "@/runs/metricOrder";
 import { figuresOf, type Shared } from "./comparing";
 
 /** The metric by which runs are compared: the first return that most of them have. */

@@ -16,7 +16,7 @@ import { baseOf, startsOf } from "@/forms/startPresets";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
 import css from "@/pages/run/config/config.module.css";
 import { useRun } from "@/pages/run/RunContext";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 
 /** The configuration's differences from the preset of the launch, or from the defaults. */
 function Differing({ run }: { run: RunDetail }) {

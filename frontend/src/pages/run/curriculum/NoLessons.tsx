@@ -4,7 +4,7 @@ import { AppLink } from "@/components/AppLink";
 import { EmptyState } from "@/components/EmptyState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 
 /** Why no lessons are shown: the run has none, or has not started. */
 export function NoLessons({ run, isKnown }: { run: RunDetail; isKnown: boolean }) {

@@ -15,8 +15,8 @@ import { MuteDialog } from "@/pages/run/environments/MuteDialog";
 import { environmentViews, holdOf, holdSummary } from "@/pages/run/environments/rows";
 import { WeightDialog } from "@/pages/run/environments/WeightDialog";
 import { useRun } from "@/pages/run/RunContext";
-import { environmentCommand, trainerCommand } from "@/pages/run/words";
 import { unitOf } from "@/runs/queued";
+import { environmentCommand, trainerCommand } from "@/runs/words";
 
 const DIALOGS = { weight: WeightDialog, connect: ConnectDialog, mute: MuteDialog };
 

@@ -13,7 +13,7 @@ import { inOrder, outcomesOf, place, type Range, rangeOf, type Spread, spreadOf 
 import css from "@/pages/run/episodes/episodes.module.css";
 import { episodesSearch, SPANS, type SpanChoice } from "@/pages/run/episodes/search";
 import runCss from "@/pages/run/run.module.css";
-import { trainerCommand, wordsOf } from "@/pages/run/words";
+import { trainerCommand, wordsOf } from "@/runs/words";
 
 const LABELS: Record<SpanChoice, string> = { 60: "1 min", 300: "5 min", 3600: "1 h" };
 const SPAN_WORDS: Record<SpanChoice, string> = { 60: "minute", 300: "5 minutes", 3600: "hour" };

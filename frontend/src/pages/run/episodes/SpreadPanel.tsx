@@ -11,7 +11,7 @@ import { type EpisodeSpread, episodeSpreadQuery } from "@/pages/run/episodes/api
 import { Histogram } from "@/pages/run/episodes/Histogram";
 import { barsOf, samplesBetween } from "@/pages/run/episodes/ranges";
 import type { EpisodesSearch } from "@/pages/run/episodes/search";
-import { wordsOf } from "@/pages/run/words";
+import { wordsOf } from "@/runs/words";
 import { isOver } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/episodes");

@@ -19,7 +19,7 @@ import { EvaluationTable } from "@/pages/run/evaluations/EvaluationTable";
 import { MatrixControls } from "@/pages/run/evaluations/MatrixControls";
 import { COLUMNS, matrixOf } from "@/pages/run/evaluations/matrix";
 import { useRun } from "@/pages/run/RunContext";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 
 const LessonDrawer = onDemand(() => import("@/pages/run/curriculum/LessonDrawer"), "default");
 

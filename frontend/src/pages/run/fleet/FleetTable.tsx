@@ -17,7 +17,7 @@ import { present } from "@/pages/run/fleet/resizing";
 import { WorkersTable } from "@/pages/run/fleet/WorkersTable";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
 import logCss from "@/pages/run/logs/logs.module.css";
-import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
+import { environmentCommand, trainerCommand, wordsOf } from "@/runs/words";
 import { FLEET_START_SECONDS, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const LogsDrawer = onDemand(() => import("@/pages/run/logs/LogsDrawer"), "default");

@@ -5,7 +5,7 @@ import { StateChip } from "@/components/StateChip";
 import { count, number, visible } from "@/format";
 import { WorkerActions } from "@/pages/run/fleet/WorkerActions";
 import runCss from "@/pages/run/run.module.css";
-import type { Words } from "@/pages/run/words";
+import type { Words } from "@/runs/words";
 
 type Opens = { onLog: (slot: number | null) => void };
 

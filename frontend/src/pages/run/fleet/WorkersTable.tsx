@@ -9,7 +9,7 @@ import type { WorkerHealth } from "@/pages/run/fleet/health";
 import { WorkerDetails } from "@/pages/run/fleet/WorkerDetails";
 import { withoutTime } from "@/pages/run/logs/levels";
 import runCss from "@/pages/run/run.module.css";
-import type { Words } from "@/pages/run/words";
+import type { Words } from "@/runs/words";
 import { WORKER_PROOF_SECONDS } from "@/theme/chips";
 import css from "./fleet.module.css";
 

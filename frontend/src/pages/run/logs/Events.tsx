@@ -8,7 +8,7 @@ import { clock, utc, visible } from "@/format";
 import { type Folded, fold } from "@/pages/run/logs/folding";
 import { useRun } from "@/pages/run/RunContext";
 import runCss from "@/pages/run/run.module.css";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 
 const SIGNS = { info: "·", warning: "▲", error: "✕" } as const;
 const SHOWN = 60;

@@ -11,7 +11,7 @@ import { clock, elapsed, number, policyStep, versionName, visible } from "@/form
 import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import queueCss from "@/pages/run/queue/queue.module.css";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 import { SampleTitle } from "@/samples/SampleTable";
 import { worstQuery } from "@/samples/samples";
 import type { Picked } from "@/wall/view";

@@ -4,8 +4,8 @@ import { BUILTIN_RETURN } from "@/api/metrics";
 import type { EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail } from "@/api/types";
 import { count, number, policyStep } from "@/format";
 import { currentOf } from "@/pages/run/overview/current";
-import { wordsOf } from "@/pages/run/words";
 import { queuedFigure } from "@/runs/queued";
+import { wordsOf } from "@/runs/words";
 import { newestOf } from "@/wall/drawing";
 import { presetLinesQuery } from "@/wall/presets";
 

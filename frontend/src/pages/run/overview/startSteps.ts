@@ -2,7 +2,7 @@
 
 import type { FleetPart, LedgerPart, RunDetail } from "@/api/types";
 import type { Needs } from "@/components/commandToken";
-import { environmentCommand, serveCommand, trainerCommand } from "@/pages/run/words";
+import { environmentCommand, serveCommand, trainerCommand } from "@/runs/words";
 
 export type StartStep = {
   title: string;

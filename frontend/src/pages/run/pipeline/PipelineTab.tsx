@@ -29,7 +29,7 @@ import {
   waterfallOf,
 } from "@/pages/run/pipeline/stages";
 import { useRun } from "@/pages/run/RunContext";
-import { trainerCommand, wordsOf } from "@/pages/run/words";
+import { trainerCommand, wordsOf } from "@/runs/words";
 
 const ELSEWHERE: Lane = {
   key: "elsewhere",

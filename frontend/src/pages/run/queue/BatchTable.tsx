@@ -16,7 +16,7 @@ import { count, duration, number, percent, visible } from "@/format";
 import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
 import queueCss from "@/pages/run/queue/queue.module.css";
 import { Staleness } from "@/pages/run/queue/Staleness";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 
 const STATES: { value: BatchState; label: string }[] = [
   { value: "leased", label: "Leased" },

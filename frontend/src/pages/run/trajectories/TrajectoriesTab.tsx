@@ -3,7 +3,7 @@ import { exportUrl } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { useRun } from "@/pages/run/RunContext";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 import { SampleList } from "@/samples/SampleList";
 import styles from "@/samples/samples.module.css";
 import { type SampleKind, type SampleSearch, sampleSearch } from "@/samples/search";

@@ -11,7 +11,7 @@ import { bytes, duration, versionName, visible } from "@/format";
 import { isHeldBack } from "@/pages/run/weights/commands";
 import { waterfallOf } from "@/pages/run/weights/waterfall";
 import css from "@/pages/run/weights/weights.module.css";
-import { trainerCommand } from "@/pages/run/words";
+import { trainerCommand } from "@/runs/words";
 
 type RowProps = {
   run: RunDetail;

@@ -2,6 +2,7 @@ import { Button, Menu } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/api/alertRules";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
@@ -13,11 +14,10 @@ import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
-import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/pages/alerts/api";
 import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
-import { formOf, ruleOf } from "./drafts";
-import RuleDialog from "./RuleDialog";
-import css from "./rules.module.css";
+import { formOf, ruleOf } from "@/rules/drafts";
+import RuleDialog from "@/rules/RuleDialog";
+import css from "@/rules/rules.module.css";
 
 type RuleAction = "switch" | "delete" | "snooze";
 

@@ -1,9 +1,9 @@
 import { type ReactNode, useState } from "react";
 import type { ChartAction } from "@/charts/model";
 import { onDemand } from "@/components/onDemand";
-import { levelText, type RuleStart } from "@/pages/alerts/rules/drafts";
+import { levelText, type RuleStart } from "@/rules/drafts";
 
-const RuleDialog = onDemand(() => import("@/pages/alerts/rules/RuleDialog"), "default");
+const RuleDialog = onDemand(() => import("@/rules/RuleDialog"), "default");
 
 /** A metric drawn by a chart, with its value at an index. */
 export type Watchable = { metric: string; run?: string; label?: string; valueAt: (index: number | null) => number | null | undefined };

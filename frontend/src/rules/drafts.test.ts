@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { AlertRule } from "@/pages/alerts/api";
+import type { AlertRule } from "@/api/alertRules";
 import { compared, draftOf, emptyForm, formOf, levelText, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {

@@ -1,6 +1,6 @@
 /** Form state of a rule and its validation. Pure. */
 
-import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/pages/alerts/api";
+import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/api/alertRules";
 
 export type Scope = "run" | "filter";
 export type RuleForm = {

@@ -1,11 +1,11 @@
 import { Button, Group, Textarea } from "@mantine/core";
 import { useState } from "react";
+import { type AlertRule, useSetRule } from "@/api/alertRules";
 import { ApiProblem } from "@/api/problems";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
-import { type AlertRule, useSetRule } from "@/pages/alerts/api";
 import { emptyForm, formOf, problemsOf, type RuleForm, type RuleStart, ruleOf } from "./drafts";
 import { type FieldErrors, RuleFields } from "./RuleFields";
 

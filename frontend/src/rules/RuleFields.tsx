@@ -1,5 +1,5 @@
 import { Checkbox, SegmentedControl, Select, Textarea, TextInput } from "@mantine/core";
-import { COMPARATORS, type Comparator, isCompared } from "@/pages/alerts/api";
+import { COMPARATORS, type Comparator, isCompared } from "@/api/alertRules";
 import { compared, type RuleForm, type Scope, type Unit } from "./drafts";
 import css from "./rules.module.css";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { environmentCommand, trainerCommand, wordsOf } from "@/pages/run/words";
+import { environmentCommand, trainerCommand, wordsOf } from "@/runs/words";
 
 test("fleet runs count env steps, language runs episodes and tokens", () => {
   expect(wordsOf("fleet")).toMatchObject({ work: "Env steps", length: "env steps", slots: "env slots" });
