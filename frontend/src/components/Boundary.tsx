@@ -1,6 +1,6 @@
-import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, QueryClientContext, useQueryClient } from "@tanstack/react-query";
 import { type ErrorComponentProps, useRouter } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, use } from "react";
 import { ErrorBoundary } from "react-error-boundary";
 import { ErrorState } from "@/components/ErrorState";
 
@@ -15,14 +15,15 @@ type Props = {
 };
 
 /** Drop the data of parts that failed, and request that of the others again. */
-async function renew(queries: QueryClient): Promise<void> {
-  queries.removeQueries({ type: "inactive" });
-  await queries.refetchQueries({ type: "active" });
+async function renew(queries: QueryClient | undefined): Promise<void> {
+  queries?.removeQueries({ type: "inactive" });
+  await queries?.refetchQueries({ type: "active" });
 }
 
 /** A part of a page: an exception replaces this part and nothing else, until *Retry*, another address or other data. */
 export function Boundary({ part, data, frame = (error) => error, children }: Props) {
-  const queries = useQueryClient();
+  // Parts without data, such as a table of given rows, need no client.
+  const queries = use(QueryClientContext);
   return (
     <ErrorBoundary
       resetKeys={[location.href, data]}

@@ -39,7 +39,6 @@ function emptyServer() {
 
 /** Address, title of the empty view, and the command or the link that leads on. */
 const PLACES: [string, string, RegExp][] = [
-  ["/runs", "No runs yet", /^make demo$/],
   ["/trajectories", "No samples yet", /^make demo$/],
   ["/trajectories?q=env:maze", "No matching groups", /Clear filter/],
   ["/projects", "No projects yet", /rolldeck api POST projects/],

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { quickStarts } from "@/components/quickStarts";
-import documentation from "../../../../docs/howto/tokens.md?raw";
+import documentation from "../../../docs/howto/tokens.md?raw";
 
 it("contains the server's URL, the run and the token", () => {
   for (const { text } of quickStarts("https://server.example:8443", "rd_secret", "gsm8k")) {
