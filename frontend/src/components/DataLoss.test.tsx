@@ -20,7 +20,7 @@ function lossyServer(role: "admin" | "viewer" = "admin", alerts = [LOST], summar
 
 const strip = async () => within(await screen.findByRole("region", { name: "Loss of data" }));
 
-it.each(["/", "/runs/lossy", "/runs/lossy/metrics", "/runs/lossy/trajectories", "/trajectories"])(
+it.each(["/", "/runs/lossy", "/runs/lossy/metrics", "/runs/lossy/trajectories", "/trajectories", "/compare?runs=lossy"])(
   "stands first on %s, once",
   async (address) => {
     lossyServer();

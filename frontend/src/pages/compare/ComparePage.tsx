@@ -5,6 +5,7 @@ import { useMemo, useRef } from "react";
 import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { Copy } from "@/components/Copying";
+import { LossOfRuns } from "@/components/DataLoss";
 import { EmptyState } from "@/components/EmptyState";
 import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
@@ -184,6 +185,7 @@ export function ComparePage() {
         <span className="spacer" />
         {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
       </div>
+      {names.length > 0 && <LossOfRuns runs={names} />}
       {names.length === 0 ? (
         <div className="panel">
           <EmptyState
