@@ -151,7 +151,7 @@ class RayCluster:
             import ray
 
             try:
-                from rollouts.fleet.manager.actors import launch
+                from rollouts.fleet.manager.actors import find, launch
                 from rollouts.fleet.process.settings import FleetSettings
 
                 settings = FleetSettings(
@@ -174,7 +174,9 @@ class RayCluster:
                 raise LaunchRefused(f"the cluster refused the manager: {error}") from error
             # Wait briefly: a manager that fails at once reports its error now.
             try:
-                actor = ray.get_actor(order.actor_name, namespace=self._namespace)
+                actor = find(namespace=self._namespace, name=order.actor_name)
+                if actor is None:
+                    raise LaunchRefused("the manager could not start: it has ended")
                 ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
             except ray.exceptions.GetTimeoutError:
                 logger.info("manager %s is still starting", order.actor_name)
@@ -189,12 +191,16 @@ class RayCluster:
         def ping() -> ActorState:
             import ray
 
+            from rollouts.fleet.manager.actors import find
+
+            actor = find(namespace=self._namespace, name=name)
+            if actor is None:
+                return ActorState.MISSING
             try:
-                actor = ray.get_actor(name, namespace=self._namespace)
                 ray.get(actor.ping.remote(), timeout=ANSWER_SECONDS)
             except (ray.exceptions.GetTimeoutError, ray.exceptions.ActorUnavailableError):
                 return ActorState.SILENT
-            except (ray.exceptions.RayActorError, ValueError):
+            except ray.exceptions.RayActorError:
                 return ActorState.MISSING
             return ActorState.ALIVE
 
@@ -204,10 +210,13 @@ class RayCluster:
         def end() -> None:
             import ray
 
-            try:
-                ray.kill(ray.get_actor(name, namespace=self._namespace), no_restart=True)
-            except ValueError:
+            from rollouts.fleet.manager.actors import find
+
+            actor = find(namespace=self._namespace, name=name)
+            if actor is None:
                 logger.info("manager %s has already ended", name)
+            else:
+                ray.kill(actor, no_restart=True)
 
         self._run_connected(end)
 
@@ -221,13 +230,15 @@ class RayCluster:
             import ray
             from ray.util import list_named_actors
 
+            from rollouts.fleet.manager.actors import find
+
             pending: dict[str, Any] = {}
             for entry in list_named_actors(all_namespaces=True):
                 if entry["namespace"] == self._namespace and entry["name"].startswith(
                     MANAGER_PREFIX
                 ):
-                    with suppress(ValueError):  # it has just ended
-                        actor = ray.get_actor(entry["name"], namespace=self._namespace)
+                    actor = find(namespace=self._namespace, name=entry["name"])
+                    if actor is not None:
                         pending[entry["name"]] = actor.reports_to.remote()
             if pending:
                 ray.wait(list(pending.values()), num_returns=len(pending), timeout=ANSWER_SECONDS)

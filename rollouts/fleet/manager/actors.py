@@ -214,10 +214,11 @@ def launch(*, address: str, namespace: str, name: str, settings: FleetSettings) 
 
 
 def find(*, namespace: str, name: str) -> Any | None:
-    """Return the manager's actor handle; None if it does not exist."""
+    """Return the manager's actor handle; None if it does not exist or is being removed."""
     try:
         return ray.get_actor(name, namespace=namespace)
-    except ValueError:
+    except (ValueError, AssertionError):
+        # Ray deletes the class of an ended actor before its name, and then asserts that it exists.
         return None
 
 
