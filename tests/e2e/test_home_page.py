@@ -21,7 +21,7 @@ def test_the_first_page_names_the_newest_error(signed_in: Page, seeded_server: S
     expect(page).to_have_url(re.compile("/runs$"))
     strip = page.get_by_role("region", name="Needs attention")
     expect(strip.locator("[data-attention] [data-alert=error]")).to_be_visible()
-    strip.get_by_role("link", name=re.compile(r"^All \d+ alerts")).click()
+    strip.get_by_role("link", name=re.compile(r"^Alerts: \d+ open")).click()
     expect(page.get_by_role("heading", name="Alerts")).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("r")

@@ -210,7 +210,7 @@ def test_a_tree_branch_and_an_expression_filter_charts_and_a_view_stores_them(
     expect(page).to_have_url(re.compile("under=train"))
     expect(page.locator("[data-panel]")).to_have_count(1)
 
-    page.get_by_label("Panel: /regex/ or = a / b").fill("/^layer/.*norm$/")
+    page.get_by_label("Panel", exact=True).fill("/^layer/.*norm$/")
     page.get_by_role("button", name="Add", exact=True).click()
     panel = page.locator("[data-panel^='/']")
     expect(panel.locator("[data-matched='90']")).to_have_text("first 20 of 90 matching metrics")

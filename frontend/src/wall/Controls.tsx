@@ -26,8 +26,8 @@ export function NewPanel({ charts, onAdd }: { charts: readonly string[]; onAdd: 
     >
       <TextInput
         size="xs"
-        label="Panel: /regex/ or = a / b"
-        placeholder="/^layer/.*norm$/"
+        label="Panel"
+        placeholder="/regex/ or = a / b"
         maxLength={200}
         spellCheck={false}
         value={text}

@@ -18,7 +18,7 @@ it("names the newest alert and a run that is paused for long above the list of r
   await waitFor(() => expect(here()).toBe("/runs"));
   const shown = await strip();
   expect(await shown.findByRole("link", { name: /^held: paused for .*: the cluster moves/ })).toBeVisible();
-  expect(shown.getByRole("link", { name: "All 4 alerts" })).toBeVisible();
+  expect(shown.getByRole("link", { name: "Alerts: 4 open" })).toBeVisible();
   expect(await screen.findByRole("link", { name: "alerted" })).toBeVisible();
   fireEvent.click(shown.getByRole("link", { name: "bytes of alerted are corrupt" }));
   await waitFor(() => expect(here()).toBe("/alerts?alert=7"));

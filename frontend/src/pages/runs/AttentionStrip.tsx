@@ -50,7 +50,7 @@ export function AttentionStrip() {
         <span className="spacer" />
         {summary && (
           <Link to="/alerts" className="nowrap">
-            {open > 0 ? `All ${number(open)} alerts` : "Alerts"}
+            {open > 0 ? `Alerts: ${number(open)} open` : "Alerts"}
           </Link>
         )}
       </section>
