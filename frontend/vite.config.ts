@@ -41,7 +41,7 @@ export default defineConfig(({ command }) => ({
           groups: [
             { name: "asking", test: /src\/shell\/early\.ts$/, priority: 6 },
             { name: "frame", test: /src\/app\.tsx$/, priority: 5 },
-            { name: "home", test: /src\/pages\/home\/HomePage\.tsx$/, priority: 4 },
+            { name: "home", test: /src\/(pages\/runs\/RunsPage|runs\/RunList)\.tsx$/, priority: 4 },
             { name: "shared", minShareCount: 8, maxModuleSize: 40_000, priority: 3 },
             { name: "run", test: /src\/pages\/run\/(RunPage|overview\/OverviewTab)\.tsx$/, priority: 2 },
             {

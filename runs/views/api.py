@@ -28,7 +28,7 @@ class ViewsView(ApiView):
     @extend_schema(
         operation_id="views_list",
         parameters=[OpenApiParameter("run", str, description="Name of the run to view; else any.")],
-        responses={200: Views},
+        responses={200: Views, **problems(404)},
         tags=["metrics"],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -44,7 +44,7 @@ class ViewsView(ApiView):
     @extend_schema(
         operation_id="views_create",
         request=SetView,
-        responses={201: ViewRow, **problems(409)},
+        responses={201: ViewRow, **problems(404, 409)},
         tags=["metrics"],
     )
     def post(self, request: Request) -> HttpResponse:

@@ -41,9 +41,7 @@ ADDRESS: Final = "http://localhost"
 """Address of the server in the browser, which maps it to the port; pages show it."""
 # Figures of the real machine: its disks, the database's files, and the memory of the broker.
 LIVE: Final = {
-    "cluster": ", ".join(
-        f'section[aria-label="{title}"]' for title in ("PostgreSQL", "Valkey", "Payload storage")
-    )
+    "cluster": ", ".join(f'section[aria-label="{title}"]' for title in ("Machines", "Services"))
 }
 
 

@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.system, pytest.mark.full("starts, loads and kills serv
 PASSWORD: Final = "a-password-for-tests"
 ASKED_AT_ONCE: Final = 48
 # Routes without database queries.
-NO_DATABASE: Final = ("docs/errors", "healthz/live", "static/", "login/once")
+NO_DATABASE: Final = ("docs/errors", "guide", "healthz/live", "static/", "login/once")
 WITH_SESSION: Final = ("api/v1/session", "api/v1/presets", "api/v1/alerts")
 EXAMPLES: Final = ("1", "x", str(uuid4()))
 """A value for each kind of parameter."""

@@ -24543,6 +24543,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The object does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -24596,6 +24605,15 @@ export interface operations {
             };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The object does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,5 +1,5 @@
+import { Dialog } from "@/components/Dialog";
 import "uplot/dist/uPlot.min.css";
-import { Modal } from "@mantine/core";
 import { useContext, useMemo, useState } from "react";
 import { ChartTools } from "@/charts/ChartTools";
 import type { Column } from "@/charts/columns";
@@ -83,7 +83,7 @@ export function Chart(chart: ChartProps) {
     <>
       <Drawing chart={chart} shown={{ ...shown, look: { ...look, isLarge: undefined } }} target={chart.target ? undefined : target} />
       {look.isLarge && (
-        <Modal opened onClose={close} title={chart.name} size="92%" centered>
+        <Dialog onClose={close} title={chart.name} size="92%" centered>
           <LookFields look={look} change={onLook} hasLogX={!chart.isTime} xLabel={chart.xLabel} xChoices={chart.xChoices} />
           <Drawing
             chart={{
@@ -98,7 +98,7 @@ export function Chart(chart: ChartProps) {
             }}
             shown={shown}
           />
-        </Modal>
+        </Dialog>
       )}
     </>
   );
