@@ -375,15 +375,18 @@ def _address(url: str | None, token: str | None) -> tuple[str, str | None]:
     usual, usual_token = os.environ.get("ROLLDECK_URL"), os.environ.get("ROLLDECK_TOKEN")
     if url is None:
         return usual or DEFAULT_URL, token or usual_token
+    if token is not None or usual_token is None:
+        return url, token
     # A token is for one platform: it is not sent to others, such as a stock Atropos server.
-    if token is None and (not usual or _origin(url) == _origin(usual)):
-        token = usual_token
-    return url, token
+    if usual and _origin(url) != _origin(usual):
+        logger.warning("ROLLDECK_TOKEN is not sent to %s, because ROLLDECK_URL is %s", url, usual)
+        return url, None
+    return url, usual_token
 
 
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc.rpartition("@")[2]
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = _parts_of(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}[parts.scheme]
 
 
 def _parts_of(url: str) -> SplitResult:

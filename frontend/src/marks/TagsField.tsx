@@ -16,7 +16,7 @@ type Props = {
 /** Tags as chips, with an input that completes the tags of the run. */
 export function TagsField({ run, label, tags, onChange, inputRef }: Props) {
   const [part, setPart] = useState("");
-  // Shown until the server has answered all changes, so that fast typing applies to what is shown.
+  // Shown until the server has answered all changes: further changes apply to the shown tags.
   const [draft, setDraft] = useState<string[] | null>(null);
   const pending = useRef(0);
   const known = useQuery(valuesQuery({ run })("tag", part)).data ?? [];

@@ -13,7 +13,8 @@ const INDEXING_MS = 1_000;
 /** Newest samples that are compared with the loaded ones. */
 export const MOST_NEW = 50;
 
-const MOST_OF_BATCHES = 100;
+/** Samples of batches that are read for the worst ones. */
+export const MOST_OF_BATCHES = 100;
 
 /** A list; without a run, of all runs. */
 export type Listed = SampleSearch & { run?: string };

@@ -203,7 +203,7 @@ function Newest({ spec, value, isCurrent }: { spec: PanelSpec; value: number | n
   );
 }
 
-/** Below a chart: the width of its points, what was not drawn, and what has no samples. */
+/** Foot of a chart: the width of its points, omitted values, and runs without samples. */
 function Foot({ view, found, absent, hasBand }: { view: WallView; found: MetricLine[]; absent: string[]; hasBand: boolean }) {
   const gaps = gapsOf(found);
   const bucket = found.reduce((widest, line) => Math.max(widest, line.bucket), 0);

@@ -28,7 +28,7 @@ function stored(text: string | undefined): Remembered | undefined {
   }
 }
 
-/** Parameters of every page with charts that select runs, not what is shown of them. */
+/** Parameters of every page with charts that select runs. */
 const OF_RUNS: ReadonlySet<string> = new Set(["runs", "hide"]);
 
 /** The parameters that a remembered view adds to an address; null if the address has its own or the view is the default. */

@@ -237,11 +237,14 @@ def accept_report(*, run_id: int, report: wire.FleetReport, now: datetime) -> bo
 def _has_news(fleet: Fleet, stored: Sequence[FleetWorker], report: wire.FleetReport) -> bool:
     """Return whether a report changes more than counters, which live pages poll."""
     of_worker = attrgetter(*_SHOWN_AT_ONCE)
+    reported = {one.index for one in report.workers}
+    # Workers of a fleet that was scaled down are stored as stopped, and not reported any more.
+    before = [one for one in stored if one.state != "stopped" or one.index in reported]
     return (
         fleet.observed_at is None
         or bool(report.events)
         or (fleet.observed, fleet.reason) != (report.state, report.reason)
-        or {of_worker(one) for one in stored} != {of_worker(one) for one in report.workers}
+        or {of_worker(one) for one in before} != {of_worker(one) for one in report.workers}
     )
 
 

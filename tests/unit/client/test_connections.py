@@ -317,6 +317,9 @@ def test_the_certificate_of_a_server_is_verified(
             id="another server",
         ),
         pytest.param(
+            {"ROLLDECK_URL": "http://rolldeck.example"}, ("{server}", None), None, id="url"
+        ),
+        pytest.param(
             {"ROLLDECK_URL": "http://rolldeck.example", "ROLLDECK_TOKEN": "usual"},
             ("{server}", "own"),
             "own",
@@ -342,6 +345,28 @@ def test_url_and_token_of_the_environment_are_defaults(
 
     header = server.seen[0].headers.get("Authorization")
     assert header == (None if sent is None else f"Bearer {sent}")
+
+
+def test_a_token_that_is_not_sent_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ROLLDECK_URL", "http://rolldeck.example:80")
+    monkeypatch.setenv("ROLLDECK_TOKEN", "usual")
+
+    Connection("http://ROLLDECK.example/atropos/demo").close()
+    assert caplog.messages == []
+    Connection("http://other.example").close()
+    [message] = caplog.messages
+    assert "not sent to http://other.example" in message
+    assert "ROLLDECK_URL is http://rolldeck.example:80" in message
+
+
+def test_an_invalid_url_of_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLDECK_URL", "http://[rolldeck")
+    monkeypatch.setenv("ROLLDECK_TOKEN", "usual")
+
+    with pytest.raises(InvalidRequest, match="is not a valid server URL"):
+        Connection("http://other.example")
 
 
 def test_a_client_without_a_run_is_an_error() -> None:

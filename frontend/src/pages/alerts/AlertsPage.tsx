@@ -21,7 +21,7 @@ const LISTS: { value: string; label: string; search: AlertsSearch }[] = [
   { value: "rules", label: "Rules", search: { view: "rules" } },
 ];
 
-/** The alerts page: alerts by state, what is snoozed, and the rules. */
+/** The alerts page: alerts by state, snoozed alerts, and rules. */
 export function AlertsPage() {
   const { alert: opened, view, rule, ...asked } = useSearch({ from: "/shell/alerts" });
   const navigate = useNavigate({ from: "/alerts" });

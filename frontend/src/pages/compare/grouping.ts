@@ -1,4 +1,4 @@
-/** Group runs by what they have in common. Pure. */
+/** Groups of runs with the same tag, project or configuration value. Pure. */
 
 import type { RunDetail } from "@/api/types";
 import { visible } from "@/format";

@@ -430,6 +430,20 @@ def test_the_shown_capacity_excludes_items_in_progress() -> None:
     assert depth.admission_capacity == depth.admission_remaining - 7
 
 
+def test_counters_of_a_fleet_that_was_scaled_down_are_not_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = rolling(FakeCluster())
+    announced: list[str] = []
+    monkeypatch.setattr(reports, "announce", lambda _run, *names: announced.extend(names))
+
+    accept(run, report(run, worker(), worker(1), sequence=1))
+    accept(run, report(run, worker(), sequence=2))
+    assert announced == ["fleet", "fleet"]
+    accept(run, report(run, worker(env_steps=30), sequence=3))
+    assert announced == ["fleet", "fleet"]
+
+
 @pytest.mark.parametrize(
     ("changed", "parts"),
     [

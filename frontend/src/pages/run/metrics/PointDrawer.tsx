@@ -13,7 +13,7 @@ import { BatchChip } from "@/pages/run/queue/BatchTable";
 import queueCss from "@/pages/run/queue/queue.module.css";
 import { trainerCommand } from "@/runs/words";
 import { SampleTitle } from "@/samples/SampleTable";
-import { worstQuery } from "@/samples/samples";
+import { MOST_OF_BATCHES, worstQuery } from "@/samples/samples";
 import type { Picked } from "@/wall/view";
 import { AnnotatePoint } from "./AnnotatePoint";
 import classes from "./metrics.module.css";
@@ -68,6 +68,7 @@ function Worst({ run, batches }: { run: RunDetail; batches: PointBatch[] }) {
   return (
     <>
       <h3>{isGroups ? "Lowest scores" : "Lowest returns"}</h3>
+      {!isGroups && data.length >= MOST_OF_BATCHES && <p className="faint small">Of the newest {MOST_OF_BATCHES} fragments.</p>}
       <table className="table" aria-label={isGroups ? "Groups with the lowest scores" : "Fragments with the lowest returns"}>
         <thead>
           <tr>
