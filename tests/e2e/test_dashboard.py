@@ -47,7 +47,7 @@ def test_a_run_is_launched_paused_and_resumed(at_home: Page, server: Server) -> 
     page.get_by_role("link", name="Launch", exact=True).click()
     page.get_by_label("Name", exact=True).fill(name)
     page.get_by_role("button", name="Launch", exact=True).click()
-    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
     trainer = server.start_trainer(name)
     try:
         see_it_move(page, "Return, mean of the last 20", seconds=240)  # measured every 10 s

@@ -55,21 +55,34 @@ function EssentialInput({ field, state }: { field: Field; state: LaunchState }) 
   );
 }
 
-/** The fields that most launches change, and the run's name with a free one suggested. */
+/** The run's name, with a free one suggested; a suggestion that arrives while the input has the focus waits until it leaves. */
+function NameInput({ state }: { state: LaunchState }) {
+  const [focused, setFocused] = useState<string | null>(null);
+  return (
+    <TextInput
+      label="Name"
+      description="Letters, digits, - and _; part of the run's URL."
+      data-field="name"
+      autoComplete="off"
+      value={focused ?? state.name}
+      error={state.nameErrors.map(({ message }) => message).join(" ") || undefined}
+      onFocus={() => setFocused(state.name)}
+      onBlur={() => setFocused(null)}
+      onChange={(event) => {
+        setFocused(event.currentTarget.value);
+        state.setName(event.currentTarget.value);
+      }}
+    />
+  );
+}
+
+/** The run's name and the fields that most launches change. */
 export function Essentials({ fields, state }: { fields: Field[]; state: LaunchState }) {
   return (
     <fieldset className={`panel ${css.section}`}>
       <legend>Essentials</legend>
       <div className={css.fields}>
-        <TextInput
-          label="Name"
-          description="Letters, digits, - and _; part of the run's URL."
-          data-field="name"
-          autoComplete="off"
-          value={state.name}
-          error={state.nameErrors.map(({ message }) => message).join(" ") || undefined}
-          onChange={(event) => state.setName(event.currentTarget.value)}
-        />
+        <NameInput state={state} />
         {fields.map((field) => (
           <EssentialInput key={field.path} field={field} state={state} />
         ))}

@@ -277,6 +277,21 @@ describe("the name", () => {
     expect(await label("Name")).toHaveValue("mine");
   });
 
+  it("keeps its text while it has the focus, also if a suggestion arrives", async () => {
+    const server = launchServer();
+    await load("/runs/new?preset=cartpole");
+    const name = await label("Name");
+    await waitFor(() => expect(name).toHaveValue("cartpole-1"));
+    act(() => name.focus());
+    server.on("POST", "/api/v1/run-checks", checkOf({}, "cartpole-2"));
+    await edit("batch_size: 16", "batch_size: 64");
+    await waitFor(() => expect(server.bodies("POST", "/api/v1/run-checks")).toHaveLength(2));
+    await act(() => new Promise((resolve) => setTimeout(resolve, 50)));
+    expect(name).toHaveValue("cartpole-1");
+    act(() => name.blur());
+    await waitFor(() => expect(name).toHaveValue("cartpole-2"));
+  });
+
   it("that another run took meanwhile is refused at its input", async () => {
     const refusal = new Refusal({ status: 409, code: "run_exists", detail: "A run named 'cartpole-1' exists." });
     launchServer().on("POST", "/api/v1/runs", refusal);
