@@ -195,6 +195,8 @@ class GroupDetail(Struct, frozen=True, kw_only=True):
     batch: BatchOfGroup | None
     version: VersionOfGroup | None
     """Null if the policy version is not on record."""
+    facts: dict[str, Any]
+    """Metadata and overrides by key, such as `meta.difficulty`; a list has the distinct values."""
     env_spec: str
     seed: int | None
     """Seed of the run; null for runs with external environments."""

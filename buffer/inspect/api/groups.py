@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -56,6 +57,7 @@ class GroupView(ApiView):
                     published_at=origin.version.published_at,
                     sha256=origin.version.sha256,
                 ),
+                facts=msgspec.json.decode(row.facts),
                 env_spec=origin.env_spec,
                 seed=origin.seed,
                 newer=origin.newer,

@@ -5610,6 +5610,7 @@ export interface components {
             outcome: string;
             batch: components["schemas"]["BatchOfGroup"] | null;
             version: components["schemas"]["VersionOfGroup"] | null;
+            facts: Record<string, unknown>;
             env_spec: string;
             seed: number | null;
             newer: number | null;

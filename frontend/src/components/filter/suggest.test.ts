@@ -34,6 +34,7 @@ it("accepts a colon before a comparison", () => {
 });
 
 it("quotes values of terms", () => {
+  expect([term("env", ">3"), term("env", "a=b")]).toEqual(['env:">3"', 'env:"a=b"']);
   expect([term("env", "math"), term("env", 'a "b"'), term("score", 0.5, "<=")]).toEqual(["env:math", 'env:"a b"', "score<=0.5"]);
 });
 

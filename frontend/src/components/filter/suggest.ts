@@ -91,8 +91,8 @@ export function taken(text: string, asked: Asked, offer: Offer): { text: string;
   return { text: head + tail, cursor: head.length };
 }
 
-/** A value of a term, quoted if it has spaces or commas. */
-export const quoted = (value: string): string => (/[\s,"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
+/** A value of a term, quoted if it has spaces, commas or characters of comparisons. */
+export const quoted = (value: string): string => (/[\s,"<>=~]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
 
 /** A term of a filter: `env:"two words"`. */
 export const term = (name: string, value: string | number, operator = ":"): string => `${name}${operator}${quoted(String(value))}`;

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { Fragment, type ReactNode } from "react";
 import type { GroupDetail } from "@/api/groups";
 import { Age } from "@/components/Age";
 import { term } from "@/components/filter/suggest";
@@ -116,6 +116,23 @@ export function Provenance({ run, detail }: { run: string; detail: GroupDetail }
       <Fact name="Received">
         <Age at={group.received_at} suffix=" ago" />
       </Fact>
+      {Object.entries(detail.facts).map(([key, value]) => (
+        <Fact key={key} name={visible(key.replace(/^meta\./, "").replace(/^override\./, "Override "))}>
+          {[value].flat().map((one, at) => (
+            <Fragment key={String(one)}>
+              {at > 0 && ", "}
+              {/* Filters cannot hold quotes. */}
+              {String(one).includes('"') ? (
+                visible(String(one))
+              ) : (
+                <Link to={to} params={params} search={{ q: term(key, String(one)) }}>
+                  {visible(String(one))}
+                </Link>
+              )}
+            </Fragment>
+          ))}
+        </Fact>
+      ))}
     </dl>
   );
 }

@@ -26,7 +26,7 @@ const sampleOfGroup = ({ id, epoch, policy_step, score_mean, answer }: GroupSumm
 
 const detailOf = (group: GroupSummary): GroupDetail => ({
   outcome: `Trained on in batch ${group.id}.`,
-  ...{ group, batch: null, version: null, env_spec: "", seed: null, newer: null, older: null },
+  ...{ group, batch: null, version: null, facts: {}, env_spec: "", seed: null, newer: null, older: null },
 });
 
 const ANSWERS: Record<string, string> = {
@@ -112,6 +112,19 @@ it("states in words what became of a group, with and without content", async () 
   expect(await screen.findByText("Dropped on arrival: ⟨U+202E⟩with equal scores.")).toBeVisible();
   expect(screen.getByText("Only the metadata of groups that are dropped on arrival is stored.")).toBeVisible();
   expect(screen.getByText(/zero variance/)).toBeVisible();
+});
+
+it("has the metadata and overrides of a group, each value a filter of the list", async () => {
+  const facts = { "meta.difficulty": 4.5, "meta.source": 'a "quote"', "override.level": ["easy", "two words"] };
+  viewed().on("GET", PATH, { ...detailOf(groupOf(40, 9)), facts });
+  await load("/runs/math/groups/40");
+  expect(await screen.findByRole("link", { name: "4.5" })).toHaveAttribute("href", "/runs/math/trajectories?q=meta.difficulty%3A4.5");
+  expect(screen.getByRole("link", { name: "two words" })).toHaveAttribute(
+    "href",
+    expect.stringContaining("override.level%3A%22two+words%22"),
+  );
+  expect(screen.getByText("Override level").parentElement).toHaveTextContent("easy, two words");
+  expect(screen.getByText('a "quote"')).toBeVisible();
 });
 
 it("shows no versions of an unknown prompt", async () => {

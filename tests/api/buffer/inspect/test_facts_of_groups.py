@@ -219,3 +219,27 @@ def test_correctness_and_advantages_are_in_rows(server: Server) -> None:
     assert server.ids("solved:>=0.5") == [whole, half]
     assert server.ids(sort="-solved") == [whole, half, unknown]
     assert server.ids(sort="solved") == [half, whole, unknown]
+
+
+def test_a_group_has_its_facts(server: Server, groups: list[int]) -> None:
+    (new,) = server.push(scored(0.0, 1.0, mark=9, metadata={"difficulty": 7}))
+
+    def facts(group: int) -> dict[str, Any]:
+        return dict(server.ask(f"/{group}", {}).json()["facts"])
+
+    assert facts(groups[MIXED]) == {
+        "meta.difficulty": [2, 9],
+        "override.level": ["easy", "hard"],
+    }
+    assert facts(groups[HARD])["meta.shown"] is True
+    assert facts(groups[BARE]) == {}
+    assert facts(new) == {"meta.difficulty": 7}
+
+
+@pytest.mark.parametrize("text", [">3", "a=b", "~c", "two words", "1,5", "-2"])
+def test_a_quoted_text_is_found_as_it_is(server: Server, text: str) -> None:
+    (group,) = server.push(scored(0.0, 1.0, mark=1, metadata={"difficulty": text}))
+    server.push(scored(0.0, 1.0, mark=2, metadata={"difficulty": "3"}))
+    server.digest()
+
+    assert server.ids(f'meta.difficulty:"{text}"') == [group]
