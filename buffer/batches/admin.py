@@ -20,7 +20,7 @@ from buffer.items.models import Batch, BatchUse, FragmentChunk, MixingShare, Tra
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head
 from rolldeck.group_encoding import to_json
-from rolldeck.groups import InvalidGroup, read_msgpack
+from rolldeck.groups import InvalidGroupError, read_msgpack
 from rolldeck.wire import Fragment
 from runs.lifecycle.models import Environment
 from web.admin.decisions import Decision, reason_or_page
@@ -282,7 +282,7 @@ def group_preview(group_id: int) -> str:
             content = to_json(read_msgpack(content))
     except PayloadMissing as missing:
         return str(missing)
-    except InvalidGroup:
+    except InvalidGroupError:
         return f"{len(content)} bytes or more"
     text = content[:PREVIEW_BYTES].decode(errors="replace")
     return text + (" …" if len(content) >= PREVIEW_BYTES else "")

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rolldeck.safetensors import LENGTH_BYTES, Entry, Tensor, header_of
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 from web.rules.errors import FieldError, InvalidData
 
 MOST_KEYS: Final = 8192
@@ -40,7 +40,7 @@ def parts_of(body: bytes) -> list[Part]:
     """
     try:
         header = header_of(body)
-    except InvalidMessage as error:
+    except InvalidMessageError as error:
         raise InvalidTensors("body", str(error)) from error
     if not header.tensors:
         raise InvalidTensors("body", "contains no tensors")

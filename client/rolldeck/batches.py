@@ -17,7 +17,14 @@ from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
 from rolldeck.json_groups import Bytes
 from rolldeck.padding import PAD_LOGPROB, padded
-from rolldeck.wire import SCHEMA_VERSION, Array, BatchHead, Fragment, InvalidMessage, unpack_array
+from rolldeck.wire import (
+    SCHEMA_VERSION,
+    Array,
+    BatchHead,
+    Fragment,
+    InvalidMessageError,
+    unpack_array,
+)
 
 # Fragments whose arrays are views of the received message, so that decoding copies no array.
 
@@ -129,15 +136,15 @@ class Batch:
         """Return the batch in an encoded :class:`rolldeck.wire.BatchAnswer`.
 
         Raises:
-            InvalidMessage: If `body` is not an encoded batch.
+            InvalidMessageError: If `body` is not an encoded batch.
         """
         try:
             answer = msgspec.msgpack.decode(body, type=_Received)
         except msgspec.DecodeError as error:
-            raise InvalidMessage(f"not a batch: {error}") from error
+            raise InvalidMessageError(f"not a batch: {error}") from error
         if answer.codecs and len(answer.codecs) != len(answer.items):
             counts = f"{len(answer.codecs)} codecs for {len(answer.items)} items"
-            raise InvalidMessage(f"not a batch: {counts}")
+            raise InvalidMessageError(f"not a batch: {counts}")
         return cls(answer.batch, answer.items, answer.codecs)
 
     def __len__(self) -> int:
@@ -160,14 +167,14 @@ class Batch:
         """The items of a fleet run's batch.
 
         Raises:
-            InvalidMessage: If the items are trajectory groups, or damaged.
+            InvalidMessageError: If the items are trajectory groups, or damaged.
         """
         if self.head.kind != "fragments":
-            raise InvalidMessage("a batch of trajectory groups has no fragments; use groups")
+            raise InvalidMessageError("a batch of trajectory groups has no fragments; use groups")
         try:
             decoded = [decode_fragment(item) for item in self.items]
         except msgspec.DecodeError as error:
-            raise InvalidMessage(f"not a fragment: {error}") from error
+            raise InvalidMessageError(f"not a fragment: {error}") from error
         return tuple(FragmentView(fragment) for fragment in decoded)
 
     @cached_property
@@ -175,7 +182,7 @@ class Batch:
         """The items of an outside run's batch, in the format of Atropos' ``/batch``.
 
         Raises:
-            InvalidMessage: If the items are fragments.
+            InvalidMessageError: If the items are fragments.
         """
         self._check_groups()
         texts = [
@@ -189,7 +196,7 @@ class Batch:
         """The items of an outside run's batch as arrays, from either codec.
 
         Raises:
-            InvalidMessage: If the items are fragments, or damaged.
+            InvalidMessageError: If the items are fragments, or damaged.
         """
         self._check_groups()
         pairs = zip(self.items, self.codecs, strict=True)
@@ -197,7 +204,9 @@ class Batch:
 
     def _check_groups(self) -> None:
         if self.head.kind != "groups":
-            raise InvalidMessage("a batch of fragments has no trajectory groups; use fragments")
+            raise InvalidMessageError(
+                "a batch of fragments has no trajectory groups; use fragments"
+            )
 
     def padded(
         self,
@@ -232,7 +241,7 @@ class Batch:
             column t of every array is token t. All are writable copies.
 
         Raises:
-            InvalidMessage: If the items are fragments, a sequence is longer than `length`, or
+            InvalidMessageError: If the items are fragments, a sequence is longer than `length`, or
                 rows of one sequence differ in length, which only a lenient run accepts.
         """
         return padded(
@@ -259,7 +268,7 @@ class Batch:
             their own type.
 
         Raises:
-            InvalidMessage: As `padded` and `stack`, or if torch has no such type.
+            InvalidMessageError: As `padded` and `stack`, or if torch has no such type.
             ImportError: If torch is not installed.
         """
         from rolldeck.torch_tensors import tensors_of  # the client runs without torch
@@ -284,7 +293,7 @@ class Batch:
             fragments lack are left out. All are writable copies.
 
         Raises:
-            InvalidMessage: If two fragments differ in length or in an array's shape.
+            InvalidMessageError: If two fragments differ in length or in an array's shape.
         """
         views = self.fragments
         shared = frozenset.intersection(*(view.names for view in views)) - {"mask"}
@@ -294,7 +303,7 @@ class Batch:
             shapes = {row.shape for row in rows}
             if len(shapes) > 1:
                 message = f"{name}: fragments of shapes {sorted(shapes)} cannot be stacked"
-                raise InvalidMessage(message)
+                raise InvalidMessageError(message)
             arrays[name] = np.stack(rows)
         arrays["mask"] = np.stack(
             [

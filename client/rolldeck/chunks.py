@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.batches import FINAL_OBS, FragmentView, is_per_episode
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 ITEM: Final = "item"
 UNREPEATED: Final = frozenset({"reward", "first", "terminated", "truncated"})
@@ -92,11 +92,11 @@ def join(fragments: Sequence[FragmentView]) -> list[Chunk]:
         is in exactly one chunk.
 
     Raises:
-        InvalidMessage: If a fragment occurs twice; if fragments of one slot differ in environment
-            or worker; or if a fragment does not continue its predecessor although it claims to:
-            it overlaps it (its first observation is not the predecessor's ``next_obs``), begins an
-            episode without the end of the previous one or goes on after an end, or differs from it
-            in the shape of an array.
+        InvalidMessageError: If a fragment occurs twice; if fragments of one slot differ in
+            environment or worker; or if a fragment does not continue its predecessor although it
+            claims to: it overlaps it (its first observation is not the predecessor's
+            ``next_obs``), begins an episode without the end of the previous one or goes on after
+            an end, or differs from it in the shape of an array.
     """
     slots: dict[str, list[int]] = {}
     for item, view in enumerate(fragments):
@@ -121,10 +121,10 @@ def stack(chunks: Sequence[Chunk]) -> dict[str, NDArray[Any]]:
         weight of each step.
 
     Raises:
-        InvalidMessage: If there are no chunks, or two differ in an array's shape per step.
+        InvalidMessageError: If there are no chunks, or two differ in an array's shape per step.
     """
     if not chunks:
-        raise InvalidMessage("no chunks to stack, at least 1 required")
+        raise InvalidMessageError("no chunks to stack, at least 1 required")
     shared = frozenset.intersection(*(frozenset(chunk.arrays) for chunk in chunks))
     steps = np.array([len(chunk) for chunk in chunks])
     versions = [chunk.arrays["policy_step"] for chunk in chunks]
@@ -161,14 +161,14 @@ def _runs(fragments: Sequence[FragmentView], ordered: list[int]) -> Iterator[lis
     for before, after in pairwise(ordered):
         one, next_one = fragments[before].fragment, fragments[after].fragment
         if one.number == next_one.number:
-            raise InvalidMessage(
+            raise InvalidMessageError(
                 f"fragment {one.number} of slot {one.slot} occurs twice, as items "
                 f"{before} and {after}"
             )
         for name in ("environment", "worker"):
             value, next_value = getattr(one, name), getattr(next_one, name)
             if value != next_value:
-                raise InvalidMessage(
+                raise InvalidMessageError(
                     f"{name}: fragments {one.number} and {next_one.number} of slot {one.slot} have "
                     f"{value!r} and {next_value!r}, one slot must have one {name}"
                 )
@@ -187,19 +187,21 @@ def _check_border(view: FragmentView, next_view: FragmentView) -> None:
     last = _real_steps(view) - 1
     has_ended = bool(view["terminated"][last] or view["truncated"][last])
     if has_ended and not next_view["first"][0]:
-        raise _NotContinued(view, "first", "it continues an episode that has ended")
+        raise _NotContinuedError(view, "first", "it continues an episode that has ended")
     if next_view["first"][0] and not has_ended:
-        raise _NotContinued(view, "first", "it begins an episode before the end of the last one")
+        raise _NotContinuedError(
+            view, "first", "it begins an episode before the end of the last one"
+        )
     for name in sorted(name for name in view.names if name.startswith("next_obs")):
         shown, after = name.replace("next_obs", "obs", 1), view[name]
         first = next_view[shown][0] if shown in next_view else None
         if first is None or not np.array_equal(
             first, after, equal_nan=first.dtype.kind == "f" == after.dtype.kind
         ):
-            raise _NotContinued(view, shown, f"its first observation is not the {name} there")
+            raise _NotContinuedError(view, shown, f"its first observation is not the {name} there")
 
 
-class _NotContinued(InvalidMessage):
+class _NotContinuedError(InvalidMessageError):
     """A contiguous fragment does not continue the one before it."""
 
     def __init__(self, view: FragmentView, name: str, message: str) -> None:
@@ -281,7 +283,7 @@ def _concatenated(name: str, rows: list[NDArray[Any]]) -> NDArray[Any]:
 def _check_shapes(name: str, rows: list[NDArray[Any]], *, after_axis: int = 0) -> None:
     shapes = {row.shape[after_axis:] for row in rows}
     if len(shapes) > 1:
-        raise InvalidMessage(f"{name}: steps of shapes {sorted(shapes)} cannot be joined")
+        raise InvalidMessageError(f"{name}: steps of shapes {sorted(shapes)} cannot be joined")
 
 
 def _changes(values: NDArray[Any]) -> NDArray[np.int64]:

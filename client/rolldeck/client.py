@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from rolldeck.closing import Closing
-from rolldeck.errors import NotFound, RunOver
+from rolldeck.errors import NotFoundError, RunOverError
 from rolldeck.http import Call, Connection
 
 ENDED: Final = frozenset({"completed", "stopped", "failed"})
@@ -84,8 +84,8 @@ class Runs:
             start: Whether to start it.
 
         Raises:
-            InvalidRequest: If a field is invalid; `errors` name it.
-            Conflict: If a run of this name exists.
+            InvalidRequestError: If a field is invalid; `errors` name it.
+            ConflictError: If a run of this name exists.
         """
         given = {
             "kind": kind,
@@ -102,7 +102,7 @@ class Runs:
         """Return a run.
 
         Raises:
-            NotFound: If no run has this name.
+            NotFoundError: If no run has this name.
         """
         return self._run(self._connection.json(Call(method="GET", path=_path(name))))
 
@@ -185,7 +185,7 @@ class Run:
             poll_seconds: Interval between two requests.
 
         Raises:
-            RunOver: If the run ends with another status.
+            RunOverError: If the run ends with another status.
             TimeoutError: If the status is not reached in time.
         """
         wanted = {until} if isinstance(until, str) else set(until)
@@ -194,7 +194,7 @@ class Run:
             if self.status in ENDED:
                 reason = self.row.get("status_reason")
                 detail = f"run {self.name} is {self.status}" + (f": {reason}" if reason else "")
-                raise RunOver(status=0, code="run_over", detail=detail)
+                raise RunOverError(status=0, code="run_over", detail=detail)
             if deadline is not None and time.monotonic() + poll_seconds > deadline:
                 names = " or ".join(sorted(wanted))
                 raise TimeoutError(
@@ -233,7 +233,7 @@ class Run:
             poll_seconds: Interval between two requests, if it follows.
 
         Raises:
-            NotFound: If the fleet has no such log, or does not answer.
+            NotFoundError: If the fleet has no such log, or does not answer.
         """
         given = {"worker": worker, "slot": slot}
         query: dict[str, str | int | float] = {"lines": LOG_LINES}
@@ -249,7 +249,7 @@ class Run:
                 yield from _further(before, log["lines"])
                 before = log["lines"]
             elif is_last and not before:
-                raise NotFound(status=0, code="log_not_read", detail=log["note"])
+                raise NotFoundError(status=0, code="log_not_read", detail=log["note"])
             if is_last:
                 return
             time.sleep(poll_seconds)

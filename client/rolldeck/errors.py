@@ -35,96 +35,96 @@ class RolldeckError(Exception):
         self.errors = errors
 
 
-class Unreachable(RolldeckError):
+class UnreachableError(RolldeckError):
     """No response arrived within the time allowed by the caller."""
 
 
-class InvalidAnswer(RolldeckError):
+class InvalidAnswerError(RolldeckError):
     """The response violates the API: the server is probably not Rolldeck."""
 
 
-class NotAuthenticated(RolldeckError):
+class NotAuthenticatedError(RolldeckError):
     """The token is missing, unknown, expired or revoked."""
 
 
-class NotAllowed(RolldeckError):
+class NotAllowedError(RolldeckError):
     """The token's scopes or its run do not allow the call."""
 
 
-class NotFound(RolldeckError):
+class NotFoundError(RolldeckError):
     """No run, batch or version of that name exists."""
 
 
-class InvalidRequest(RolldeckError):
+class InvalidRequestError(RolldeckError):
     """The platform rejected a field, named in `errors`; nothing was stored."""
 
 
-class Conflict(RolldeckError):
+class ConflictError(RolldeckError):
     """The request conflicts with the state of the run."""
 
 
-class LeaseLost(Conflict):
+class LeaseLostError(ConflictError):
     """The batch has been leased again since; this holder's acknowledgement is void."""
 
 
-class OutOfOrder(Conflict):
+class OutOfOrderError(ConflictError):
     """The trainer still holds a batch that it received earlier."""
 
 
-class MoveNotAllowed(Conflict):
+class MoveNotAllowedError(ConflictError):
     """The run's status does not permit the verb."""
 
 
-class TrainerNotRegistered(Conflict):
+class TrainerNotRegisteredError(ConflictError):
     """The trainer must register before it leases batches."""
 
 
-class RunNotAccepting(Conflict):
+class RunNotAcceptingError(ConflictError):
     """The run accepts no data in its present status."""
 
 
-class RunOver(Conflict):
+class RunOverError(ConflictError):
     """The run has ended, so it cannot be joined."""
 
 
-class VersionNotNewer(Conflict):
+class VersionNotNewerError(ConflictError):
     """The run already has this step with other content, or a later step."""
 
 
-class StaleEpoch(Conflict):
+class StaleEpochError(ConflictError):
     """A newer training session has taken over the run."""
 
 
-class ManifestMismatch(InvalidRequest):
+class ManifestMismatchError(InvalidRequestError):
     """Published weights do not match their manifest."""
 
 
-class TooBusy(RolldeckError):
+class TooBusyError(RolldeckError):
     """The platform asked for a longer wait than the caller allowed."""
 
 
 HOW_TO_SIGN_IN: Final = "give a valid token: set ROLLDECK_TOKEN, or use --token or token="
 BY_CODE: Final[dict[str, type[RolldeckError]]] = {
-    "lease_lost": LeaseLost,
-    "out_of_order": OutOfOrder,
-    "move_not_allowed": MoveNotAllowed,
-    "trainer_not_registered": TrainerNotRegistered,
-    "run_not_accepting": RunNotAccepting,
-    "run_over": RunOver,
-    "version_not_newer": VersionNotNewer,
-    "stale_epoch": StaleEpoch,
-    "manifest_mismatch": ManifestMismatch,
+    "lease_lost": LeaseLostError,
+    "out_of_order": OutOfOrderError,
+    "move_not_allowed": MoveNotAllowedError,
+    "trainer_not_registered": TrainerNotRegisteredError,
+    "run_not_accepting": RunNotAcceptingError,
+    "run_over": RunOverError,
+    "version_not_newer": VersionNotNewerError,
+    "stale_epoch": StaleEpochError,
+    "manifest_mismatch": ManifestMismatchError,
 }
 BY_STATUS: Final[dict[int, type[RolldeckError]]] = {
-    400: InvalidRequest,
-    401: NotAuthenticated,
-    403: NotAllowed,
-    404: NotFound,
-    409: Conflict,
-    413: InvalidRequest,
-    422: InvalidRequest,
-    429: TooBusy,
-    503: TooBusy,
+    400: InvalidRequestError,
+    401: NotAuthenticatedError,
+    403: NotAllowedError,
+    404: NotFoundError,
+    409: ConflictError,
+    413: InvalidRequestError,
+    422: InvalidRequestError,
+    429: TooBusyError,
+    503: TooBusyError,
 }
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from rolldeck.batches import FragmentView
 from rolldeck.http import Call, Connection, PlatformClient
-from rolldeck.wire import FOLLOW_TYPE, FollowAnswer, FollowHead, Fragment, InvalidMessage
+from rolldeck.wire import FOLLOW_TYPE, FollowAnswer, FollowHead, Fragment, InvalidMessageError
 
 __all__ = ["Followed", "Follower", "FollowerState"]
 
@@ -41,12 +41,12 @@ class Followed:
         """Return the items in an encoded :class:`rolldeck.wire.FollowAnswer`.
 
         Raises:
-            InvalidMessage: If `body` is not an encoded answer.
+            InvalidMessageError: If `body` is not an encoded answer.
         """
         try:
             answer = msgspec.msgpack.decode(body, type=FollowAnswer)
         except msgspec.DecodeError as error:
-            raise InvalidMessage(f"not a follower's answer: {error}") from error
+            raise InvalidMessageError(f"not a follower's answer: {error}") from error
         return cls(answer.follower, answer.items)
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class Follower(PlatformClient):
             min_score: For groups, only those with at least this mean score.
 
         Raises:
-            Conflict: If a follower of this name has other parameters.
+            ConflictError: If a follower of this name has other parameters.
         """
         body = {
             "start": start,
@@ -155,7 +155,7 @@ class Follower(PlatformClient):
         """Acknowledge items, so that the following ones come next.
 
         Raises:
-            Conflict: If the follower has already acknowledged later items.
+            ConflictError: If the follower has already acknowledged later items.
         """
         body = {"cursor": items.head.cursor}
         call = Call(method="POST", path=f"{self._path}/ack", json=body)

@@ -15,7 +15,7 @@ import msgspec
 
 from rolldeck.batches import FragmentView
 from rolldeck.closing import Closing
-from rolldeck.wire import Fragment, FragmentPush, InvalidMessage, encode_push
+from rolldeck.wire import Fragment, FragmentPush, InvalidMessageError, encode_push
 
 FRAGMENTS_PER_FILE: Final = 128
 BYTES_PER_FILE: Final = 8 * 1024 * 1024
@@ -83,7 +83,7 @@ def read_fragments(folder: Path | str) -> Iterator[FragmentView]:
 
     Raises:
         FileNotFoundError: If the folder has no fragments.
-        InvalidMessage: If a file is damaged; the text names it.
+        InvalidMessageError: If a file is damaged; the text names it.
     """
     paths = sorted(Path(folder).glob(PATTERN))
     if not paths:
@@ -93,5 +93,5 @@ def read_fragments(folder: Path | str) -> Iterator[FragmentView]:
             push = msgspec.msgpack.decode(path.read_bytes(), type=FragmentPush)
             found = [msgspec.msgpack.decode(one, type=Fragment) for one in push.fragments]
         except msgspec.DecodeError as error:
-            raise InvalidMessage(f"{path} is not a file of fragments: {error}") from error
+            raise InvalidMessageError(f"{path} is not a file of fragments: {error}") from error
         yield from map(FragmentView, found)

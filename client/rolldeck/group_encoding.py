@@ -17,7 +17,7 @@ from rolldeck.groups import (
     ROWS,
     VERSION,
     GroupArrays,
-    InvalidGroup,
+    InvalidGroupError,
 )
 from rolldeck.ragged import Rows
 
@@ -36,12 +36,12 @@ def pack_group(group: Mapping[str, Any], *, logprob_dtype: str | None = None) ->
             arrays keep their dtype, and lists become float64.
 
     Raises:
-        InvalidGroup: If a required field is missing or a value is not a number.
+        InvalidGroupError: If a required field is missing or a value is not a number.
     """
     given = {name: value for name, value in group.items() if value is not None}
     missing = [name for name in ("tokens", "masks", "scores") if name not in given]
     if missing:
-        raise InvalidGroup(missing[0], "Field required")
+        raise InvalidGroupError(missing[0], "Field required")
     rows = {name: _rows(name, given.pop(name)) for name in ROWS if name in given}
     for name in ("ref_logprobs", "inference_logprobs"):
         if logprob_dtype is not None and name in rows:
@@ -60,7 +60,7 @@ def pack_group(group: Mapping[str, Any], *, logprob_dtype: str | None = None) ->
         try:
             others[name] = msgspec.json.encode(value, enc_hook=_plain)
         except (TypeError, ValueError) as error:
-            raise InvalidGroup(name, str(error)) from error
+            raise InvalidGroupError(name, str(error)) from error
     arrays = GroupArrays(
         rows=rows, scores=scores, distillation=distillation, json=others, **numbers
     )
@@ -78,7 +78,7 @@ def _rows(name: str, value: Any) -> Rows:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         return Rows(np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64), lengths)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidGroup(name, f"has a value that is not a number: {error}") from error
+        raise InvalidGroupError(name, f"has a value that is not a number: {error}") from error
 
 
 def _numbers(name: str, row: Any) -> NDArray[Any]:
@@ -97,7 +97,7 @@ def to_msgpack(arrays: GroupArrays) -> bytes:
     """Return a group as an encoded :class:`rolldeck.wire.Group`.
 
     Raises:
-        InvalidGroup: If a field has an unsupported dtype.
+        InvalidGroupError: If a field has an unsupported dtype.
     """
     return wire.encode(to_message(arrays))
 
@@ -106,7 +106,7 @@ def to_message(arrays: GroupArrays) -> wire.Group:
     """Convert a group to a :class:`rolldeck.wire.Group`, with the smallest lossless dtypes.
 
     Raises:
-        InvalidGroup: If a field has an unsupported dtype.
+        InvalidGroupError: If a field has an unsupported dtype.
     """
     tokens, masks = arrays.rows["tokens"], arrays.rows["masks"]
     flags = _narrow(masks.values)
@@ -146,8 +146,8 @@ def to_message(arrays: GroupArrays) -> wire.Group:
 def _packed(name: str, values: NDArray[Any]) -> wire.Array:
     try:
         return wire.pack_array(values)
-    except wire.InvalidMessage as error:
-        raise InvalidGroup(name, str(error)) from error
+    except wire.InvalidMessageError as error:
+        raise InvalidGroupError(name, str(error)) from error
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:

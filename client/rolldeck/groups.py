@@ -132,7 +132,7 @@ _decode_group = msgspec.msgpack.Decoder(wire.Group).decode
 _decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class InvalidGroup(wire.InvalidMessage):
+class InvalidGroupError(wire.InvalidMessageError):
     """A group violates its schema; `field` is the path inside it."""
 
     def __init__(self, field: str, message: str) -> None:
@@ -201,7 +201,7 @@ def read(content: Bytes, codec: str) -> GroupArrays:
     """Return the arrays of a stored group; views of `content` are read-only.
 
     Raises:
-        InvalidGroup: If the content is not a group.
+        InvalidGroupError: If the content is not a group.
     """
     return read_msgpack(content) if codec == MSGPACK else read_json(content)
 
@@ -210,21 +210,21 @@ def read_msgpack(content: Bytes) -> GroupArrays:
     """Return the arrays of an encoded :class:`rolldeck.wire.Group`.
 
     Raises:
-        InvalidGroup: If the content is not a group, or its arrays are inconsistent.
+        InvalidGroupError: If the content is not a group, or its arrays are inconsistent.
     """
     try:
         group = _decode_group(content)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         message, _, path = str(error).partition(" - at ")
-        raise InvalidGroup(path.strip("`").removeprefix("$").lstrip("."), message) from error
+        raise InvalidGroupError(path.strip("`").removeprefix("$").lstrip("."), message) from error
     if group.schema != wire.SCHEMA_VERSION:
-        raise InvalidGroup("schema", f"version {group.schema} is not {wire.SCHEMA_VERSION}")
+        raise InvalidGroupError("schema", f"version {group.schema} is not {wire.SCHEMA_VERSION}")
     for name in group.own_lengths:
         if name not in ROWS[1:] or getattr(group, name) is None:
-            raise InvalidGroup(f"own_lengths.{name}", "is not a row field of this group")
+            raise InvalidGroupError(f"own_lengths.{name}", "is not a row field of this group")
     for name in group.json:
         if name in _TYPED or (name in _EITHER and getattr(group, name) is not None):
-            raise InvalidGroup(f"json.{name}", "is a separate field")
+            raise InvalidGroupError(f"json.{name}", "is a separate field")
     lengths = _lengths_in("lengths", group.lengths)
     tokens = _rows_in(group, "tokens", lengths, INTEGERS)
     rows = {"tokens": tokens, "masks": _masks_in(group, tokens)}
@@ -238,7 +238,7 @@ def read_msgpack(content: Bytes) -> GroupArrays:
             values = distillation[name] = _array_in(name, array, dtypes, dimensions=2)
             if len(values) != len(tokens.values):
                 message = f"has {len(values)} entries for {len(tokens.values)} tokens"
-                raise InvalidGroup(name, message)
+                raise InvalidGroupError(name, message)
     return GroupArrays(
         rows=rows,
         scores=_array_in("scores", group.scores, FLOATS, dimensions=1),
@@ -255,20 +255,22 @@ def _array_in(
 ) -> NDArray[Any]:
     try:
         values = wire.unpack_array(array)
-    except wire.InvalidMessage as error:
-        raise InvalidGroup(name, str(error)) from error
+    except wire.InvalidMessageError as error:
+        raise InvalidGroupError(name, str(error)) from error
     if values.dtype.name not in dtypes or values.ndim != dimensions:
         expected = f"{dimensions} dimension(s) of {', '.join(sorted(dtypes))}"
-        raise InvalidGroup(name, f"is {values.dtype.name} {list(values.shape)}, not {expected}")
+        raise InvalidGroupError(
+            name, f"is {values.dtype.name} {list(values.shape)}, not {expected}"
+        )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InvalidGroup(name, "Input should be a finite number")
+        raise InvalidGroupError(name, "Input should be a finite number")
     return values
 
 
 def _lengths_in(name: str, array: wire.Array) -> NDArray[np.int64]:
     lengths = _array_in(name, array, frozenset({"int32"}), dimensions=1).astype(np.int64)
     if len(lengths) and lengths.min() < 0:
-        raise InvalidGroup(name, "a length is below zero")
+        raise InvalidGroupError(name, "a length is below zero")
     return lengths
 
 
@@ -282,7 +284,7 @@ def _rows_in(
         lengths = np.ones(len(lengths), dtype=np.int64)
     total = int(lengths.sum())
     if len(values) != total:
-        raise InvalidGroup(name, f"has {len(values)} entries for {total} tokens")
+        raise InvalidGroupError(name, f"has {len(values)} entries for {total} tokens")
     return Rows(values, lengths)
 
 
@@ -291,9 +293,9 @@ def _masks_in(group: wire.Group, tokens: Rows) -> Rows:
         return _rows_in(group, "masks", tokens.lengths, INTEGERS)
     flags = _array_in("masks", group.masks, frozenset({"bool"}), dimensions=1)
     if len(flags) != len(tokens.values) or "masks" in group.own_lengths:
-        raise InvalidGroup("masks", f"has {len(flags)} flags for {len(tokens.values)} tokens")
+        raise InvalidGroupError("masks", f"has {len(flags)} flags for {len(tokens.values)} tokens")
     if len(flags) and flags.view(np.uint8).max() > 1:
-        raise InvalidGroup("masks", "a flag is neither 0 nor 1")
+        raise InvalidGroupError("masks", "a flag is neither 0 nor 1")
     return Rows(np.where(flags, tokens.values, IGNORED), tokens.lengths)
 
 
@@ -301,7 +303,7 @@ def read_json(content: Bytes) -> GroupArrays:
     """Return the arrays of a group in Atropos' JSON.
 
     Raises:
-        InvalidGroup: If the content is not a group.
+        InvalidGroupError: If the content is not a group.
     """
     plain = read_plain(content)
     try:
@@ -309,7 +311,7 @@ def read_json(content: Bytes) -> GroupArrays:
         if plain is None:
             return _from_lists(parts)
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
-        raise InvalidGroup("", str(error)) from error
+        raise InvalidGroupError("", str(error)) from error
     others = {name: bytes(parts[name]) for name in plain.others}
     return GroupArrays(
         rows=plain.rows,

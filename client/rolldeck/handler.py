@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer, RolldeckError
+from rolldeck.errors import InvalidAnswerError, RolldeckError
 from rolldeck.http import Call, Connection
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
 from rolldeck.sender import GroupSender
@@ -170,7 +170,7 @@ class RolloutHandler(Closing):
         """Register the environment, waiting for a trainer to start; None if stopped before.
 
         Raises:
-            InvalidAnswer: If the response is not a registration.
+            InvalidAnswerError: If the response is not a registration.
             RolldeckError: Another subclass for a refusal, or if the server is unreachable.
         """
         offer = self.offer
@@ -190,7 +190,7 @@ class RolloutHandler(Closing):
                 return None
             answer = self._request(call)
         if answer.get("status") != "success":
-            raise InvalidAnswer(status=200, code="not_registered", detail=str(answer))
+            raise InvalidAnswerError(status=200, code="not_registered", detail=str(answer))
         wandb = self._request(Call(method="GET", path="/wandb_info"))
         served = self._request(Call(method="GET", path="/info"))
         self.registration = Registration(

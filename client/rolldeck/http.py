@@ -33,8 +33,14 @@ from urllib3.util.request import ACCEPT_ENCODING
 
 from rolldeck import __version__, tracing
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswer, InvalidRequest, RolldeckError, Unreachable, error_of
-from rolldeck.wire import InvalidMessage
+from rolldeck.errors import (
+    InvalidAnswerError,
+    InvalidRequestError,
+    RolldeckError,
+    UnreachableError,
+    error_of,
+)
+from rolldeck.wire import InvalidMessageError
 
 # HTTP calls to a Rolldeck or Atropos server, with retries through outages and restarts.
 
@@ -118,7 +124,7 @@ class Connection(Closing):
             backoff: Waits between attempts.
 
         Raises:
-            InvalidRequest: If `url` has no scheme or no host.
+            InvalidRequestError: If `url` has no scheme or no host.
         """
         url, token = _address(url, token)
         parts = _parts_of(url)
@@ -145,7 +151,7 @@ class Connection(Closing):
         """Send `call` and return the response, with a status below 400.
 
         Raises:
-            Unreachable: If no response arrived before the deadline.
+            UnreachableError: If no response arrived before the deadline.
             RolldeckError: A subclass for a refusal by the server, see :mod:`rolldeck.errors`.
         """
         body, headers = _content_of(call)
@@ -179,7 +185,7 @@ class Connection(Closing):
         """Send `call` and return the decoded JSON response.
 
         Raises:
-            InvalidAnswer: If the body is not JSON.
+            InvalidAnswerError: If the body is not JSON.
             RolldeckError: As :meth:`send` does.
         """
         answer = self.send(call)
@@ -188,7 +194,7 @@ class Connection(Closing):
         try:
             return msgspec.json.decode(answer.data)
         except msgspec.DecodeError as error:
-            raise InvalidAnswer(
+            raise InvalidAnswerError(
                 status=answer.status,
                 code="bad_answer",
                 detail=f"{call.method} {call.path} returned no JSON; is {self.url} a server?",
@@ -198,14 +204,14 @@ class Connection(Closing):
         """Send `call` and return the JSON response as a value of a type.
 
         Raises:
-            InvalidAnswer: If the body is not JSON of this type.
+            InvalidAnswerError: If the body is not JSON of this type.
             RolldeckError: As :meth:`send` does.
         """
         try:
             return msgspec.convert(self.json(call), kind)
         except msgspec.ValidationError as error:
             detail = f"{call.method} {call.path}: {error}"
-            raise InvalidAnswer(status=200, code="bad_answer", detail=detail) from error
+            raise InvalidAnswerError(status=200, code="bad_answer", detail=detail) from error
 
     def rows(self, path: str, params: Params | None = None) -> Iterator[Any]:
         """Yield the rows of a list, page by page.
@@ -215,7 +221,7 @@ class Connection(Closing):
             params: Filters, and `limit` for the size of a page.
 
         Raises:
-            InvalidAnswer: If a page is not JSON.
+            InvalidAnswerError: If a page is not JSON.
             RolldeckError: As :meth:`send` does.
         """
         query = dict(params or {})
@@ -231,7 +237,7 @@ class Connection(Closing):
         """Open the response to a GET, with a status below 300 and an unread body.
 
         Raises:
-            Unreachable: If the connection fails, also while the block reads the body.
+            UnreachableError: If the connection fails, also while the block reads the body.
             RolldeckError: A subclass for a refusal by the server.
         """
         call = Call(method="GET", path=path)
@@ -263,9 +269,9 @@ class Connection(Closing):
             preload_content=is_read,
         )
 
-    def _unreachable(self, error: HTTPError) -> Unreachable:
+    def _unreachable(self, error: HTTPError) -> UnreachableError:
         text = f"{self.url}: {type(error).__name__} {error}".strip()
-        return Unreachable(status=0, code="unreachable", detail=text)
+        return UnreachableError(status=0, code="unreachable", detail=text)
 
     def _attempt(
         self, call: Call, body: Body, headers: Mapping[str, str]
@@ -308,11 +314,11 @@ class PlatformClient(Closing):
             connection: Existing connection to use; `close` leaves it open.
 
         Raises:
-            InvalidRequest: If `run` is empty.
+            InvalidRequestError: If `run` is empty.
         """
         if not run:
             detail = "give the name of a run: run="
-            raise InvalidRequest(status=0, code="invalid_run", detail=detail)
+            raise InvalidRequestError(status=0, code="invalid_run", detail=detail)
         self._owns_connection = connection is None
         self._connection = connection or Connection(url, token)
         self._root = f"/api/v1/runs/{quote(run, safe='')}"
@@ -397,7 +403,7 @@ def _parts_of(url: str) -> SplitResult:
     except ValueError:
         pass
     example = f"http://{url.rpartition('://')[2]}" if url else "http://127.0.0.1:8000"
-    raise InvalidRequest(
+    raise InvalidRequestError(
         status=0,
         code="invalid_url",
         detail=f"{url!r} is not a valid server URL; use the form {example}",
@@ -455,7 +461,7 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
         sha256: Its checksum in hex; the server must use it as entity tag to permit resuming.
 
     Raises:
-        InvalidMessage: If the received file does not match the checksum.
+        InvalidMessageError: If the received file does not match the checksum.
         RolldeckError: A subclass for a refusal by the server, or if it stays unreachable.
     """
     kept = bytearray(size_bytes)
@@ -473,13 +479,15 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
                 for chunk in answer.stream(PIECE_BYTES, decode_content=False):
                     if have + len(chunk) > size_bytes:
                         message = f"{path} is longer than the {size_bytes} bytes announced"
-                        raise InvalidMessage(message)
+                        raise InvalidMessageError(message)
                     kept[have : have + len(chunk)] = chunk
                     have += len(chunk)
             if have < size_bytes:
-                raise InvalidMessage(f"{path} has {have} bytes, not the {size_bytes} announced")
+                raise InvalidMessageError(
+                    f"{path} has {have} bytes, not the {size_bytes} announced"
+                )
         except RolldeckError as failure:
-            if not isinstance(failure, Unreachable) and failure.status not in RETRIED_STATUSES:
+            if not isinstance(failure, UnreachableError) and failure.status not in RETRIED_STATUSES:
                 raise
             if have > before:
                 silent, heard_at = 0, time.monotonic()
@@ -490,5 +498,5 @@ def download(connection: Connection, path: str, *, size_bytes: int, sha256: str)
             logger.warning("download of %s interrupted at %d of %d bytes", path, have, size_bytes)
             time.sleep(PAUSES.wait_seconds(silent, random.random()))  # noqa: S311
     if hashlib.sha256(kept).hexdigest() != sha256:
-        raise InvalidMessage(f"{path} does not match its manifest: the checksum differs")
+        raise InvalidMessageError(f"{path} does not match its manifest: the checksum differs")
     return memoryview(kept).toreadonly()

@@ -104,7 +104,7 @@ def _parser_for(size_bytes: int) -> Iterator["simdjson.Parser"]:
         yield simdjson.Parser()
 
 
-class _NotPlain(ValueError):
+class _NotPlainError(ValueError):
     """The group needs the thorough reader."""
 
 
@@ -127,7 +127,7 @@ def read_plain(content: Bytes) -> PlainGroup | None:
 def _read(document: Any, content: Bytes) -> PlainGroup:
     keys = list(document)
     if len(keys) > MAX_KEYS or len(set(keys)) < len(keys):
-        raise _NotPlain
+        raise _NotPlainError
     rows: dict[str, Rows] = {}
     others: dict[str, bytes] = {}
     for key in keys:
@@ -140,33 +140,33 @@ def _read(document: Any, content: Bytes) -> PlainGroup:
             rows[key] = _rows(value, "d", np.float64)
         elif key in DISTILLATION:
             # The lengths of a distillation field would need a Python object for each token.
-            raise _NotPlain
+            raise _NotPlainError
         elif isinstance(value, simdjson.Object | simdjson.Array):
             others[key] = cast(bytes, value.mini)
         else:
             others[key] = msgspec.json.encode(value)
     if not rows.keys() >= INTEGER_ROWS:
-        raise _NotPlain
+        raise _NotPlainError
     _check_nesting(content, rows, others)
     scores, env_id = document["scores"], document.get("env_id")
     if not isinstance(scores, simdjson.Array) or len(scores) > MAX_SEQUENCES:
-        raise _NotPlain
+        raise _NotPlainError
     numbers = list(scores)
     are_floats = all(type(number) is float for number in numbers)
     if not are_floats or (env_id is not None and type(env_id) is not int):
-        raise _NotPlain
+        raise _NotPlainError
     return PlainGroup(rows, np.array(numbers, dtype=np.float64), env_id, others, set(keys))
 
 
 def _rows(field: Any, kind: Any, dtype: Any) -> Rows:
     if not isinstance(field, simdjson.Array):
-        raise _NotPlain
+        raise _NotPlainError
     rows: Any = field
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     values = np.frombuffer(rows.as_buffer(of_type=kind), dtype=dtype)
     # Text in a row has a length too, but adds no number to the buffer.
     if int(lengths.sum()) != len(values):
-        raise _NotPlain
+        raise _NotPlainError
     return Rows(values, lengths)
 
 
@@ -182,4 +182,4 @@ def _check_nesting(content: Bytes, rows: dict[str, Rows], others: dict[str, byte
     # numpy counts a byte five times as fast as bytes.count.
     found = np.count_nonzero(np.frombuffer(content, dtype=np.uint8) == ord("["))
     if escaped or found != brackets:
-        raise _NotPlain
+        raise _NotPlainError

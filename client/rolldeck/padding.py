@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 from rolldeck.ragged import Rows
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 PAD_LOGPROB: Final = 1.0
 """A positive value, which no log probability has. Atropos' environments mark prompt tokens with it,
@@ -33,19 +33,21 @@ def padded(
     """Return a batch as arrays, rows in the order of the groups; see :meth:`Batch.padded`.
 
     Raises:
-        InvalidMessage: If a sequence is longer than `length`, or rows of one sequence differ in
-            length, which only a lenient run accepts.
+        InvalidMessageError: If a sequence is longer than `length`, or rows of one sequence differ
+            in length, which only a lenient run accepts.
     """
     groups = [group.without_unusable_rows() for group in groups]
     lengths = np.concatenate([group.rows["tokens"].lengths for group in groups])
     longest = int(lengths.max(initial=0))
     if length is not None and longest > length:
-        raise InvalidMessage(f"a sequence of {longest} tokens does not fit into length {length}")
+        raise InvalidMessageError(
+            f"a sequence of {longest} tokens does not fit into length {length}"
+        )
     width = -(-longest // multiple_of) * multiple_of if length is None else length
     for index, group in enumerate(groups):
         if len(group.scores) != group.sequences:
             counts = f"{len(group.scores)} scores for {group.sequences} sequences"
-            raise InvalidMessage(f"groups[{index}].scores: {counts}")
+            raise InvalidMessageError(f"groups[{index}].scores: {counts}")
     sequences = np.array([group.sequences for group in groups])
     group_index = np.repeat(np.arange(len(groups), dtype=np.int32), sequences)
     inside = np.arange(width) < lengths[:, None]
@@ -85,7 +87,7 @@ def _parts(groups: Sequence[GroupArrays], name: str) -> list[NDArray[Any]]:
         if rows is None:
             continue
         if not np.array_equal(rows.lengths, group.rows["tokens"].lengths):
-            raise InvalidMessage(f"groups[{index}].{name}: rows and tokens differ in length")
+            raise InvalidMessageError(f"groups[{index}].{name}: rows and tokens differ in length")
         parts.append(rows.values)
     return parts
 
@@ -110,7 +112,7 @@ def _check_range(values: NDArray[Any], dtype: Any) -> None:
         return
     low, high = int(values.min()), int(values.max())
     if low < np.iinfo(dtype).min or high > np.iinfo(dtype).max:
-        raise InvalidMessage(f"a token id of {low} or {high} does not fit into int32")
+        raise InvalidMessageError(f"a token id of {low} or {high} does not fit into int32")
 
 
 def _advantages(

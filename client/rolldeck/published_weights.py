@@ -8,10 +8,10 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck import weights_directory
-from rolldeck.errors import InvalidAnswer, NotFound
+from rolldeck.errors import InvalidAnswerError, NotFoundError
 from rolldeck.http import Connection, download
 from rolldeck.safetensors import Content
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 PER_PAGE: Final = 200
 """Maximum `limit` of the server."""
@@ -37,7 +37,7 @@ def find_version(connection: Connection, run: str, step: int | None = None) -> P
         step: Only versions of this step, in any epoch; None for all.
 
     Raises:
-        NotFound: If there is no such run or version.
+        NotFoundError: If there is no such run or version.
         RolldeckError: A subclass for another refusal, or if the platform is unreachable.
     """
     limit = 1 if step is None else PER_PAGE
@@ -45,11 +45,11 @@ def find_version(connection: Connection, run: str, step: int | None = None) -> P
         try:
             version = msgspec.convert(row, PublishedVersion)
         except msgspec.ValidationError as error:
-            raise InvalidAnswer(status=200, code="bad_answer", detail=str(error)) from error
+            raise InvalidAnswerError(status=200, code="bad_answer", detail=str(error)) from error
         if step is None or version.step == step:
             return version
     lacking = "published weights" if step is None else f"version {step}"
-    raise NotFound(status=0, code="no_weights", detail=f"run {run!r} has no {lacking}")
+    raise NotFoundError(status=0, code="no_weights", detail=f"run {run!r} has no {lacking}")
 
 
 def read_version(
@@ -64,8 +64,8 @@ def read_version(
         folder: Shared weights folder of a run whose weights are not uploaded.
 
     Raises:
-        NotFound: If neither the platform nor `folder` holds the file.
-        InvalidMessage: If the file does not match the checksum.
+        NotFoundError: If neither the platform nor `folder` holds the file.
+        InvalidMessageError: If the file does not match the checksum.
         RolldeckError: A subclass for another refusal, or if the platform is unreachable.
     """
     if version.has_file:
@@ -82,7 +82,7 @@ def read_version(
     except FileNotFoundError as error:
         raise _absence(f"{path_in_folder} does not exist") from error
     if hashlib.sha256(content).hexdigest() != version.sha256:
-        raise InvalidMessage(f"{path_in_folder} does not match its checksum")
+        raise InvalidMessageError(f"{path_in_folder} does not match its checksum")
     return content
 
 
@@ -90,5 +90,5 @@ def _root(run: str) -> str:
     return f"/api/v1/runs/{quote(run, safe='')}"
 
 
-def _absence(text: str) -> NotFound:
-    return NotFound(status=0, code="no_weights", detail=text)
+def _absence(text: str) -> NotFoundError:
+    return NotFoundError(status=0, code="no_weights", detail=text)

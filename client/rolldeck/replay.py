@@ -70,8 +70,8 @@ class ReplayBufferInterface(PlatformClient):
                 duplicate: counted, not stored again.
 
         Raises:
-            InvalidRequest: If a fragment is malformed (named in `errors`); none was stored.
-            RunNotAccepting: If the run accepts no data at present.
+            InvalidRequestError: If a fragment is malformed (named in `errors`); none was stored.
+            RunNotAcceptingError: If the run accepts no data at present.
         """
         body = encode_push([encode(fragment) for fragment in fragments])
         call = Call(method="POST", path=self._path, content=body, content_type=FRAGMENTS_TYPE)
@@ -88,8 +88,8 @@ class ReplayBufferInterface(PlatformClient):
             ack: Fetched batch to acknowledge first, as :meth:`ack` does, in the same request.
 
         Raises:
-            LeaseLost: If the lease of `ack` expired and its fragments were leased again; nothing
-                was leased.
+            LeaseLostError: If the lease of `ack` expired and its fragments were leased again;
+                nothing was leased.
         """
         body: dict[str, object] = {"count": count, "wait_seconds": wait_seconds}
         if ack is not None:
@@ -108,7 +108,7 @@ class ReplayBufferInterface(PlatformClient):
         """Acknowledge fetched fragments, so that they are not leased again.
 
         Raises:
-            LeaseLost: If the lease expired and they were leased again.
+            LeaseLostError: If the lease expired and they were leased again.
         """
         call = Call(method="POST", path=f"{self._path}/ack", json=_ack_of(batch))
         self._connection.send(call)

@@ -23,7 +23,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.wire import InvalidMessage, TensorSpec
+from rolldeck.wire import InvalidMessageError, TensorSpec
 
 # Write and read safetensors files with numpy, and read their headers alone.
 
@@ -131,10 +131,10 @@ def encode(
     """Encode `tensors` as a safetensors file, with `metadata` in its header.
 
     Raises:
-        InvalidMessage: If there are no tensors, or one has an unsupported dtype.
+        InvalidMessageError: If there are no tensors, or one has an unsupported dtype.
     """
     if not tensors:
-        raise InvalidMessage("no tensors to write")
+        raise InvalidMessageError("no tensors to write")
     header: dict[str, Entry | Mapping[str, str]] = {}
     if metadata:
         header["__metadata__"] = metadata
@@ -145,7 +145,7 @@ def encode(
         array = tensors[name]
         kind = kind_of(array.dtype)
         if kind is None:
-            raise InvalidMessage(f"{name}: safetensors has no dtype for {array.dtype}")
+            raise InvalidMessageError(f"{name}: safetensors has no dtype for {array.dtype}")
         # A view of the array, unless its bytes have another order.
         chunk = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         chunk = chunk.reshape(-1).view(np.uint8)
@@ -162,7 +162,7 @@ def specs(content: Content) -> list[TensorSpec]:
     """Return the tensor specs of the file `content`, in the order of its bytes.
 
     Raises:
-        InvalidMessage: If it is not a complete safetensors file.
+        InvalidMessageError: If it is not a complete safetensors file.
     """
     return [
         TensorSpec(name=tensor.name, dtype=tensor.dtype, shape=list(tensor.shape))
@@ -174,15 +174,15 @@ def decode(content: Content) -> dict[str, NDArray[Any]]:
     """Return views of the tensors in the file `content`, read-only if `content` is.
 
     Raises:
-        InvalidMessage: If it is not a complete safetensors file, or holds a type that numpy lacks
-            and :data:`BITS` does not have.
+        InvalidMessageError: If it is not a complete safetensors file, or holds a type that numpy
+            lacks and :data:`BITS` does not have.
     """
     header = header_of(content)
     tensors: dict[str, NDArray[Any]] = {}
     for tensor in header.tensors:
         dtype = DTYPES.get(tensor.dtype, BITS.get(tensor.dtype))
         if dtype is None:
-            raise InvalidMessage(f"numpy has no dtype for {tensor.dtype}")
+            raise InvalidMessageError(f"numpy has no dtype for {tensor.dtype}")
         flat = np.frombuffer(
             content,
             dtype=dtype.newbyteorder("<"),
@@ -208,10 +208,10 @@ def float32_of(bits: NDArray[Any]) -> NDArray[np.float32]:
         bits: Bits of bfloat16: ``dtype([("BF16", "<u2")])``, any shape.
 
     Raises:
-        InvalidMessage: If they have another dtype.
+        InvalidMessageError: If they have another dtype.
     """
     if bits.dtype != BITS["BF16"]:
-        raise InvalidMessage(f"expected bfloat16 bits, not {bits.dtype}")
+        raise InvalidMessageError(f"expected bfloat16 bits, not {bits.dtype}")
     # A bfloat16 is the upper half of a float32.
     widened: NDArray[np.float32] = (bits["BF16"].astype("<u4") << 16).view("<f4")
     return widened
@@ -221,7 +221,8 @@ def header_of(content: Content) -> Header:
     """Return the header of the file `content`.
 
     Raises:
-        InvalidMessage: If it violates the format, or the file is incomplete or has trailing bytes.
+        InvalidMessageError: If it violates the format, or the file is incomplete or has trailing
+            bytes.
     """
     length = _header_length(bytes(content[:LENGTH_BYTES]), len(content))
     return _parsed(bytes(content[LENGTH_BYTES : LENGTH_BYTES + length]), len(content))
@@ -235,18 +236,24 @@ def read_header(file: Readable, *, file_bytes: int) -> Header:
 
 def _header_length(prefix: bytes, file_bytes: int) -> int:
     if len(prefix) < LENGTH_BYTES:
-        raise InvalidMessage(f"{len(prefix)} bytes, at least {LENGTH_BYTES} required for a header")
+        raise InvalidMessageError(
+            f"{len(prefix)} bytes, at least {LENGTH_BYTES} required for a header"
+        )
     length = int.from_bytes(prefix[:LENGTH_BYTES], "little")
     if length > MAX_HEADER_BYTES:
-        raise InvalidMessage(f"a header of {length} bytes exceeds the limit {MAX_HEADER_BYTES}")
+        raise InvalidMessageError(
+            f"a header of {length} bytes exceeds the limit {MAX_HEADER_BYTES}"
+        )
     if LENGTH_BYTES + length > file_bytes:
-        raise InvalidMessage(f"the header of {length} bytes exceeds the file of {file_bytes} bytes")
+        raise InvalidMessageError(
+            f"the header of {length} bytes exceeds the file of {file_bytes} bytes"
+        )
     return length
 
 
 def _parsed(text: bytes, file_bytes: int) -> Header:
     if not text.startswith(b"{"):
-        raise InvalidMessage("the header does not start with {")
+        raise InvalidMessageError("the header does not start with {")
     try:
         raw: dict[str, msgspec.Raw] = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         metadata: dict[str, str] = {}
@@ -254,15 +261,15 @@ def _parsed(text: bytes, file_bytes: int) -> Header:
             metadata = msgspec.json.decode(raw.pop("__metadata__"), type=dict[str, str])
         entries = {name: msgspec.json.decode(entry, type=Entry) for name, entry in raw.items()}
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidMessage(f"invalid header: {error}") from error
+        raise InvalidMessageError(f"invalid header: {error}") from error
     tensors = []
     for name, entry in entries.items():
         begin, end = entry.data_offsets
         if entry.dtype not in DTYPE_BITS:
-            raise InvalidMessage(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
+            raise InvalidMessageError(f"tensor {name!r} has the unknown dtype {entry.dtype!r}")
         bits = math.prod(entry.shape) * DTYPE_BITS[entry.dtype]
         if bits % 8 or end - begin != bits // 8:
-            raise InvalidMessage(
+            raise InvalidMessageError(
                 f"tensor {name!r}: offsets {begin} to {end} do not fit "
                 f"shape {entry.shape} of {entry.dtype}"
             )
@@ -277,13 +284,13 @@ def _parsed(text: bytes, file_bytes: int) -> Header:
     reached = 0
     for tensor in header.tensors:
         if tensor.begin != reached:
-            raise InvalidMessage(
+            raise InvalidMessageError(
                 f"tensor {tensor.name!r} begins at {tensor.begin}, not at {reached}: "
                 "tensors overlap or leave a gap"
             )
         reached = tensor.end
     if header.file_bytes != file_bytes:
-        raise InvalidMessage(
+        raise InvalidMessageError(
             f"the file has {file_bytes} bytes, its header describes {header.file_bytes}"
         )
     return header

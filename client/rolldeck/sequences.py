@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rolldeck.groups import IGNORED, GroupArrays, read
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 # Groups of an archive file, read in parts.
 
@@ -44,7 +44,7 @@ COLUMNS: Final = (*FACTS, "codec", "crc32", "payload")
 Row = dict[str, Any]
 
 
-class ArchiveUnreadable(ValueError):
+class ArchiveUnreadableError(ValueError):
     """The file is no archive of groups; the message has the reason."""
 
 
@@ -80,8 +80,8 @@ def groups_in(
         tag: Tag of the groups to read; empty for all groups.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
-            with the tag.
+        ArchiveUnreadableError: If the archive is damaged, cut short, holds fragments, or has no
+            group with the tag.
         OSError: If the file cannot be read.
     """
     with _opened(archive) as file:
@@ -100,7 +100,7 @@ def row_groups_of(archive: Path) -> list[tuple[int, int]]:
     """Return the number of groups, and of bytes in memory, of each Parquet row group.
 
     Raises:
-        ArchiveUnreadable: If the archive is cut short, or holds fragments.
+        ArchiveUnreadableError: If the archive is cut short, or holds fragments.
         OSError: If the file cannot be read.
     """
     with _opened(archive) as file:
@@ -116,15 +116,17 @@ def _opened(archive: Path) -> Iterator[Any]:
             form = facts.get(b"rolldeck.format", b"").decode()
             kind = facts.get(b"rolldeck.kind", b"").decode()
             if not form:
-                raise ArchiveUnreadable(f"{archive} is no archive")
+                raise ArchiveUnreadableError(f"{archive} is no archive")
             if form != FORMAT:
                 what = f"the archive format {form!r}, not {FORMAT!r}"
-                raise ArchiveUnreadable(f"{archive} has {what}")
+                raise ArchiveUnreadableError(f"{archive} has {what}")
             if kind != "groups":
-                raise ArchiveUnreadable(f"{archive} holds {kind}; only groups have sequences")
+                raise ArchiveUnreadableError(f"{archive} holds {kind}; only groups have sequences")
             yield file
     except pa.ArrowException as error:
-        raise ArchiveUnreadable(f"{archive} is not a complete Parquet file: {error}") from error
+        raise ArchiveUnreadableError(
+            f"{archive} is not a complete Parquet file: {error}"
+        ) from error
 
 
 def _tagged(archive: Path, file: Any, tag: str) -> frozenset[int]:
@@ -133,24 +135,24 @@ def _tagged(archive: Path, file: Any, tag: str) -> frozenset[int]:
     try:
         marks = msgspec.json.decode(stored, type=_Marks).groups
     except msgspec.DecodeError as error:
-        raise ArchiveUnreadable(f"{archive}: rolldeck.marks: {error}") from error
+        raise ArchiveUnreadableError(f"{archive}: rolldeck.marks: {error}") from error
     items = frozenset(mark.item_id for mark in marks if tag in mark.tags)
     if not items:
         used = ", ".join(sorted({tag for mark in marks for tag in mark.tags}))
         known = f"its tags are {used}" if used else "it has no tags"
-        raise ArchiveUnreadable(f"{archive} has no group with the tag {tag!r}; {known}")
+        raise ArchiveUnreadableError(f"{archive} has no group with the tag {tag!r}; {known}")
     return items
 
 
 def _group(archive: Path, row: Row) -> ArchivedGroup:
     place = f"{archive}, item {row['item_id']}"
     if zlib.crc32(row["payload"]) != row["crc32"]:
-        raise ArchiveUnreadable(f"{place}: the payload does not match its checksum")
+        raise ArchiveUnreadableError(f"{place}: the payload does not match its checksum")
     try:
         group = read(row["payload"], row["codec"]).without_unusable_rows()
         others = {name: msgspec.json.decode(text) for name, text in group.json.items()}
-    except (InvalidMessage, msgspec.DecodeError) as error:
-        raise ArchiveUnreadable(f"{place}: {error}") from error
+    except (InvalidMessageError, msgspec.DecodeError) as error:
+        raise ArchiveUnreadableError(f"{place}: {error}") from error
     return ArchivedGroup(place, row, group, others)
 
 
@@ -174,7 +176,7 @@ TASKS: Final = pa.schema(
 )
 
 
-class NoPrompt(ValueError):
+class NoPromptError(ValueError):
     """The sequences of a group do not have a common prompt."""
 
 
@@ -224,7 +226,7 @@ class Tasks:
         for archived in groups:
             try:
                 row = task_of(archived)
-            except NoPrompt as error:
+            except NoPromptError as error:
                 self._without_prompt += 1
                 self._problem = self._problem or f"{archived.place}: {error}"
                 continue
@@ -239,17 +241,17 @@ class Tasks:
         """Check that there is a task.
 
         Raises:
-            ArchiveUnreadable: With the groups left out, if there is none.
+            ArchiveUnreadableError: With the groups left out, if there is none.
         """
         if not self._count:
-            raise ArchiveUnreadable(f"{archive} has no task{self.left_out}")
+            raise ArchiveUnreadableError(f"{archive} has no task{self.left_out}")
 
 
 def task_of(archived: ArchivedGroup) -> Row:
     """Return a row of :data:`TASKS`.
 
     Raises:
-        NoPrompt: With the field and the reason, if the sequences have no common prompt.
+        NoPromptError: With the field and the reason, if the sequences have no common prompt.
     """
     group, scores = archived.group, archived.group.scores.astype(np.float64)
     messages = archived.others.get("messages")
@@ -257,7 +259,7 @@ def task_of(archived: ArchivedGroup) -> Row:
     prompt = _prompt_messages(messages)
     try:
         tokens = _prompt_tokens(archived)
-    except NoPrompt:
+    except NoPromptError:
         if prompt is None:
             raise
         tokens = None
@@ -288,12 +290,12 @@ def _prompt_tokens(archived: ArchivedGroup) -> list[int]:
             continue  # an answer that is not trained on has no known start
         prompt = own[: trained[0]].tolist()
         if not prompt:
-            raise NoPrompt(f"masks.{index}: the first token is trained, so there is no prompt")
+            raise NoPromptError(f"masks.{index}: the first token is trained, so there is no prompt")
         if found is not None and prompt != found:
-            raise NoPrompt(f"tokens.{index}: the prompt differs from that of other sequences")
+            raise NoPromptError(f"tokens.{index}: the prompt differs from that of other sequences")
         found = prompt
     if found is None:
-        raise NoPrompt("masks: no sequence has a trained token")
+        raise NoPromptError("masks: no sequence has a trained token")
     return found
 
 
@@ -363,7 +365,14 @@ SCHEMA: Final = pa.schema(
 BY_SEQUENCE: Final = ("messages", "overrides", "policy_versions")
 """Fields of a group in JSON with one entry for each sequence."""
 
-__all__ = ["SCHEMA", "ArchiveUnreadable", "main", "sequences_of", "write_sequences", "write_tasks"]
+__all__ = [
+    "SCHEMA",
+    "ArchiveUnreadableError",
+    "main",
+    "sequences_of",
+    "write_sequences",
+    "write_tasks",
+]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -401,7 +410,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             count = write_sequences(args.archive, args.out, tag=args.tag)
             shown = f"{count:,} sequences"
-    except (ArchiveUnreadable, OSError) as error:
+    except (ArchiveUnreadableError, OSError) as error:
         print(f"rolldeck sequences: {error}", file=sys.stderr)
         return 1
     print(f"{args.out}: {shown}")
@@ -414,8 +423,8 @@ def write_sequences(archive: Path, target: Path, *, tag: str = "") -> int:
     The file appears once it is complete. Memory is bounded by 64 groups.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged, cut short, holds fragments, or has no group
-            with the tag.
+        ArchiveUnreadableError: If the archive is damaged, cut short, holds fragments, or has no
+            group with the tag.
         OSError: If a file cannot be read or written.
     """
     with _complete(target, SCHEMA) as write:
@@ -433,7 +442,7 @@ def write_tasks(
     The file appears once it is complete.
 
     Raises:
-        ArchiveUnreadable: If the archive is damaged or cut short, holds fragments, has no
+        ArchiveUnreadableError: If the archive is damaged or cut short, holds fragments, has no
             group with the tag, or has no selected group with a prompt.
         OSError: If a file cannot be read or written.
     """

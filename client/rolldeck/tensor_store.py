@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.errors import InvalidRequest
+from rolldeck.errors import InvalidRequestError
 from rolldeck.http import Call, PlatformClient
 
 PART_BYTES: Final = 16 << 20
@@ -50,7 +50,7 @@ class TensorStore(PlatformClient):
         together; a failure may leave earlier requests stored.
 
         Raises:
-            InvalidMessage: If an array has no dtype of safetensors.
+            InvalidMessageError: If an array has no dtype of safetensors.
             RolldeckError: If the platform refuses a request or is unreachable.
         """
         for part in _parts(values):
@@ -64,7 +64,7 @@ class TensorStore(PlatformClient):
         """Return values by key.
 
         Raises:
-            NotFound: If a key does not exist.
+            NotFoundError: If a key does not exist.
             RolldeckError: If the platform refuses a request or is unreachable.
         """
         found: dict[str, Value] = {}
@@ -77,7 +77,7 @@ class TensorStore(PlatformClient):
                 answer = self._connection.send(
                     Call(method="POST", path=path, json={"keys": part}, accept=SAFETENSORS)
                 )
-            except InvalidRequest as error:
+            except InvalidRequestError as error:
                 if error.code != "too_large" or len(part) == 1:
                     raise
                 half = len(part) // 2
@@ -106,7 +106,7 @@ class TensorStore(PlatformClient):
         Up to :data:`PART_KEYS` prefixes are replaced together.
 
         Raises:
-            Conflict: If a value has a new key already.
+            ConflictError: If a value has a new key already.
         """
         parts = _runs(list(moves))
         return sum(

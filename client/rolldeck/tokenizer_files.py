@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, Final
 
-from rolldeck.errors import NotFound
+from rolldeck.errors import NotFoundError
 from rolldeck.http import Call, Connection, PlatformClient
 
 FILE_NAME: Final = "tokenizer.json"
@@ -50,13 +50,13 @@ def store_tokenizer(
         replace: Whether to replace another tokenizer of the run.
 
     Raises:
-        InvalidRequest: If the platform cannot read the file.
+        InvalidRequestError: If the platform cannot read the file.
         RolldeckError: If the platform refuses the request or is unreachable.
     """
     path = f"{run_path}/tokenizer"
     try:
         known = str(connection.json(Call(method="GET", path=path))["sha256"])
-    except NotFound as absence:
+    except NotFoundError as absence:
         if absence.code != "no_tokenizer":
             raise
         known = ""
@@ -85,6 +85,6 @@ class TokenizerClient(PlatformClient):
         Raises:
             OSError: If the file cannot be read.
             TypeError: If the tokenizer has another type.
-            InvalidRequest: If the platform cannot read the file.
+            InvalidRequestError: If the platform cannot read the file.
         """
         return store_tokenizer(self._connection, self._root, tokenizer_json(tokenizer))

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 # Index tensors of torch are int64.
 WIDENED: Final = frozenset({"tokens", "masks", "distill_token_ids", "group_index", "env_ids"})
@@ -20,7 +20,7 @@ def tensors_of(
     """Return arrays as tensors on a device.
 
     Raises:
-        InvalidMessage: If torch has no type for an array.
+        InvalidMessageError: If torch has no type for an array.
     """
     target, tensors = torch.device(device), {}
     for name, array in arrays.items():
@@ -29,7 +29,7 @@ def tensors_of(
             tensor = torch.from_numpy(np.ascontiguousarray(values))
         except TypeError as error:
             message = f"{name}: torch has no tensors of the type {values.dtype}"
-            raise InvalidMessage(message) from error
+            raise InvalidMessageError(message) from error
         is_cuda = target.type == "cuda"
         source = tensor.pin_memory() if is_cuda else tensor
         tensors[name] = source.to(target, non_blocking=is_cuda)

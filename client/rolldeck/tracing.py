@@ -27,7 +27,7 @@ Attributes = Mapping[str, str | int | float | bool]
 Kind = Literal["internal", "client"]
 
 
-class TracingMissing(Exception):
+class TracingMissingError(Exception):
     """A collector is configured, but OpenTelemetry's packages are not installed."""
 
 
@@ -44,7 +44,7 @@ def tracer(service: str) -> "Tracer | None":
         service: Name of the process for the collector, unless ``OTEL_SERVICE_NAME`` gives one.
 
     Raises:
-        TracingMissing: If a collector is configured and the packages are missing.
+        TracingMissingError: If a collector is configured and the packages are missing.
     """
     if not any(os.environ.get(name) for name in ENDPOINTS):
         return None
@@ -54,7 +54,7 @@ def tracer(service: str) -> "Tracer | None":
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        raise TracingMissing(f"{ENDPOINTS[0]} is set: {INSTALL}") from error
+        raise TracingMissingError(f"{ENDPOINTS[0]} is set: {INSTALL}") from error
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("rolldeck")
@@ -66,7 +66,7 @@ def begin(service: str) -> None:
         return
     try:
         _Process.tracer = tracer(service)
-    except TracingMissing as error:
+    except TracingMissingError as error:
         logger.warning("%s", error)
 
 

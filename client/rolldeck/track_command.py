@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
-from rolldeck.errors import InvalidRequest
+from rolldeck.errors import InvalidRequestError
 from rolldeck.http import Connection
 from rolldeck.trackers.contract import Tracker
 from rolldeck.trackers.following import FollowOptions, follow
@@ -71,7 +71,7 @@ def call(connection: Connection, args: argparse.Namespace) -> object:
     for option, trackers in TAKEN_BY.items():
         if given[option] is not None and args.to not in trackers:
             detail = f"{option} applies to {' and '.join(trackers)}, not to {args.to}"
-            raise InvalidRequest(status=0, code="misused", detail=detail)
+            raise InvalidRequestError(status=0, code="misused", detail=detail)
     options = FollowOptions(
         state=args.state,
         tracker=args.to,

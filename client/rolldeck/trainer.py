@@ -33,14 +33,14 @@ from rolldeck import safetensors, weights_directory
 from rolldeck.batches import Batch, FragmentView
 from rolldeck.closing import Closing
 from rolldeck.errors import (
-    InvalidAnswer,
-    LeaseLost,
-    TrainerNotRegistered,
+    InvalidAnswerError,
+    LeaseLostError,
+    TrainerNotRegisteredError,
 )
 from rolldeck.http import Call, Connection, download
 from rolldeck.safetensors import Content, array_of
 from rolldeck.tokenizer_files import TokenizerClient
-from rolldeck.wire import BATCH_TYPE, InvalidMessage, WeightsManifest
+from rolldeck.wire import BATCH_TYPE, InvalidMessageError, WeightsManifest
 
 # Lease batches in a thread while the trainer trains.
 
@@ -332,8 +332,8 @@ class Trainer(TokenizerClient):
         others only record that they are done.
 
         Raises:
-            LeaseLost: If the lease expired and the batch was leased again.
-            OutOfOrder: If an earlier batch is still held.
+            LeaseLostError: If the lease expired and the batch was leased again.
+            OutOfOrderError: If an earlier batch is still held.
         """
         self._done = (*self._done, batch.head.id)[1 - MAX_HELD :]
         if self.rank > 0:
@@ -355,13 +355,13 @@ class Trainer(TokenizerClient):
             step: Greater than the step before; 0 for the initial weights.
 
         Raises:
-            TrainerNotRegistered: Before `register`.
-            StaleEpoch: If another trainer opened a newer epoch.
-            ManifestMismatch: If the content was damaged in transit.
+            TrainerNotRegisteredError: Before `register`.
+            StaleEpochError: If another trainer opened a newer epoch.
+            ManifestMismatchError: If the content was damaged in transit.
             OSError: If the shared weights folder cannot be written to.
         """
         if self.registration is None:
-            raise TrainerNotRegistered(
+            raise TrainerNotRegisteredError(
                 status=0,
                 code="trainer_not_registered",
                 detail="call register() first: it returns the epoch of the weights",
@@ -395,7 +395,7 @@ class Trainer(TokenizerClient):
         Types that numpy lacks are returned as bits, see :mod:`rolldeck.safetensors`.
 
         Raises:
-            NotFound: If no version was published.
+            NotFoundError: If no version was published.
         """
         newest = Call(method="GET", path=f"{self._root}/weights/current")
         manifest = self._connection.decoded(newest, WeightsManifest)
@@ -406,12 +406,14 @@ class Trainer(TokenizerClient):
             size, sha256 = manifest.size_bytes, manifest.sha256
             try:
                 content = download(self._connection, path, size_bytes=size, sha256=sha256)
-            except InvalidMessage as flaw:
+            except InvalidMessageError as flaw:
                 detail = str(flaw)
-                raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail) from flaw
+                raise InvalidAnswerError(
+                    status=200, code="manifest_mismatch", detail=detail
+                ) from flaw
         elif hashlib.sha256(content).hexdigest() != manifest.sha256:
             detail = f"version {manifest.step} in {folder} does not match its manifest"
-            raise InvalidAnswer(status=200, code="manifest_mismatch", detail=detail)
+            raise InvalidAnswerError(status=200, code="manifest_mismatch", detail=detail)
         return manifest, safetensors.decode(content)
 
     def log_metrics(self, metrics: Mapping[str, float], *, step: int) -> None:
@@ -440,7 +442,7 @@ def ack_or_log(trainer: Trainer, batch: Batch) -> None:
     """Acknowledge a batch; log it if the lease expired, because its data may be served again."""
     try:
         trainer.ack(batch)
-    except LeaseLost as error:
+    except LeaseLostError as error:
         logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
 
 
@@ -453,5 +455,7 @@ def _written(value: float) -> float | str:
 
 def _field(answer: object, name: str) -> Any:
     if not isinstance(answer, dict) or name not in answer:
-        raise InvalidAnswer(status=200, code="bad_answer", detail=f"the response lacks {name!r}")
+        raise InvalidAnswerError(
+            status=200, code="bad_answer", detail=f"the response lacks {name!r}"
+        )
     return answer[name]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from rolldeck.groups import IGNORED, InvalidGroup
+from rolldeck.groups import IGNORED, InvalidGroupError
 
 UNTRAINED_LOGPROB: Final = 1.0
 """Log probability of a token that the policy did not write, as in Atropos."""
@@ -88,10 +88,11 @@ def group_of_traces(
         **fields: Further fields of the group, such as ``env_id``.
 
     Raises:
-        InvalidGroup: If a trace is invalid, or no token is trained on; `field` names the place.
+        InvalidGroupError: If a trace is invalid, or no token is trained on; `field` names the
+            place.
     """
     if len(traces) != len(rewards):
-        raise InvalidGroup("scores", f"{len(rewards)} rewards for {len(traces)} traces")
+        raise InvalidGroupError("scores", f"{len(rewards)} rewards for {len(traces)} traces")
     group: dict[str, Any] = {"tokens": [], "masks": [], "inference_logprobs": []}
     scores, overrides = list[float](), list[dict[str, Any]]()
     for place, (fields_of_trace, reward) in enumerate(zip(traces, rewards, strict=True)):
@@ -102,7 +103,7 @@ def group_of_traces(
             scores.append(reward)
             overrides.append({"rollout": place})
     if not scores:
-        raise InvalidGroup("traces", "no token is trained on")
+        raise InvalidGroupError("traces", "no token is trained on")
     labels = {} if version is None else {"epoch": version[0], "policy_step": version[1]}
     return group | {"scores": scores, "overrides": overrides} | labels | fields
 
@@ -113,21 +114,21 @@ def _checked(field: str, given: Mapping[str, Any]) -> TrainingTrace:
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
         where = path.strip("`").removeprefix("$")
-        raise InvalidGroup(field + where, message) from error
+        raise InvalidGroupError(field + where, message) from error
     named = set[str]()
     for place, turn in enumerate(trace.turns):
         at = f"{field}.turns[{place}]"
         prompt, completion = len(turn.prompt_token_ids), len(turn.completion_token_ids)
         if len(turn.per_token_logps) != completion:
             count = len(turn.per_token_logps)
-            raise InvalidGroup(f"{at}.per_token_logps", f"{count} for {completion} tokens")
+            raise InvalidGroupError(f"{at}.per_token_logps", f"{count} for {completion} tokens")
         if len(turn.loss_mask) != prompt + completion:
             count = len(turn.loss_mask)
-            raise InvalidGroup(f"{at}.loss_mask", f"{count} for {prompt + completion} tokens")
+            raise InvalidGroupError(f"{at}.loss_mask", f"{count} for {prompt + completion} tokens")
         if any(turn.loss_mask[:prompt]):
-            raise InvalidGroup(f"{at}.loss_mask", "is 1 in the prompt")
+            raise InvalidGroupError(f"{at}.loss_mask", "is 1 in the prompt")
         if turn.node_id in named:
-            raise InvalidGroup(f"{at}.node_id", f"{turn.node_id!r} occurs twice")
+            raise InvalidGroupError(f"{at}.node_id", f"{turn.node_id!r} occurs twice")
         named.add(turn.node_id)
     return trace
 

@@ -59,7 +59,7 @@ ITEM_BYTES: Final = {name: np.dtype(name).itemsize for name in DTYPES}
 _LITTLE: Final = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
 
 
-class InvalidMessage(ValueError):
+class InvalidMessageError(ValueError):
     """A message violates its schema; the text names the field."""
 
 
@@ -361,7 +361,7 @@ def pack_array(array: NDArray[Any]) -> Array:
     """Convert `array` (any supported dtype and layout) to a message.
 
     Raises:
-        InvalidMessage: If the dtype is not one of :data:`DTYPES`.
+        InvalidMessageError: If the dtype is not one of :data:`DTYPES`.
     """
     name, little = _encodable(array.dtype)
     return Array(dtype=name, shape=array.shape, data=array.astype(little, copy=False).tobytes())
@@ -371,7 +371,7 @@ def pack_array(array: NDArray[Any]) -> Array:
 def _encodable(dtype: "np.dtype[Any]") -> "tuple[str, np.dtype[Any]]":
     """Return the name of a dtype and its little-endian form."""
     if dtype.name not in DTYPES:
-        raise InvalidMessage(f"dtype {dtype} is not supported; use one of {sorted(DTYPES)}")
+        raise InvalidMessageError(f"dtype {dtype} is not supported; use one of {sorted(DTYPES)}")
     return dtype.name, _LITTLE[dtype.name]
 
 
@@ -379,19 +379,19 @@ def unpack_array(array: Array) -> NDArray[Any]:
     """Return a read-only numpy view of `array`, shape ``array.shape``.
 
     Raises:
-        InvalidMessage: If the dtype is unknown or the bytes do not match the shape.
+        InvalidMessageError: If the dtype is unknown or the bytes do not match the shape.
     """
     if array.dtype not in DTYPES:
-        raise InvalidMessage(f"unknown dtype {array.dtype!r}")
+        raise InvalidMessageError(f"unknown dtype {array.dtype!r}")
     expected = math.prod(array.shape) * ITEM_BYTES[array.dtype]
     if len(array.data) != expected:
-        raise InvalidMessage(
+        raise InvalidMessageError(
             f"{len(array.data)} bytes do not match shape {list(array.shape)} of {array.dtype}"
         )
     try:
         return np.frombuffer(array.data, dtype=_LITTLE[array.dtype]).reshape(array.shape)
     except ValueError as error:  # no bytes, and dimensions too large for an array
-        raise InvalidMessage(f"shape {list(array.shape)}: {error}") from error
+        raise InvalidMessageError(f"shape {list(array.shape)}: {error}") from error
 
 
 prepare_structs()

@@ -38,7 +38,7 @@ def tracer(service: str) -> "Tracer | None":
     """
     try:
         return tracing.tracer(service)
-    except tracing.TracingMissing as error:
+    except tracing.TracingMissingError as error:
         raise ImproperlyConfigured(str(error)) from error
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck import tracing
-from rolldeck.errors import InvalidAnswer, NotFound
+from rolldeck.errors import InvalidAnswerError, NotFoundError
 from rolldeck.http import Call, Connection, download
 from rolldeck.lessons import (
     LeaseRenewal,
@@ -79,7 +79,7 @@ class PlatformApi:
         try:
             call = self._call("GET", "weights/current", params={"acting": 1})
             return self._decode(call, WeightsManifest)
-        except NotFound as absence:
+        except NotFoundError as absence:
             if absence.code == "no_weights":
                 return None
             raise
@@ -88,7 +88,7 @@ class PlatformApi:
         """Download the file described by `manifest`, resuming after connection errors.
 
         Raises:
-            InvalidMessage: If the content does not match the manifest.
+            InvalidMessageError: If the content does not match the manifest.
         """
         path = f"{self._path}/weights/{manifest.epoch}/{manifest.step}"
         return download(
@@ -156,7 +156,7 @@ class PlatformApi:
         try:
             return msgspec.json.decode(answer.data, type=kind)
         except msgspec.DecodeError as error:
-            raise InvalidAnswer(
+            raise InvalidAnswerError(
                 status=answer.status,
                 code="bad_answer",
                 detail=f"{call.method} {call.path}: {error}",

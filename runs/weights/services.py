@@ -21,7 +21,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from rolldeck import safetensors
-from rolldeck.wire import InvalidMessage, WeightsManifest
+from rolldeck.wire import InvalidMessageError, WeightsManifest
 from runs.events.services import record_event
 from runs.lifecycle.models import PolicyVersion, Run, RunKind, Trainer
 from runs.lifecycle.queries import NoWeights, current_run, weights_directory
@@ -154,7 +154,7 @@ def _check_file(file: "File[bytes]", manifest: WeightsManifest) -> None:
     file.seek(0)
     try:
         header = safetensors.read_header(file, file_bytes=file.size)
-    except InvalidMessage as error:
+    except InvalidMessageError as error:
         raise ManifestMismatch("weights", str(error)) from error
     differing = differing_field(
         header, expected=[(spec.name, spec.dtype, tuple(spec.shape)) for spec in manifest.tensors]

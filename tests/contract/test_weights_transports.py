@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from rolldeck import safetensors, weights_directory
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
-from rolldeck.wire import InvalidMessage, WeightsManifest
+from rolldeck.wire import InvalidMessageError, WeightsManifest
 from rollouts.control.services.ray_cluster import disconnect_from_ray
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
@@ -205,7 +205,7 @@ def test_bytes_that_were_changed_are_refused(way: OverThePlatform) -> None:
     content[-1] ^= 1
     way.path().write_bytes(content)
 
-    with pytest.raises(InvalidMessage, match="checksum"):
+    with pytest.raises(InvalidMessageError, match="checksum"):
         way.source().receive((1, 3))
 
 

@@ -14,7 +14,7 @@ import pytest
 from buffer.archive.services import export as exporting
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.pushes import accept_groups
-from rolldeck.sequences import SCHEMA, ArchiveUnreadable
+from rolldeck.sequences import SCHEMA, ArchiveUnreadableError
 from tests.buffer_factories import body, group
 from tests.factories import NOON
 from tests.integration.buffer.archive_files import export, make_words, train
@@ -108,7 +108,9 @@ def test_a_filter_keeps_the_types(ray_data: Any, archive: Path) -> None:
 def test_a_file_that_is_cut_short_is_refused(ray_data: Any, archive: Path, kept: float) -> None:
     archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * kept)])
 
-    with pytest.raises(ArchiveUnreadable, match=r"words.parquet is not a complete Parquet file"):
+    with pytest.raises(
+        ArchiveUnreadableError, match=r"words.parquet is not a complete Parquet file"
+    ):
         ray_data.read_archive(archive)
 
 
@@ -127,7 +129,7 @@ def test_a_damaged_group_is_named(ray_data: Any, archive: Path) -> None:
 def test_an_absent_file_and_other_parquet_files_are_refused(ray_data: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"tokens": [1]}), tmp_path / "other.parquet")
 
-    with pytest.raises(ArchiveUnreadable, match=r"other\.parquet is no archive"):
+    with pytest.raises(ArchiveUnreadableError, match=r"other\.parquet is no archive"):
         ray_data.read_archive(tmp_path / "other.parquet")
     with pytest.raises(FileNotFoundError, match=r"absent\.parquet"):
         ray_data.read_archive(tmp_path / "absent.parquet")

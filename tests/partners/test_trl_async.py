@@ -164,7 +164,7 @@ def test_stale_samples_are_dropped_by_the_version_that_generated_them(
 
     assert logs["sample/staleness_max"] == 0
     (error,) = trainer.lines("error")
-    assert error["error"] == "RunEnded"
+    assert error["error"] == "RunEndedError"
     assert len(trainer.lines("old_log_probs")) < 3
 
 

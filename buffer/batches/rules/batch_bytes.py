@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from rolldeck.group_encoding import to_json, to_msgpack
-from rolldeck.groups import JSON, MSGPACK, InvalidGroup, read_json, read_msgpack
+from rolldeck.groups import JSON, MSGPACK, InvalidGroupError, read_json, read_msgpack
 from rolldeck.wire import SCHEMA_VERSION, BatchHead, FollowHead
 
 
@@ -62,7 +62,7 @@ def _group_as(form: GroupForm, group: Coded) -> Item:
     if form is GroupForm.MSGPACK and group.codec == JSON:
         try:
             return Item(MSGPACK, to_msgpack(read_json(group.content)))
-        except InvalidGroup:
+        except InvalidGroupError:
             pass
     return Item(group.codec, group.content)
 

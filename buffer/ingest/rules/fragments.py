@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessage, unpack_array
+from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessageError, unpack_array
 
 # Required arrays with first axis T, and their dtypes (None: any).
 PER_STEP: Final[dict[str, str | None]] = {
@@ -60,7 +60,7 @@ def check(fragment: Fragment) -> None:
     for array_name, packed in fragment.arrays.items():
         try:
             array = unpack_array(packed)
-        except (InvalidMessage, ValueError) as error:
+        except (InvalidMessageError, ValueError) as error:
             raise BrokenFragment(f"arrays.{array_name}", str(error)) from error
         if array.dtype.kind == "f" and np.count_nonzero(np.isfinite(array)) < array.size:
             raise BrokenFragment(f"arrays.{array_name}", "contains a value that is not finite")

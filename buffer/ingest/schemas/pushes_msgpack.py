@@ -26,7 +26,7 @@ from buffer.ingest.schemas.groups_json import decode_groups, message_problems, o
 from buffer.items.rules.limits import DEFAULTS, Limits
 from buffer.items.rules.spans import span_problem
 from rolldeck import batches
-from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroup, read_msgpack
+from rolldeck.groups import MSGPACK, GroupArrays, InvalidGroupError, read_msgpack
 from rolldeck.wire import GROUPS_TYPE, Fragment, GroupPush, pack_array
 
 # The first byte of JSON is a number in MessagePack, so msgspec's own message would be misleading.
@@ -80,7 +80,7 @@ def decode_push(
 def _group(content: bytes, place: tuple[str | int, ...], rules: Rules) -> Group:
     try:
         arrays = read_msgpack(content)
-    except InvalidGroup as error:
+    except InvalidGroupError as error:
         field = f"{_path(place)}.{error.field}" if error.field else _path(place)
         raise InvalidPush(field, error.message) from error
     fields = _open_fields(arrays, place, rules.limits)

@@ -19,7 +19,7 @@ from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.rules.states import ItemKind
 from buffer.payloads.services.contents import PayloadMissing, content_head, readable_contents
 from rolldeck.group_encoding import to_json
-from rolldeck.groups import JSON, GroupArrays, InvalidGroup, read
+from rolldeck.groups import JSON, GroupArrays, InvalidGroupError, read
 from runs.access.queries import token_names
 from runs.lifecycle.models import Environment, PolicyVersion, Run
 from runs.lifecycle.rules import NO_POLICY_STEP
@@ -57,7 +57,7 @@ def opened(row: GroupRow) -> GroupArrays:
     """
     try:
         return read(stored_bytes(row), row.codec)
-    except InvalidGroup as error:
+    except InvalidGroupError as error:
         raise GroupUnreadable(f"group {row.id} cannot be taken apart: {error}") from error
 
 
@@ -96,7 +96,7 @@ def digests_of(run: Run, groups: Mapping[int, int | None]) -> dict[int, GroupDig
             continue
         env_id = groups[group_id]
         own = 0 if env_id is None else limits.get(env_id, 0)
-        with suppress(InvalidGroup):  # lenient runs accept groups that fit no arrays
+        with suppress(InvalidGroupError):  # lenient runs accept groups that fit no arrays
             group = read(stored.content, stored.codec)
             found[group_id] = digest(group, text_of=text_of, limits=(own, run.max_token_len or 0))
     return found

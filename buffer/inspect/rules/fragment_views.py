@@ -15,7 +15,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from buffer.ingest.rules.fragments import BrokenFragment, check
-from rolldeck.wire import Fragment, InvalidMessage, unpack_array
+from rolldeck.wire import Fragment, InvalidMessageError, unpack_array
 from web.rules.errors import InvalidData, InvalidField, NotFound
 
 MOST_STEPS: Final = 2048
@@ -253,7 +253,13 @@ def reward_sum(content: bytes) -> float | None:
         rewards = unpack_array(fragment.arrays["reward"])
         # Padding has no reward.
         return _sum(rewards) if rewards.dtype.kind == "f" and np.isfinite(rewards).all() else None
-    except (msgspec.MsgspecError, InvalidMessage, KeyError, RecursionError, UnicodeDecodeError):
+    except (
+        msgspec.MsgspecError,
+        InvalidMessageError,
+        KeyError,
+        RecursionError,
+        UnicodeDecodeError,
+    ):
         return None
 
 

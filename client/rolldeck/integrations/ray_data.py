@@ -19,9 +19,15 @@ import pyarrow as pa
 from ray.data import Dataset, Datasource, ReadTask, read_datasource
 from ray.data.block import BlockMetadata
 
-from rolldeck.sequences import SCHEMA, ArchiveUnreadable, groups_in, row_groups_of, sequences_of
+from rolldeck.sequences import (
+    SCHEMA,
+    ArchiveUnreadableError,
+    groups_in,
+    row_groups_of,
+    sequences_of,
+)
 
-__all__ = ["ArchiveDatasource", "ArchiveUnreadable", "read_archive"]
+__all__ = ["ArchiveDatasource", "ArchiveUnreadableError", "read_archive"]
 
 
 def read_archive(path: str | Path, *, override_num_blocks: int | None = None) -> Dataset:
@@ -33,8 +39,8 @@ def read_archive(path: str | Path, *, override_num_blocks: int | None = None) ->
             Ray Data chooses.
 
     Raises:
-        ArchiveUnreadable: If the file is cut short, is no archive, or holds fragments. Damage to a
-            single group fails the read task of its rows.
+        ArchiveUnreadableError: If the file is cut short, is no archive, or holds fragments. Damage
+            to a single group fails the read task of its rows.
         OSError: If the file cannot be read.
     """
     return read_datasource(ArchiveDatasource(path), override_num_blocks=override_num_blocks)
@@ -47,7 +53,7 @@ class ArchiveDatasource(Datasource):
         """Read the metadata of the file.
 
         Raises:
-            ArchiveUnreadable: If the file is cut short, is no archive, or holds fragments.
+            ArchiveUnreadableError: If the file is cut short, is no archive, or holds fragments.
             OSError: If the file cannot be read.
         """
         super().__init__()

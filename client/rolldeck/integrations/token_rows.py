@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
 from rolldeck.groups import GroupArrays
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 Tokens = NDArray[np.int64]
 Logprobs = NDArray[np.float32]
@@ -55,8 +55,8 @@ def token_rows(
         temperature: Temperature of all sequences that state one; unchecked if None.
 
     Raises:
-        InvalidMessage: If a group cannot be trained on token by token; the text names the group and
-            its field.
+        InvalidMessageError: If a group cannot be trained on token by token; the text names the
+            group and its field.
     """
     rows = []
     for place, stored in enumerate(batch.group_arrays):
@@ -74,7 +74,7 @@ def token_rows(
             stated = overrides.temperature
             others = np.flatnonzero(~np.isnan(stated) & (stated != np.float32(temperature)))
             if len(others):
-                raise InvalidMessage(
+                raise InvalidMessageError(
                     f"{path}, temperature: sequence {others[0]} was sampled with "
                     f"{stated[others[0]]:g}, but temperature is {temperature:g}"
                 )
@@ -84,10 +84,10 @@ def token_rows(
                 continue
             if len(tokens) < 2:
                 counts = f"sequence {index} has {len(tokens)}, at least 2 required"
-                raise InvalidMessage(f"{path}, tokens: {counts}")
+                raise InvalidMessageError(f"{path}, tokens: {counts}")
             if trained[0]:
                 problem = "is trained, but no token predicts it"
-                raise InvalidMessage(
+                raise InvalidMessageError(
                     f"{path}, masks: the first token of sequence {index} {problem}"
                 )
             rows.append(
@@ -107,20 +107,20 @@ def token_rows(
 def _check(group: GroupArrays, path: str, vocabulary: int | None) -> None:
     tokens = group.rows["tokens"]
     if "inference_logprobs" not in group.rows:
-        raise InvalidMessage(
+        raise InvalidMessageError(
             f"{path}, inference_logprobs: missing; the importance ratio requires them"
         )
     for name in ("masks", "inference_logprobs"):
         if not np.array_equal(group.rows[name].lengths, tokens.lengths):
-            raise InvalidMessage(f"{path}, {name}: rows and tokens differ in length")
+            raise InvalidMessageError(f"{path}, {name}: rows and tokens differ in length")
     if len(group.scores) != group.sequences:
         counts = f"{len(group.scores)} scores for {group.sequences} sequences"
-        raise InvalidMessage(f"{path}, scores: {counts}")
+        raise InvalidMessageError(f"{path}, scores: {counts}")
     if "images" in group.json and any(msgspec.json.decode(group.json["images"]) or ()):
-        raise InvalidMessage(f"{path}, images: only text can be trained on")
+        raise InvalidMessageError(f"{path}, images: only text can be trained on")
     highest = int(tokens.values.max(initial=0))
     if vocabulary is not None and (highest >= vocabulary or tokens.values.min(initial=0) < 0):
-        raise InvalidMessage(
+        raise InvalidMessageError(
             f"{path}, tokens: {highest} is outside the {vocabulary} tokens of the model"
         )
 
@@ -131,7 +131,7 @@ def _advantages(group: GroupArrays, path: str) -> list[float] | None:
     values, lengths = group.rows["advantages"]
     rows = np.split(values, np.cumsum(lengths)[:-1])
     if any(len(row) and np.ptp(row) != 0 for row in rows):
-        raise InvalidMessage(
+        raise InvalidMessageError(
             f"{path}, advantages: must be one number per sequence; they differ between tokens"
         )
     return [float(row[0]) if len(row) else 0.0 for row in rows]

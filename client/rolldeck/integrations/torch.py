@@ -21,13 +21,13 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from rolldeck.batches import Batch
 from rolldeck.closing import Closing
-from rolldeck.errors import LeaseLost
+from rolldeck.errors import LeaseLostError
 from rolldeck.trainer import MAX_HELD, Prefetcher, Trainer
 
-__all__ = ["RolloutDataset", "TorchBatch", "WindowFull"]
+__all__ = ["RolloutDataset", "TorchBatch", "WindowFullError"]
 
 
-class WindowFull(RuntimeError):
+class WindowFullError(RuntimeError):
     """The loop requests a further batch, and acknowledged none of those that it holds."""
 
 
@@ -88,7 +88,7 @@ class RolloutDataset(Closing, IterableDataset[TorchBatch]):
         """Yield batches until the run has ended.
 
         Raises:
-            WindowFull: If the loop acknowledges no batch.
+            WindowFullError: If the loop acknowledges no batch.
             RuntimeError: In a worker process of a loader.
         """
         if get_worker_info() is not None:
@@ -99,7 +99,7 @@ class RolloutDataset(Closing, IterableDataset[TorchBatch]):
         self._window = window = Prefetcher(self._trainer, ahead=self._ahead)
         while self._window is window:
             if len(self._unacknowledged) > self._ahead:
-                raise WindowFull(
+                raise WindowFullError(
                     f"{len(self._unacknowledged)} batches are held and none is acknowledged: call "
                     "ack(batch) after the optimizer step, or raise ahead"
                 )
@@ -115,7 +115,7 @@ class RolloutDataset(Closing, IterableDataset[TorchBatch]):
 
         Raises:
             ValueError: If the data set does not hold the batch, or holds an earlier one.
-            LeaseLost: If the lease expired and the batch was leased again.
+            LeaseLostError: If the lease expired and the batch was leased again.
         """
         if self._window is None or not any(batch is each for each in self._unacknowledged):
             raise ValueError(f"{batch} is not held: it was acknowledged, or the iteration ended")
@@ -123,7 +123,7 @@ class RolloutDataset(Closing, IterableDataset[TorchBatch]):
             raise ValueError(f"{batch} is acknowledged before {earlier}: acknowledge in order")
         try:
             self._trainer.ack(batch)
-        except LeaseLost:
+        except LeaseLostError:
             self._settle(batch)
             raise
         self._settle(batch)

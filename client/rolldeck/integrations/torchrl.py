@@ -235,7 +235,7 @@ def fragments_tensordict(batch: Batch) -> TensorDict:
     not be trained on: ``data[data["collector", "mask"]]`` has the real steps.
 
     Raises:
-        InvalidMessage: As :meth:`rolldeck.batches.Batch.stack`.
+        InvalidMessageError: As :meth:`rolldeck.batches.Batch.stack`.
     """
     arrays = batch.stack()
     mask = arrays["mask"]

@@ -119,7 +119,7 @@ class RolldeckStorageClient(StorageKVClient):
         """Return values in the order of `keys`.
 
         Raises:
-            NotFound: If a key does not exist.
+            NotFoundError: If a key does not exist.
         """
         found = self.store.read([self._stored(key) for key in keys])
         return [object_of(found[self._stored(key)]) for key in keys]

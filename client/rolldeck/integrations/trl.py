@@ -34,7 +34,7 @@ from rolldeck.batches import Batch
 from rolldeck.integrations.token_rows import token_rows
 from rolldeck.safetensors import BITS, float32_of
 from rolldeck.trainer import ENDED, MAX_HELD, Trainer, TrainerRegistration, ack_or_log
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 # Settings of TRL and of a run that have to agree.
 
@@ -114,7 +114,7 @@ def check_language(registration: TrainerRegistration, *, temperature: float) -> 
 
 # Groups of a run for `GRPOTrainer` of TRL 1.16.
 
-__all__ = ["RolloutFunction", "RunEnded", "placeholder_prompts", "score"]
+__all__ = ["RolloutFunction", "RunEndedError", "placeholder_prompts", "score"]
 
 logger = logging.getLogger("rolldeck")
 
@@ -127,7 +127,7 @@ DRAIN_SECONDS: Final = 1.0
 T = TypeVar("T")
 
 
-class RunEnded(RuntimeError):
+class RunEndedError(RuntimeError):
     """The run ended while TRL waited for a batch."""
 
 
@@ -206,7 +206,7 @@ class RolloutFunction:
         Raises:
             ValueError: If a setting of TRL does not fit the run, or a group cannot be trained on;
                 the text names the field. The batch stays leased.
-            RunEnded: If the run ends before a batch is complete.
+            RunEndedError: If the run ends before a batch is complete.
             RolldeckError: The refusal of a request.
         """
         if grpo is not self._grpo:
@@ -271,7 +271,7 @@ class RolloutFunction:
         batch = self._lease() if self._next is None else self._next
         self._next = None
         if batch is None:
-            raise RunEnded(f"run {self._trainer.run} has ended: no more batches")
+            raise RunEndedError(f"run {self._trainer.run} has ended: no more batches")
         vocabulary = self._grpo.model.get_input_embeddings().num_embeddings
         args = self._grpo.args
         rows = token_rows(batch, vocabulary=vocabulary, temperature=args.temperature)
@@ -282,19 +282,21 @@ class RolloutFunction:
             if sizes[place] != generations:
                 empty = group.sequences - sizes[place]
                 counts = f"{sizes[place]} sequences{' with tokens' if empty else ''}"
-                raise InvalidMessage(
+                raise InvalidMessageError(
                     f"groups[{place}] of {path} has {counts}, but num_generations is {generations}"
                 )
         if len(rows) != args.generation_batch_size:
-            raise InvalidMessage(
+            raise InvalidMessageError(
                 f"{path} has {len(rows)} sequences, but generation_batch_size is "
                 f"{args.generation_batch_size}"
             )
         if batch.head.importance_weights:
-            raise InvalidMessage(f"{path}, importance_weights: must be empty, use the sampler fifo")
+            raise InvalidMessageError(
+                f"{path}, importance_weights: must be empty, use the sampler fifo"
+            )
         for row in rows:
             if row.advantage is not None:
-                raise InvalidMessage(
+                raise InvalidMessageError(
                     f"groups[{row.group}] of {path}, advantages: must be absent, because TRL "
                     "computes them from the scores"
                 )

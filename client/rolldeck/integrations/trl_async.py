@@ -31,7 +31,7 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 from rolldeck.advantages import RULES, Rule
 from rolldeck.batches import Batch
 from rolldeck.integrations.token_rows import token_rows
-from rolldeck.integrations.trl import RunEnded, check_language
+from rolldeck.integrations.trl import RunEndedError, check_language
 from rolldeck.trainer import MAX_HELD, Trainer, ack_or_log
 
 __all__ = ["AsyncRollouts"]
@@ -186,7 +186,7 @@ class AsyncRollouts:
         if self._failure is not None:
             raise RuntimeError(f"run {run}: {self._failure}") from self._failure
         if self._has_ended:
-            raise RunEnded(f"run {run} has ended: no more batches")
+            raise RunEndedError(f"run {run} has ended: no more batches")
         if len(self._held) >= MAX_HELD and self.rollout_buffer.empty():
             raise RuntimeError(
                 f"batch_size: TRL holds {MAX_HELD} batches of run {run} and requests more for one "

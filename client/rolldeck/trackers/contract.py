@@ -33,7 +33,7 @@ class TrackerError(RolldeckError):
         return cls(status=0, code=cls.reason, detail=f"{tracker}: {detail}")
 
 
-class TrackerRefused(TrackerError):
+class TrackerRefusedError(TrackerError):
     """The tracker refuses a value or the credentials; a repetition would be refused too."""
 
     reason: ClassVar[str] = "tracker_refused"
@@ -41,11 +41,11 @@ class TrackerRefused(TrackerError):
 
 @contextmanager
 def errors_of(tracker: str) -> Iterator[None]:
-    """Raise errors of a tracking package as TrackerRefused for a bad value, else TrackerError."""
+    """Raise TrackerRefusedError for a bad value, TrackerError for other errors of a package."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise TrackerRefused.because(tracker, str(error)) from error
+        raise TrackerRefusedError.because(tracker, str(error)) from error
     except Exception as error:
         raise TrackerError.because(tracker, f"{type(error).__name__} {error}") from error
 
@@ -143,8 +143,8 @@ class TrackedBatch:
 class Tracker(Protocol):
     """A tracking package, for one run.
 
-    Every method raises TrackerRefused or TrackerError. A batch that failed is given again, so that
-    some of its values may be stored twice where the package does not recognise them.
+    Every method raises TrackerRefusedError or TrackerError. A batch that failed is given again, so
+    that some of its values may be stored twice where the package does not recognise them.
     """
 
     def start(self, run: TrackedRun) -> None:
@@ -164,10 +164,10 @@ def imported(module: str, package: str) -> Any:
     """Import a module of a tracking package.
 
     Raises:
-        TrackerRefused: If the package is not installed.
+        TrackerRefusedError: If the package is not installed.
     """
     try:
         return import_module(module)
     except ImportError as error:
         detail = f"{error}; install it with: pip install {package}"
-        raise TrackerRefused.because(package, detail) from error
+        raise TrackerRefusedError.because(package, detail) from error

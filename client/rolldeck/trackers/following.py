@@ -73,7 +73,7 @@ def follow(
     """Give a run's values to a tracker until the run has ended or `stopping` is set.
 
     Raises:
-        TrackerRefused: If the tracker refuses a value or its credentials; nothing is lost.
+        TrackerRefusedError: If the tracker refuses a value or its credentials; nothing is lost.
         RolldeckError: If the run does not exist or may not be read, or the position is invalid.
     """
     # A wrong name or token is refused before the tracker opens a connection or a folder.

@@ -13,7 +13,7 @@ from rolldeck.trackers.contract import (
     TrackedBatch,
     TrackedRun,
     TrackerError,
-    TrackerRefused,
+    TrackerRefusedError,
     imported,
 )
 
@@ -107,7 +107,7 @@ class MlflowTracker:
         try:
             yield
         except self._mlflow.exceptions.MlflowException as error:
-            kind = TrackerRefused if error.error_code in REFUSALS else TrackerError
+            kind = TrackerRefusedError if error.error_code in REFUSALS else TrackerError
             raise kind.because("mlflow", str(error)) from error
         except OSError as error:
             raise TrackerError.because("mlflow", str(error)) from error

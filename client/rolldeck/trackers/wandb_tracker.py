@@ -14,7 +14,7 @@ from rolldeck.trackers.contract import (
     TrackedBatch,
     TrackedRun,
     TrackerError,
-    TrackerRefused,
+    TrackerRefusedError,
     errors_of,
     imported,
 )
@@ -57,7 +57,7 @@ class WandbTracker:
         except self._wandb.errors.CommError as error:
             raise TrackerError.because("wandb", str(error)) from error
         except (self._wandb.errors.Error, ValueError) as error:
-            raise TrackerRefused.because("wandb", str(error)) from error
+            raise TrackerRefusedError.because("wandb", str(error)) from error
         except Exception as error:
             raise TrackerError.because("wandb", f"{type(error).__name__} {error}") from error
         self._run.define_metric(STEP, hidden=True)

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from torch import Tensor
 
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.engine.openai_messages import RUN, Refused, in_use
 from rollouts.fleet.engine.serving import EngineThread
@@ -73,7 +73,7 @@ class WeightsFollower:
                 wait = POLL_SECONDS
                 try:
                     record = self._source.receive((self._tried[0], self._tried[1] + 1))
-                except (WeightsUnavailable, InvalidMessage) as failure:
+                except (WeightsUnavailable, InvalidMessageError) as failure:
                     text = f"no weights received: {failure}"
                     if text != said:
                         logger.warning("%s", text)

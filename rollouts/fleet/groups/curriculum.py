@@ -7,18 +7,24 @@ from collections.abc import Callable
 from typing import Final, Protocol, Self
 
 from rolldeck.errors import (
-    Conflict,
-    InvalidRequest,
-    NotAllowed,
-    NotAuthenticated,
-    NotFound,
+    ConflictError,
+    InvalidRequestError,
+    NotAllowedError,
+    NotAuthenticatedError,
+    NotFoundError,
     RolldeckError,
 )
 from rolldeck.http import Backoff
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rollouts.fleet.platform_api import PlatformApi
 
-FINAL: Final = (InvalidRequest, NotAllowed, NotAuthenticated, NotFound, Conflict)
+FINAL: Final = (
+    InvalidRequestError,
+    NotAllowedError,
+    NotAuthenticatedError,
+    NotFoundError,
+    ConflictError,
+)
 """Errors that a retry cannot resolve."""
 RECORD_SECONDS: Final = 120.0
 """Time limit of retries for an outcome; its rollouts stay in the spool for longer."""

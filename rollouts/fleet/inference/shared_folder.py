@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rolldeck import safetensors
-from rolldeck.wire import InvalidMessage, ReplicaReport
+from rolldeck.wire import InvalidMessageError, ReplicaReport
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import NOTHING, InferenceFailed, encoded, label_of
 from rollouts.fleet.inference.reloading import FolderServer, post
@@ -138,7 +138,7 @@ class CheckpointFiles:
             raise InferenceFailed(
                 f"weights_directory contains no {name}; it must be the folder of the served model"
             ) from None
-        except InvalidMessage as error:
+        except InvalidMessageError as error:
             raise InferenceFailed(f"weights_directory: {name}: {error}") from error
         return {tensor.name: tensor.shape for tensor in header.tensors}
 

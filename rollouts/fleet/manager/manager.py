@@ -6,8 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
-from rolldeck.errors import Conflict, NotAllowed, NotAuthenticated, NotFound, RolldeckError
-from rolldeck.wire import FleetControl, FleetReport, InvalidMessage, ReportedFleetState
+from rolldeck.errors import (
+    ConflictError,
+    NotAllowedError,
+    NotAuthenticatedError,
+    NotFoundError,
+    RolldeckError,
+)
+from rolldeck.wire import FleetControl, FleetReport, InvalidMessageError, ReportedFleetState
 from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.operator_requests import OperatorRequests
 from rollouts.fleet.manager.worker_pool import WorkerPool
@@ -251,7 +257,9 @@ class RolloutManager:
 
     def _handle_failure(self, failure: RolldeckError) -> None:
         """Shut the fleet down when the platform keeps refusing this manager."""
-        if not isinstance(failure, NotAuthenticated | NotAllowed | NotFound | Conflict):
+        if not isinstance(
+            failure, NotAuthenticatedError | NotAllowedError | NotFoundError | ConflictError
+        ):
             self._refused_since = None
             return
         now = time.monotonic()
@@ -275,9 +283,9 @@ class RolloutManager:
         pause_seconds = TICK_SECONDS
         try:
             newer = self._source_of_weights.receive(version)
-        except (InvalidMessage, WeightsUnavailable) as problem:
+        except (InvalidMessageError, WeightsUnavailable) as problem:
             newer, pause_seconds = None, RETRY_SECONDS
-            is_torn = isinstance(problem, InvalidMessage)
+            is_torn = isinstance(problem, InvalidMessageError)
             kind = "weights_torn" if is_torn else "weights_unavailable"
             # One event per version and problem; the download is retried regardless.
             if self._told_of_weights != (kind, version):

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, StaleEpoch
+from rolldeck.errors import ConflictError, InvalidRequestError, RolldeckError, StaleEpochError
 from rolldeck.http import Backoff
 from rolldeck.wire import FragmentReceipt
 from rollouts.fleet.process.loops import EventLog
@@ -288,7 +288,7 @@ class Sender:
                     spool.remove_oldest()
 
     def _handle_failure(self, fragments: list[bytes], failure: RolldeckError, now: float) -> None:
-        if isinstance(failure, InvalidRequest | StaleEpoch):
+        if isinstance(failure, InvalidRequestError | StaleEpochError):
             if len(fragments) > 1:
                 self._alone = len(fragments)
                 return
@@ -302,7 +302,7 @@ class Sender:
         self._failing_since = self._failing_since or now
         away = now - self._failing_since
         # A conflict is an answer: the platform is reachable but accepts nothing at present.
-        self._is_away = not isinstance(failure, Conflict)
+        self._is_away = not isinstance(failure, ConflictError)
         if self._is_away:
             with self._changed:
                 self._store()

@@ -27,7 +27,7 @@ from rolldeck.errors import RolldeckError
 from rolldeck.fragment_files import FragmentFiles
 from rolldeck.http import DEFAULT_URL, Call, Connection
 from rolldeck.published_weights import find_version, read_version
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, evaluation_policy
 from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutFailed
@@ -260,7 +260,7 @@ def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, 
     Raises:
         RolldeckError: If the platform refuses or is unreachable, or the version does not exist.
         RunHasNoPolicy: If it is a language run or an outside run.
-        InvalidMessage: If the weights are damaged.
+        InvalidMessageError: If the weights are damaged.
         InvalidRunConfig: If this version of the command does not support the configuration.
         OSError: If the shared weights folder cannot be read.
     """
@@ -268,7 +268,9 @@ def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, 
         path = f"/api/v1/runs/{quote(args.run, safe='')}"
         run = connection.json(Call(method="GET", path=path))
         if not isinstance(run, dict) or "kind" not in run:
-            raise InvalidMessage(f"{connection.url}{path} is not a run; is it a Rolldeck platform?")
+            raise InvalidMessageError(
+                f"{connection.url}{path} is not a run; is it a Rolldeck platform?"
+            )
         config = run.get("config") or {}
         if run["kind"] != "fleet" or config.get("language"):
             kind = "a language" if config.get("language") else f"an {run['kind']}"
@@ -342,7 +344,7 @@ def _read_weights(path: Path) -> dict[str, NDArray[Any]]:
     """
     try:
         return safetensors.decode(path.read_bytes())
-    except InvalidMessage as error:
+    except InvalidMessageError as error:
         raise ValueError(f"--weights {path} is not a safetensors file: {error}") from error
 
 

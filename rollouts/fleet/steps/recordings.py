@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.errors import InvalidRequest, NotFound, RolldeckError
+from rolldeck.errors import InvalidRequestError, NotFoundError, RolldeckError
 from rolldeck.operator_requests import (
     MOST_RECORDED_BYTES,
     RecordedEpisode,
@@ -404,7 +404,7 @@ class Recordings:
         for attempt in range(TRIES):
             try:
                 self._api.update_recording(recording_id, update)
-            except (InvalidRequest, NotFound) as refusal:
+            except (InvalidRequestError, NotFoundError) as refusal:
                 logger.warning("recording %s refused: %s", recording_id, refusal)
                 return
             except RolldeckError as failure:

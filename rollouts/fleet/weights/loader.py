@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from rolldeck.wire import InvalidMessage, WeightsTransfers
+from rolldeck.wire import InvalidMessageError, WeightsTransfers
 from rollouts.fleet.policies.policy_protocol import (
     WeightsConsumer,
     WeightsDoNotFit,
@@ -208,7 +208,7 @@ class WeightsLoader:
         try:
             record = offer.receive(offer.version)
             problem = "its source no longer holds it"
-        except (WeightsUnavailable, InvalidMessage) as failure:
+        except (WeightsUnavailable, InvalidMessageError) as failure:
             record, problem = None, str(failure)
         if record is None:
             self._counts["failed"] += 1

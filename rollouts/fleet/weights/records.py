@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.wire import InvalidMessage, WeightsManifest
+from rolldeck.wire import InvalidMessageError, WeightsManifest
 
 NO_STEP: Final = -2
 
@@ -34,7 +34,7 @@ class WeightsSource(Protocol):
         """Return version `version` or a later one, complete and checked; None if there is none yet.
 
         Raises:
-            InvalidMessage: If the content does not match its manifest; nothing is returned.
+            InvalidMessageError: If the content does not match its manifest; nothing is returned.
             WeightsUnavailable: If the source cannot be reached or lacks an announced version.
         """
 
@@ -86,14 +86,16 @@ def record_of(manifest: WeightsManifest, content: safetensors.Content) -> Weight
     """Return the version in `content` (safetensors).
 
     Raises:
-        InvalidMessage: If the content does not match the manifest.
+        InvalidMessageError: If the content does not match the manifest.
     """
     if len(content) != manifest.size_bytes:
-        raise InvalidMessage(f"{len(content)} bytes of weights, expected {manifest.size_bytes}")
+        raise InvalidMessageError(
+            f"{len(content)} bytes of weights, expected {manifest.size_bytes}"
+        )
     if hashlib.sha256(content).hexdigest() != manifest.sha256:
-        raise InvalidMessage("the checksum of the weights does not match the manifest")
+        raise InvalidMessageError("the checksum of the weights does not match the manifest")
     if safetensors.specs(content) != manifest.tensors:
-        raise InvalidMessage("tensor names, types or shapes do not match the manifest")
+        raise InvalidMessageError("tensor names, types or shapes do not match the manifest")
     return WeightsRecord(
         epoch=manifest.epoch, step=manifest.step, tensors=safetensors.decode(content)
     )

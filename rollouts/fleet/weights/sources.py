@@ -7,7 +7,7 @@ checked against a manifest that was transferred separately.
 from pathlib import Path
 
 from rolldeck import weights_directory
-from rolldeck.errors import NotFound, RolldeckError
+from rolldeck.errors import NotFoundError, RolldeckError
 from rolldeck.wire import WeightsManifest
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.weights.records import (
@@ -36,7 +36,7 @@ class PlatformWeights:
             return None
         try:
             return record_of(manifest, self._api.weights(manifest))
-        except NotFound:
+        except NotFoundError:
             # A newer version has replaced it; the next call finds that one.
             return None
         except RolldeckError as failure:

@@ -10,7 +10,7 @@ import requests
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from rolldeck.errors import Conflict
+from rolldeck.errors import ConflictError
 from rolldeck.trainer import Trainer
 from rollouts.diagnosis.queries.pipelines import diagnosis_of
 from runs.events.models import RunEvent
@@ -52,7 +52,7 @@ def test_a_stock_registration_after_a_native_one_configures_the_run(
     assert trainer.register().batch_size is None
     assert Run.objects.get().registered_at is None
 
-    with pytest.raises(Conflict, match="words has no batch size: register a trainer"):
+    with pytest.raises(ConflictError, match="words has no batch size: register a trainer"):
         trainer.next_batch(wait_seconds=0)
     stock = requests.post(f"{url}/atropos/words/register", json=REGISTRATION, timeout=60)
     assert stock.status_code == 200

@@ -14,7 +14,7 @@ from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.services import remove_unused_objects
 from config.backups.contents import new_session
 from rolldeck import safetensors, tensor_store
-from rolldeck.errors import Conflict, NotFound
+from rolldeck.errors import ConflictError, NotFoundError
 from rolldeck.tensor_store import TensorStore, Value, bytes_value
 from runs.lifecycle.models import Run
 from tests.factories import bearer, make_run, make_token
@@ -307,9 +307,9 @@ def test_keys_may_contain_any_character_but_nul(store: TensorStore) -> None:
 def test_refusals_are_exceptions(store: TensorStore) -> None:
     store.put({"a": bytes_value(b"1", "text"), "b": bytes_value(b"2", "text")})
 
-    with pytest.raises(NotFound, match="the first is 'c'"):
+    with pytest.raises(NotFoundError, match="the first is 'c'"):
         store.read(["a", "c"])
-    with pytest.raises(Conflict, match="nothing was moved"):
+    with pytest.raises(ConflictError, match="nothing was moved"):
         store.move({"a": "b"})
     assert store.move({"a": "c"}) == 1
     assert sorted(store.read(["b", "c"])) == ["b", "c"]

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 
-from rolldeck.errors import Conflict, NotFound
+from rolldeck.errors import ConflictError, NotFoundError
 from rolldeck.http import Call, Connection
 from rolldeck.replay import Follower, ReplayBufferInterface
 from runs.lifecycle.models import Run
@@ -134,7 +134,7 @@ def test_a_waiting_follower_is_notified_of_new_items(
 
 
 def test_invalid_arguments_are_refused(buffer: ReplayBufferInterface, follower: Follower) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         follower.fetch()
     buffer.add_fragments([make_fragment(number=number) for number in range(2)])
     follower.begin()
@@ -143,12 +143,12 @@ def test_invalid_arguments_are_refused(buffer: ReplayBufferInterface, follower: 
     assert both is not None
     follower.ack(both)
 
-    with pytest.raises(Conflict, match="already past"):
+    with pytest.raises(ConflictError, match="already past"):
         follower.ack(one)
-    with pytest.raises(Conflict, match="another filter"):
+    with pytest.raises(ConflictError, match="another filter"):
         follower.begin(environment="other")
     follower.forget()
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         follower.state()
 
 

@@ -9,8 +9,8 @@ import pytest
 from pytest_django.live_server_helper import LiveServer
 
 from buffer.items.models import TrajectoryGroup
-from rolldeck.errors import InvalidRequest, RunNotAccepting
-from rolldeck.groups import InvalidGroup
+from rolldeck.errors import InvalidRequestError, RunNotAcceptingError
+from rolldeck.groups import InvalidGroupError
 from rolldeck.handler import EnvironmentOffer, Pace, RolloutHandler
 from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
@@ -83,14 +83,14 @@ def test_a_batch_mixes_stock_and_binary_environments(
 
 
 def test_refused_pushes_raise_an_error_with_the_reason(sender: GroupSender, run: Run) -> None:
-    with pytest.raises(InvalidGroup, match="masks"):
+    with pytest.raises(InvalidGroupError, match="masks"):
         sender.push_groups([{"tokens": [[1]], "scores": [1.0]}])
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises(InvalidRequestError) as caught:
         sender.push_groups([group(), group(scores=[1.0])])
     with pytest.raises(ValueError, match="1 to 1024"):
         sender.push_groups([])
     Run.objects.update(status=RunStatus.COMPLETED)
-    with pytest.raises(RunNotAccepting):
+    with pytest.raises(RunNotAcceptingError):
         sender.push_groups([group()])
 
     assert caught.value.errors[0].field == "groups[1].scores"

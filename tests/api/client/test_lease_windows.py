@@ -14,12 +14,12 @@ from torch.utils.data import DataLoader
 from buffer.items.models import Batch as StoredBatch
 from rolldeck.async_trainer import AsyncTrainer
 from rolldeck.batches import Batch
-from rolldeck.errors import OutOfOrder
-from rolldeck.integrations.torch import RolloutDataset, TorchBatch, WindowFull
+from rolldeck.errors import OutOfOrderError
+from rolldeck.integrations.torch import RolloutDataset, TorchBatch, WindowFullError
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.torch_tensors import tensors_of
 from rolldeck.trainer import Trainer
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 from runs.lifecycle.models import Run
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
 from tests.factories import make_token
@@ -125,7 +125,7 @@ def test_an_acknowledgement_out_of_order_raises_its_error(trainer: Trainer) -> N
     second = trainer.next_batch(0, holding=[first])
     assert second is not None
 
-    with pytest.raises(OutOfOrder):
+    with pytest.raises(OutOfOrderError):
         trainer.ack(second)
 
     assert (trainer.ack(first), trainer.ack(second)) == (2, 2)
@@ -189,7 +189,7 @@ def test_a_loop_that_never_acknowledges_fills_its_window(trainer: Trainer) -> No
         items = iter(data)
         first, second = next(items), next(items)
 
-        with pytest.raises(WindowFull, match="2 batches are held"):
+        with pytest.raises(WindowFullError, match="2 batches are held"):
             next(items)
         with pytest.raises(ValueError, match="acknowledged before"):
             data.ack(second.batch)
@@ -210,5 +210,5 @@ def test_worker_processes_of_a_loader_are_refused(trainer: Trainer) -> None:
 
 
 def test_an_array_without_a_torch_type_is_named() -> None:
-    with pytest.raises(InvalidMessage, match="obs: torch has no tensors of the type <U1"):
+    with pytest.raises(InvalidMessageError, match="obs: torch has no tensors of the type <U1"):
         tensors_of({"obs": np.array(["a"])})

@@ -9,15 +9,15 @@ from pytest_django.live_server_helper import LiveServer
 
 from rolldeck.cli import main
 from rolldeck.errors import (
-    InvalidRequest,
-    LeaseLost,
-    NotAllowed,
-    NotAuthenticated,
-    NotFound,
-    RunNotAccepting,
-    RunOver,
-    TrainerNotRegistered,
-    VersionNotNewer,
+    InvalidRequestError,
+    LeaseLostError,
+    NotAllowedError,
+    NotAuthenticatedError,
+    NotFoundError,
+    RunNotAcceptingError,
+    RunOverError,
+    TrainerNotRegisteredError,
+    VersionNotNewerError,
 )
 from rolldeck.http import Connection
 from rolldeck.replay import ReplayBufferInterface
@@ -87,26 +87,26 @@ def test_the_step_of_published_weights_must_increase(trainer: Trainer) -> None:
     trainer.register()
     trainer.publish_weights(WEIGHTS, step=1)
 
-    with pytest.raises(VersionNotNewer):
+    with pytest.raises(VersionNotNewerError):
         trainer.publish_weights(WEIGHTS, step=0)
 
 
 def test_an_ended_run_refuses_trainers(trainer: Trainer, run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(status=RunStatus.STOPPED)
 
-    with pytest.raises(RunOver):
+    with pytest.raises(RunOverError):
         trainer.register()
 
 
 def test_there_are_no_weights_before_the_first(trainer: Trainer) -> None:
     trainer.register()
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         trainer.current_weights()
 
 
 def test_weights_without_a_registration_are_not_sent(trainer: Trainer) -> None:
-    with pytest.raises(TrainerNotRegistered):
+    with pytest.raises(TrainerNotRegisteredError):
         trainer.publish_weights(WEIGHTS, step=0)
 
 
@@ -161,7 +161,7 @@ def test_a_restarted_trainer_receives_its_batch_and_the_previous_lease_is_fenced
     assert registration.epoch == 1
     assert (after.head.id, after.items) == (before.head.id, before.items)
     assert after.head.fence > before.head.fence
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLostError):
         first.ack(before)
     assert second.ack(after) == 1
 
@@ -220,7 +220,7 @@ def test_an_invalid_fragment_is_named_and_its_push_is_not_stored(
     good, bad = make_fragment(), make_fragment(number=1)
     del bad.arrays["reward"]
 
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequestError) as refused:
         buffer.add_fragments([good, bad])
 
     assert "fragments[1].arrays.reward" in str(refused.value)
@@ -234,12 +234,12 @@ def test_an_ended_run_refuses_fragments(
     trainer.publish_weights(WEIGHTS, step=0)
     Run.objects.filter(pk=run.pk).update(status=RunStatus.STOPPED)
 
-    with pytest.raises(RunNotAccepting):
+    with pytest.raises(RunNotAcceptingError):
         buffer.add_fragment(make_fragment())
 
 
 def test_a_trainer_must_register_before_it_requests_batches(trainer: Trainer) -> None:
-    with pytest.raises(TrainerNotRegistered):
+    with pytest.raises(TrainerNotRegisteredError):
         trainer.next_batch(wait_seconds=0)
 
 
@@ -251,19 +251,19 @@ def test_metrics_are_stored(trainer: Trainer) -> None:
 
     trainer.log_metrics({"loss": float("nan")}, step=3)
 
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequestError):
         trainer.log_metrics({"rolldeck/queued": 1.0}, step=4)
 
 
 def test_tokens_are_limited_to_their_scopes_and_run(
     connect: Callable[..., Connection], live_server: LiveServer
 ) -> None:
-    with pytest.raises(NotAllowed):
+    with pytest.raises(NotAllowedError):
         Trainer("", "alpha", connection=connect("metrics")).register()
     make_run(name="beta", config=CONFIG)
-    with pytest.raises(NotAllowed):
+    with pytest.raises(NotAllowedError):
         Trainer("", "beta", connection=connect("trainer")).register()
-    with pytest.raises(NotAuthenticated):
+    with pytest.raises(NotAuthenticatedError):
         Trainer("", "alpha", connection=connect(token="rd_wrong")).register()
 
 

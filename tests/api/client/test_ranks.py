@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rolldeck.errors import InvalidRequest
+from rolldeck.errors import InvalidRequestError
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
@@ -81,7 +81,7 @@ def test_any_rank_may_fetch_the_whole_batch_by_its_id(ranks: list[Trainer]) -> N
 def test_a_rank_outside_its_world_is_refused(ranks: list[Trainer]) -> None:
     ranks[1].rank = 2
 
-    with pytest.raises(InvalidRequest) as refusal:
+    with pytest.raises(InvalidRequestError) as refusal:
         ranks[1].next_batch(wait_seconds=0)
 
     assert [error.field for error in refusal.value.errors] == ["rank"]

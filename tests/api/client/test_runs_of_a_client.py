@@ -8,7 +8,13 @@ from pytest_django.live_server_helper import LiveServer
 
 import rolldeck
 from rolldeck import Client
-from rolldeck.errors import Conflict, InvalidRequest, MoveNotAllowed, NotFound, RunOver
+from rolldeck.errors import (
+    ConflictError,
+    InvalidRequestError,
+    MoveNotAllowedError,
+    NotFoundError,
+    RunOverError,
+)
 from rolldeck.trainer import Trainer
 from runs.lifecycle.models import Run
 from tests.factories import make_run, make_token
@@ -53,14 +59,14 @@ def test_verbs_store_their_reason(client: Client) -> None:
 def test_errors_name_the_cause(client: Client) -> None:
     client.runs.create("alpha", kind="outside")
 
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         client.runs.get("beta")
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictError):
         client.runs.create("alpha", kind="outside")
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(InvalidRequestError) as refused:
         client.runs.create("beta", config={"fleet": {"workers": 3}})
     assert "workers" in str(refused.value)
-    with pytest.raises(MoveNotAllowed):
+    with pytest.raises(MoveNotAllowedError):
         client.runs.get("alpha").resume()
 
 
@@ -75,7 +81,7 @@ def test_a_wait_ends_with_the_status_or_another_end(client: Client) -> None:
     pausing.join()
     run.kill()
     assert run.wait(timeout_seconds=20, poll_seconds=0.05).status == "stopped"
-    with pytest.raises(RunOver, match="run alpha is stopped"):
+    with pytest.raises(RunOverError, match="run alpha is stopped"):
         run.wait(until="running", timeout_seconds=20)
 
 
@@ -94,7 +100,7 @@ def test_metrics_and_events_of_a_run_are_read(client: Client) -> None:
 def test_a_log_that_no_fleet_answers_is_an_error(client: Client) -> None:
     make_run(name="pole")
 
-    with pytest.raises(NotFound, match="fleet"):
+    with pytest.raises(NotFoundError, match="fleet"):
         list(client.runs.get("pole").logs())
     assert Run.objects.filter(name="pole").exists()
 

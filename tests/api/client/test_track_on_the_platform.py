@@ -28,7 +28,7 @@ from rolldeck.trackers.contract import (
     TrackedRun,
     Tracker,
     TrackerError,
-    TrackerRefused,
+    TrackerRefusedError,
 )
 from rolldeck.trackers.following import FollowOptions, Totals, follow
 from rolldeck.trackers.source import CursorFile, RunSource
@@ -196,8 +196,8 @@ def test_a_refusal_ends_the_command_and_keeps_the_position(follows: Follows) -> 
     log(run, ("bad name", 0, 0.5), ("loss", 0, 0.25))
     end(run)
 
-    with pytest.raises(TrackerRefused, match="bad name"):
-        follows(run, KeptValues(TrackerRefused.because("kept", "bad name")))
+    with pytest.raises(TrackerRefusedError, match="bad name"):
+        follows(run, KeptValues(TrackerRefusedError.because("kept", "bad name")))
     tracker = KeptValues()
     follows(run, tracker, "bad*")
 

@@ -11,7 +11,7 @@ import torch
 from pytest_django.live_server_helper import LiveServer
 
 from examples import grpo
-from rolldeck.errors import NotFound, RunNotAccepting
+from rolldeck.errors import NotFoundError, RunNotAcceptingError
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
 from rollouts.fleet.engine.building import build
@@ -78,14 +78,14 @@ class Fleet(threading.Thread):
         while not self.stop.wait(0.05):
             try:
                 manifest, tensors = self._weights.current_weights()
-            except NotFound:
+            except NotFoundError:
                 continue
             if (manifest.epoch, manifest.step) == self._server.version:
                 continue
             self._server.update_weights(tensors, (manifest.epoch, manifest.step))
             try:
                 self._push(manifest.epoch, manifest.step)
-            except RunNotAccepting:
+            except RunNotAcceptingError:
                 return
 
     def _push(self, epoch: int, step: int) -> None:

@@ -11,7 +11,7 @@ from rolldeck.wire import (
     BatchAnswer,
     BatchHead,
     Fragment,
-    InvalidMessage,
+    InvalidMessageError,
     encode,
     pack_array,
     unpack_array,
@@ -117,7 +117,7 @@ def test_the_mask_separates_real_steps_from_padding() -> None:
 def test_fragments_of_different_length_are_not_stacked() -> None:
     batch = Batch.decode(make_batch_body([make_fragment(), make_fragment(number=1, steps=9)]))
 
-    with pytest.raises(InvalidMessage, match="cannot be stacked"):
+    with pytest.raises(InvalidMessageError, match="cannot be stacked"):
         batch.stack()
 
 
@@ -128,11 +128,11 @@ def test_a_batch_of_groups_has_them_as_json() -> None:
     batch = Batch.decode(encode(BatchAnswer(batch=head, items=[b'{"tokens": [[1]]}'])))
 
     assert batch.groups == ({"tokens": [[1]]},)
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidMessageError):
         batch.stack()
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", make_batch_body([make_fragment()])[:-3]])
 def test_a_malformed_answer_is_refused(body: bytes) -> None:
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidMessageError):
         Batch.decode(body)

@@ -14,7 +14,7 @@ from benchmarks.lockstep import LockstepFleet, batch_of
 from examples.ppo_recurrent import policy_for
 from rolldeck.chunks import Chunk, join, stack
 from rolldeck.returns import TrainingTargets, gae, transitions, vtrace
-from rolldeck.wire import Fragment, InvalidMessage, pack_array, unpack_array
+from rolldeck.wire import Fragment, InvalidMessageError, pack_array, unpack_array
 from runs.config.rules import run_config
 from tests.unit.client.batch_factories import make_fragment
 from tests.unit.client.chunk_trajectories import (
@@ -194,7 +194,7 @@ def with_arrays(fragment: Fragment, **arrays: NDArray[Any]) -> Fragment:
 def test_contradictions_are_refused(
     spoil: Callable[[Fragment, Fragment], list[Fragment]], message: str
 ) -> None:
-    with pytest.raises(InvalidMessage, match=message):
+    with pytest.raises(InvalidMessageError, match=message):
         join(views(spoil(*consecutive())))
 
 
@@ -274,13 +274,13 @@ def test_composed_observations_are_joined_part_by_part() -> None:
     np.testing.assert_array_equal(arrays["next_obs.far.away"][0], whole.arrays["next_obs"][1:])
     np.testing.assert_array_equal(arrays["final_obs.near"], whole.arrays["final_obs"][:, :1])
     moved = with_arrays(fragments[1], **{"obs.near": np.full((10, 1), 9, np.float32)})
-    with pytest.raises(InvalidMessage, match=r"obs.near: .* is not the next_obs.near"):
+    with pytest.raises(InvalidMessageError, match=r"obs.near: .* is not the next_obs.near"):
         join(views([fragments[0], moved]))
 
 
 def test_an_empty_batch_has_no_chunks() -> None:
     assert join([]) == []
-    with pytest.raises(InvalidMessage, match="no chunks to stack, at least 1 required"):
+    with pytest.raises(InvalidMessageError, match="no chunks to stack, at least 1 required"):
         stack([])
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from rolldeck import __version__
-from rolldeck.errors import InvalidRequest, Unreachable
+from rolldeck.errors import InvalidRequestError, UnreachableError
 from rolldeck.http import PIECE_BYTES, Call, Connection
 from rolldeck.trainer import Trainer
 from tests.unit.client.failing_server import Planned, in_turn, serving
@@ -143,7 +143,7 @@ def test_an_early_refusal_is_read_although_the_body_was_not_sent() -> None:
         while connected.recv(65_536):
             pass
 
-    with served(refuse) as client, pytest.raises(InvalidRequest) as refused:
+    with served(refuse) as client, pytest.raises(InvalidRequestError) as refused:
         client.send(Call(method="POST", path="/", content=b"x" * 20_000_000))
     assert refused.value.status == 413
 
@@ -157,7 +157,10 @@ def test_the_bytes_before_a_break_are_received() -> None:
         with client.opened("/", {}) as answer:
             received.extend(map(len, answer.stream(PIECE_BYTES, decode_content=False)))
 
-    with served(answering(broken)) as client, pytest.raises(Unreachable, match="IncompleteRead"):
+    with (
+        served(answering(broken)) as client,
+        pytest.raises(UnreachableError, match="IncompleteRead"),
+    ):
         receive(client)
     assert received == [PIECE_BYTES, PIECE_BYTES, 3]
 
@@ -180,7 +183,10 @@ def test_an_answer_that_is_left_closes_its_connection() -> None:
     ],
 )
 def test_an_invalid_answer_is_an_error_that_names_the_server(answer: bytes, message: str) -> None:
-    with served(answering(answer)) as client, pytest.raises(Unreachable, match=message) as error:
+    with (
+        served(answering(answer)) as client,
+        pytest.raises(UnreachableError, match=message) as error,
+    ):
         get(client)
     assert str(error.value).startswith(f"{client.url}: ")
 
@@ -192,7 +198,7 @@ def test_silence_is_a_timeout() -> None:
 
     with (
         served(hold, timeout_seconds=0.1) as client,
-        pytest.raises(Unreachable, match="Read timed out"),
+        pytest.raises(UnreachableError, match="Read timed out"),
     ):
         get(client)
 
@@ -280,7 +286,7 @@ def test_the_certificate_of_a_server_is_verified(
         url = server.url.replace("http://127.0.0.1", "https://localhost")
         with (
             Connection(url, retry_for_seconds=0) as client,
-            pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"),
+            pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"),
         ):
             get(client)
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -288,7 +294,7 @@ def test_the_certificate_of_a_server_is_verified(
             assert get(client) == b"ok"
         with (
             Connection(url.replace("localhost", "127.0.0.1"), retry_for_seconds=0) as client,
-            pytest.raises(Unreachable, match="IP address mismatch"),
+            pytest.raises(UnreachableError, match="IP address mismatch"),
         ):
             get(client)
 
@@ -365,10 +371,10 @@ def test_an_invalid_url_of_the_environment_is_an_error(monkeypatch: pytest.Monke
     monkeypatch.setenv("ROLLDECK_URL", "http://[rolldeck")
     monkeypatch.setenv("ROLLDECK_TOKEN", "usual")
 
-    with pytest.raises(InvalidRequest, match="is not a valid server URL"):
+    with pytest.raises(InvalidRequestError, match="is not a valid server URL"):
         Connection("http://other.example")
 
 
 def test_a_client_without_a_run_is_an_error() -> None:
-    with pytest.raises(InvalidRequest, match="give the name of a run"):
+    with pytest.raises(InvalidRequestError, match="give the name of a run"):
         Trainer("http://127.0.0.1:1")

@@ -7,9 +7,9 @@ import pytest
 from breaking_server import BreakingFile, serving
 
 from rolldeck import http
-from rolldeck.errors import NotFound, Unreachable
+from rolldeck.errors import NotFoundError, UnreachableError
 from rolldeck.http import MIN_SILENT_ATTEMPTS, Backoff, Connection, download
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 from tests.unit.client import failing_server
 from tests.unit.client.failing_server import Planned, in_turn
 
@@ -54,14 +54,14 @@ def test_a_file_that_is_replaced_in_mid_download_is_refused_and_never_mixed(
     file = BreakingFile(OLD)
     file.breaks_after, file.then, file.keeps_tag = [4096], NEW, keeps_tag
 
-    with pytest.raises(InvalidMessage, match="checksum"):
+    with pytest.raises(InvalidMessageError, match="checksum"):
         fetched(file)
 
 
 def test_a_file_of_another_length_is_refused() -> None:
-    with pytest.raises(InvalidMessage, match="not the"):
+    with pytest.raises(InvalidMessageError, match="not the"):
         fetched(BreakingFile(OLD[:-1]))
-    with pytest.raises(InvalidMessage, match="longer"):
+    with pytest.raises(InvalidMessageError, match="longer"):
         fetched(BreakingFile(OLD + b"!"))
 
 
@@ -69,7 +69,7 @@ def test_a_silent_server_has_a_timeout() -> None:
     file = BreakingFile(OLD)
     file.breaks_after = [1000] + [0] * 100
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         fetched(file)
 
     assert len(file.requests) == 1 + MIN_SILENT_ATTEMPTS
@@ -91,7 +91,7 @@ def test_a_refused_download_is_not_repeated() -> None:
     with (
         failing_server.serving(in_turn(Planned(404))) as server,
         Connection(server.url) as connection,
-        pytest.raises(NotFound),
+        pytest.raises(NotFoundError),
     ):
         download(connection, "/file", size_bytes=1, sha256="")
 

@@ -8,7 +8,7 @@ import pytest
 
 from rolldeck.handler import HandlerEvent
 from rolldeck.http import Backoff
-from rolldeck.trackers.contract import TrackedBatch, TrackedRun, TrackerError, TrackerRefused
+from rolldeck.trackers.contract import TrackedBatch, TrackedRun, TrackerError, TrackerRefusedError
 from rolldeck.trackers.environment import BYTES_KEPT, EnvironmentTracker
 from tests.waiting import eventually
 
@@ -76,7 +76,7 @@ def test_events_become_scalars_and_lifecycle_under_the_registered_names(tmp_path
     assert kept.events == EVENTS
 
 
-@pytest.mark.parametrize("kind", [TrackerError, TrackerRefused])
+@pytest.mark.parametrize("kind", [TrackerError, TrackerRefusedError])
 def test_a_failing_tracker_delays_nothing_and_loses_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[TrackerError]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rolldeck.chunks import join, stack
 from rolldeck.fragment_files import BYTES_PER_FILE, FragmentFiles, read_fragments
 from rolldeck.replay import pack_fragment
-from rolldeck.wire import FragmentPush, InvalidMessage, encode
+from rolldeck.wire import FragmentPush, InvalidMessageError, encode
 from tests.unit.client.batch_factories import make_arrays, make_fragment
 
 
@@ -94,5 +94,5 @@ def test_a_folder_without_fragments_and_a_damaged_file_are_named(tmp_path: Path)
 
     path = tmp_path / "fragments-000001.msgpack"
     path.write_bytes(encode(FragmentPush(fragments=[encode(make_fragment())]))[:-1])
-    with pytest.raises(InvalidMessage, match=r"fragments-000001\.msgpack is not a file"):
+    with pytest.raises(InvalidMessageError, match=r"fragments-000001\.msgpack is not a file"):
         list(read_fragments(tmp_path))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rolldeck import wire
 from rolldeck.group_encoding import pack_group, to_json, to_msgpack
-from rolldeck.groups import ATROPOS_FIELDS, InvalidGroup, read_json, read_msgpack
+from rolldeck.groups import ATROPOS_FIELDS, InvalidGroupError, read_json, read_msgpack
 from tests.property_budget import examples
 
 whole = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)
@@ -187,7 +187,7 @@ def packed(values: Any, dtype: str) -> wire.Array:
     ids=str,
 )
 def test_a_broken_message_is_refused_with_its_place(changed: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidGroup) as caught:
+    with pytest.raises(InvalidGroupError) as caught:
         read_msgpack(broken(**changed))
 
     assert caught.value.field == field
@@ -203,7 +203,7 @@ def test_a_damaged_message_is_refused_or_read_but_never_crashes(data: st.DataObj
 
     try:
         arrays = read_msgpack(bytes(content))
-    except InvalidGroup:
+    except InvalidGroupError:
         return
     assert arrays.rows["tokens"].lengths.sum() == len(arrays.rows["tokens"].values)
 
@@ -217,7 +217,7 @@ def test_a_damaged_message_is_refused_or_read_but_never_crashes(data: st.DataObj
     ],
 )
 def test_values_that_cannot_be_encoded_are_named(group: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidGroup) as caught:
+    with pytest.raises(InvalidGroupError) as caught:
         pack_group(group)
 
     assert caught.value.field == field

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolldeck.errors import InvalidAnswer
+from rolldeck.errors import InvalidAnswerError
 from rolldeck.handler import (
     EnvironmentOffer,
     HandlerEvent,
@@ -156,6 +156,6 @@ def test_an_answer_without_a_registration_is_an_error() -> None:
     with (
         serving(lambda _request: Planned(body=b'{"status": "failure"}')) as server,
         RolloutHandler(server.url, OFFER) as handler,
-        pytest.raises(InvalidAnswer, match="failure"),
+        pytest.raises(InvalidAnswerError, match="failure"),
     ):
         handler.register()

@@ -10,15 +10,15 @@ from email import message_from_bytes
 import pytest
 
 from rolldeck.errors import (
-    InvalidAnswer,
-    InvalidRequest,
-    LeaseLost,
-    NotAllowed,
-    NotAuthenticated,
-    NotFound,
+    InvalidAnswerError,
+    InvalidRequestError,
+    LeaseLostError,
+    NotAllowedError,
+    NotAuthenticatedError,
+    NotFoundError,
     RolldeckError,
-    TooBusy,
-    Unreachable,
+    TooBusyError,
+    UnreachableError,
 )
 from rolldeck.http import Backoff, Call, Connection, retry_after_seconds
 from tests.unit.client.failing_server import Planned, in_turn, serving
@@ -82,7 +82,7 @@ def test_a_call_that_must_not_be_repeated_is_sent_once() -> None:
     with (
         serving(in_turn(BROKEN, DONE)) as server,
         connected(server.url) as http,
-        pytest.raises(Unreachable),
+        pytest.raises(UnreachableError),
     ):
         http.send(call)
 
@@ -114,7 +114,7 @@ def test_retry_after_beyond_the_deadline_fails_at_once() -> None:
     with (
         serving(in_turn(busy)) as server,
         connected(server.url) as http,
-        pytest.raises(TooBusy),
+        pytest.raises(TooBusyError),
     ):
         http.send(Call(method="GET", path="/x"))
 
@@ -131,7 +131,7 @@ def test_an_unreachable_server_is_an_error_after_the_deadline(
     with (
         connected(f"http://127.0.0.1:{port}", retry_for_seconds=0.3) as http,
         caplog.at_level(logging.WARNING, "rolldeck"),
-        pytest.raises(Unreachable),
+        pytest.raises(UnreachableError),
     ):
         http.send(Call(method="GET", path="/x"))
 
@@ -143,11 +143,11 @@ def test_an_unreachable_server_is_an_error_after_the_deadline(
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (problem(401, "not_authenticated"), NotAuthenticated),
-        (problem(403, "forbidden"), NotAllowed),
-        (problem(404, "not_found"), NotFound),
-        (problem(409, "lease_lost"), LeaseLost),
-        (problem(400, "invalid"), InvalidRequest),
+        (problem(401, "not_authenticated"), NotAuthenticatedError),
+        (problem(403, "forbidden"), NotAllowedError),
+        (problem(404, "not_found"), NotFoundError),
+        (problem(409, "lease_lost"), LeaseLostError),
+        (problem(400, "invalid"), InvalidRequestError),
         (Planned(501, b"<h1>oops"), RolldeckError),
         (Planned(302, b"", {"Location": "/login"}), RolldeckError),
     ],
@@ -178,7 +178,9 @@ def test_a_refused_field_is_named() -> None:
     with (
         serving(in_turn(refusal)) as server,
         connected(server.url) as http,
-        pytest.raises(InvalidRequest, match=r"config\.buffer\.batch_size: at least 1") as raised,
+        pytest.raises(
+            InvalidRequestError, match=r"config\.buffer\.batch_size: at least 1"
+        ) as raised,
     ):
         http.send(Call(method="POST", path="/x"))
 
@@ -193,7 +195,7 @@ def test_an_atropos_refusal_names_its_field_too() -> None:
     with (
         serving(in_turn(refusal)) as server,
         connected(server.url) as http,
-        pytest.raises(InvalidRequest, match=r"body\.tokens\.0: not a list"),
+        pytest.raises(InvalidRequestError, match=r"body\.tokens\.0: not a list"),
     ):
         http.send(Call(method="POST", path="/x"))
 
@@ -206,7 +208,7 @@ def test_an_answer_of_another_form_is_an_error(content: bytes, message: str) -> 
     with (
         serving(in_turn(Planned(200, content))) as server,
         connected(server.url) as http,
-        pytest.raises(InvalidAnswer, match=message),
+        pytest.raises(InvalidAnswerError, match=message),
     ):
         http.decoded(Call(method="GET", path="/x"), dict[str, bool])
 
@@ -255,7 +257,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(
     "url", ["localhost:8000", "deck.example", "ftp://server:8000", "http://", "", "http://a:b"]
 )
 def test_a_url_without_scheme_or_host_is_refused_at_once_with_an_example(url: str) -> None:
-    with pytest.raises(InvalidRequest, match="use the form http://") as refused:
+    with pytest.raises(InvalidRequestError, match="use the form http://") as refused:
         Connection(url)
 
     assert repr(url) in str(refused.value)
@@ -266,6 +268,6 @@ def test_the_error_of_a_missing_token_names_the_option() -> None:
     with (
         serving(in_turn(problem(401, "not_authenticated", detail=detail))) as server,
         Connection(server.url) as http,
-        pytest.raises(NotAuthenticated, match=r"not provided: .*ROLLDECK_TOKEN.*--token"),
+        pytest.raises(NotAuthenticatedError, match=r"not provided: .*ROLLDECK_TOKEN.*--token"),
     ):
         http.send(Call(method="GET", path="/x"))

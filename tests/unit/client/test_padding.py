@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rolldeck import wire
 from rolldeck.batches import Batch
 from rolldeck.group_encoding import pack_group
-from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessage, encode
+from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessageError, encode
 from tests.property_budget import examples
 
 HEAD = BatchHead(
@@ -87,7 +87,7 @@ def test_the_width_is_the_longest_row_or_the_requested_one(
 
 
 def test_rows_are_not_truncated_silently() -> None:
-    with pytest.raises(InvalidMessage, match="3 tokens does not fit into length 2"):
+    with pytest.raises(InvalidMessageError, match="3 tokens does not fit into length 2"):
         batch(group([1, 2, 3])).padded(length=2)
 
 
@@ -242,7 +242,7 @@ def test_arrays_are_writable_and_contiguous() -> None:
     ],
 )
 def test_irregular_groups_of_a_lenient_run_are_named(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidMessage, match=message):
+    with pytest.raises(InvalidMessageError, match=message):
         batch(group([1]), group([1, 3, 5]) | fields).padded()
 
 
@@ -284,7 +284,7 @@ def test_groups_of_both_codecs_are_shown_as_atropos_shows_them() -> None:
 def test_a_batch_needs_one_codec_for_each_item() -> None:
     answer = BatchAnswer(batch=HEAD, codecs=["json"], items=[b"{}", b"{}"])
 
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidMessageError):
         Batch.decode(encode(answer))
 
 
@@ -300,5 +300,5 @@ def test_a_batch_of_fragments_is_not_padded() -> None:
         policy_step=0,
     )
 
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidMessageError):
         Batch(head, []).padded()

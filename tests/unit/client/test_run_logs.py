@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rolldeck import Client
-from rolldeck.errors import NotFound
+from rolldeck.errors import NotFoundError
 from tests.unit.client.failing_server import Planned, Seen, serving
 
 STATUSES = ["running", "running", "running", "completed"]
@@ -53,6 +53,6 @@ def test_a_log_that_is_not_answered_is_an_error() -> None:
 
     with serving(answer) as server, Client(server.url) as client:
         lines = client.runs.get("pole").logs(worker=1, slot=2)
-        with pytest.raises(NotFound, match="the fleet has not answered"):
+        with pytest.raises(NotFoundError, match="the fleet has not answered"):
             next(lines)
     assert server.seen[-1].path.endswith("/fleet/logs?lines=1000&worker=1&slot=2")

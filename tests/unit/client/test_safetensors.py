@@ -17,7 +17,7 @@ from safetensors.torch import save as save_torch
 
 from rolldeck import safetensors
 from rolldeck.safetensors import TORCH_KINDS, array_of, header_of, read_header
-from rolldeck.wire import InvalidMessage
+from rolldeck.wire import InvalidMessageError
 
 Arrays = dict[str, NDArray[Any]]
 DTYPES = sorted(safetensors.NAMES)
@@ -91,7 +91,7 @@ def test_a_bfloat16_is_a_float32_with_fewer_bits() -> None:
     widened = safetensors.float32_of(array_of(numbers))
 
     assert widened.tobytes() == numbers.float().numpy().tobytes()
-    with pytest.raises(InvalidMessage, match="expected bfloat16"):
+    with pytest.raises(InvalidMessageError, match="expected bfloat16"):
         safetensors.float32_of(np.ones(2))
 
 
@@ -124,7 +124,7 @@ GOOD = safetensors.encode({"x": np.arange(4, dtype=np.float32)})
     ],
 )
 def test_a_damaged_file_is_refused(content: bytes) -> None:
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidMessageError):
         safetensors.decode(content)
 
 
@@ -135,7 +135,7 @@ PAIRS = np.zeros(2, dtype=[("BF16", "<u2"), ("more", "<u2")])
     "tensors", [{}, {"x": np.array(["word"])}, {"x": np.ones(2, complex)}, {"x": PAIRS}]
 )
 def test_unsupported_arrays_are_refused(tensors: Arrays) -> None:
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidMessageError):
         safetensors.encode(tensors)
 
 
@@ -189,7 +189,7 @@ def test_every_file_of_the_library_is_accepted(tensors: dict[str, tuple[str, lis
 def test_damaged_bytes_raise_only_the_named_error(noise: bytes) -> None:
     try:
         header_of(noise)
-    except InvalidMessage:
+    except InvalidMessageError:
         return
 
 
@@ -221,5 +221,5 @@ def test_a_malformed_file_is_refused_with_the_reason(file: bytes, reason: str) -
     if reason == "has 5":
         reason = "header describes"
 
-    with pytest.raises(InvalidMessage, match=reason):
+    with pytest.raises(InvalidMessageError, match=reason):
         header_of(file)

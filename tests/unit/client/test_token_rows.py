@@ -8,7 +8,7 @@ import pytest
 from rolldeck.batches import Batch
 from rolldeck.group_encoding import pack_group
 from rolldeck.integrations.token_rows import token_rows
-from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessage, encode
+from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessageError, encode
 
 HEAD = BatchHead(
     id="b", ordinal=4, fence=1, kind="groups", count=1, lease_seconds=9, epoch=1, policy_step=2
@@ -92,7 +92,7 @@ def test_a_stated_temperature_must_be_that_of_the_trainer(
         assert len(token_rows(answered, temperature=0.7)) == 4
     else:
         expected = rf"^groups\[1\] of batch 4, temperature: {problem} temperature is 0.7$"
-        with pytest.raises(InvalidMessage, match=expected):
+        with pytest.raises(InvalidMessageError, match=expected):
             token_rows(answered, temperature=0.7)
 
 
@@ -115,5 +115,5 @@ def test_a_stated_temperature_must_be_that_of_the_trainer(
     ],
 )
 def test_an_unusable_group_is_refused_by_its_field(changed: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidMessage, match=rf"^groups\[1\] of batch 4, {problem}"):
+    with pytest.raises(InvalidMessageError, match=rf"^groups\[1\] of batch 4, {problem}"):
         token_rows(batch("json", GOOD, {**GOOD, **changed}), vocabulary=16)

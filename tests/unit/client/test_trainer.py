@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from rolldeck.errors import InvalidAnswer, TrainerNotRegistered
+from rolldeck.errors import InvalidAnswerError, TrainerNotRegisteredError
 from rolldeck.http import Backoff, Connection
 from rolldeck.trainer import Trainer
 from tests.unit.client.batch_factories import make_batch_body, make_fragment
@@ -132,12 +132,12 @@ def test_values_that_are_not_finite_are_sent_as_text() -> None:
 
 
 def test_weights_need_a_registration_first() -> None:
-    with training(NONE_YET) as (trainer, _), pytest.raises(TrainerNotRegistered):
+    with training(NONE_YET) as (trainer, _), pytest.raises(TrainerNotRegisteredError):
         trainer.publish_weights({"x": np.zeros(1)}, step=0)
 
 
 def test_an_answer_without_a_registration_is_an_error() -> None:
     answer = Planned(body=b'{"uuid": 1}')
 
-    with training(answer) as (trainer, _), pytest.raises(InvalidAnswer, match="epoch"):
+    with training(answer) as (trainer, _), pytest.raises(InvalidAnswerError, match="epoch"):
         trainer.register()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rolldeck.groups import InvalidGroup
+from rolldeck.groups import InvalidGroupError
 from rolldeck.training_traces import group_of_traces
 
 
@@ -51,7 +51,7 @@ def test_masked_turns_are_context_alone() -> None:
     group = group_of_traces([trace(masked, partly)], [1.0])
 
     assert group["masks"] == [[-100, -100, -100, 4, -100]]
-    with pytest.raises(InvalidGroup, match="no token is trained on"):
+    with pytest.raises(InvalidGroupError, match="no token is trained on"):
         group_of_traces([trace(masked)], [1.0])
 
 
@@ -71,7 +71,7 @@ def test_masked_turns_are_context_alone() -> None:
     ],
 )
 def test_an_invalid_turn_names_the_field(changes: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidGroup) as refused:
+    with pytest.raises(InvalidGroupError) as refused:
         group_of_traces([trace(turn("a", [1], [2, 3], **changes))], [1.0])
 
     assert refused.value.field == field
@@ -79,10 +79,10 @@ def test_an_invalid_turn_names_the_field(changes: dict[str, Any], field: str) ->
 
 def test_another_schema_repeated_ids_and_missing_rewards_are_refused() -> None:
     good = turn("a", [1], [2])
-    with pytest.raises(InvalidGroup) as refused:
+    with pytest.raises(InvalidGroupError) as refused:
         group_of_traces([{"schema_version": 2, "turns": [good]}], [1.0])
     assert refused.value.field == "traces.0.schema_version"
-    with pytest.raises(InvalidGroup, match="'a' occurs twice"):
+    with pytest.raises(InvalidGroupError, match="'a' occurs twice"):
         group_of_traces([trace(good, good)], [1.0])
-    with pytest.raises(InvalidGroup, match="2 rewards for 1 traces"):
+    with pytest.raises(InvalidGroupError, match="2 rewards for 1 traces"):
         group_of_traces([trace(good)], [1.0, 2.0])

@@ -13,7 +13,7 @@ from buffer.items.models import TrajectoryGroup
 from buffer.tokenizers import rules
 from buffer.tokenizers.models import RunTokenizer, TokenizerFile
 from buffer.tokenizers.services import remove_unused_tokenizers
-from rolldeck.errors import InvalidRequest
+from rolldeck.errors import InvalidRequestError
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
 from rollouts.fleet.engine.tokenizers import ByteTokenizer, load_tokenizer
@@ -261,7 +261,7 @@ def test_clients_store_a_path_and_tokenizer_objects(run: Run, tmp_path: Any) -> 
             assert sender.set_tokenizer(tokenizer) == sha256
             other = sender.set_tokenizer(Transformers())
             (tmp_path / "tokenizer.json").write_bytes(b"{}")
-            with pytest.raises(InvalidRequest, match="not a tokenizer"):
+            with pytest.raises(InvalidRequestError, match="not a tokenizer"):
                 trainer.set_tokenizer(tmp_path)
             with pytest.raises(FileNotFoundError):
                 trainer.set_tokenizer(tmp_path / "absent")

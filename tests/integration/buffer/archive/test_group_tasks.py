@@ -12,7 +12,7 @@ from buffer.ingest.schemas.pushes_msgpack import decode_push
 from buffer.ingest.services.pushes import accept_groups
 from buffer.inspect.rules.marks import MarkChange
 from buffer.inspect.services import mark_groups
-from rolldeck.sequences import ArchiveUnreadable, main, write_tasks
+from rolldeck.sequences import ArchiveUnreadableError, main, write_tasks
 from rolldeck.wire import GroupPush, encode
 from rollouts.fleet.datasets.dataset_task import DatasetTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
@@ -211,7 +211,9 @@ def test_an_archive_without_tasks_is_refused(
         "words.parquet has no task; groups left out: 1 without a prompt" in capsys.readouterr().err
     )
     archive.write_bytes(archive.read_bytes()[:-9])
-    with pytest.raises(ArchiveUnreadable, match=r"words.parquet is not a complete Parquet file"):
+    with pytest.raises(
+        ArchiveUnreadableError, match=r"words.parquet is not a complete Parquet file"
+    ):
         write_tasks(archive, target)
 
     assert list(tmp_path.glob("*tasks*")) == []

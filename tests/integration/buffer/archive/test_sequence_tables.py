@@ -10,7 +10,7 @@ import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.pushes import accept_groups
-from rolldeck.sequences import SCHEMA, ArchiveUnreadable, main, write_sequences
+from rolldeck.sequences import SCHEMA, ArchiveUnreadableError, main, write_sequences
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON
@@ -114,7 +114,9 @@ def test_a_file_that_is_cut_short_is_refused(run: Run, tmp_path: Path, kept: flo
     archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * kept)])
     target = tmp_path / "again.parquet"
 
-    with pytest.raises(ArchiveUnreadable, match=r"words.parquet is not a complete Parquet file"):
+    with pytest.raises(
+        ArchiveUnreadableError, match=r"words.parquet is not a complete Parquet file"
+    ):
         write_sequences(archive, target)
 
     assert list(tmp_path.glob("*again*")) == []
@@ -123,7 +125,7 @@ def test_a_file_that_is_cut_short_is_refused(run: Run, tmp_path: Path, kept: flo
 def test_other_parquet_files_are_refused(run: Run, tmp_path: Path) -> None:
     table(run, tmp_path, FULL)
 
-    with pytest.raises(ArchiveUnreadable, match=r"sequences.parquet is no archive"):
+    with pytest.raises(ArchiveUnreadableError, match=r"sequences.parquet is no archive"):
         write_sequences(tmp_path / "sequences.parquet", tmp_path / "again.parquet")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolldeck.errors import Conflict, InvalidRequest, RolldeckError, Unreachable
+from rolldeck.errors import ConflictError, InvalidRequestError, RolldeckError, UnreachableError
 from rolldeck.http import Backoff
 from rolldeck.lessons import LessonOutcome, OutcomeReceipt, RolloutTask, TaskRequest
 from rolldeck.wire import GroupsReceipt, encode
@@ -24,13 +24,13 @@ from runs.config.rules.servers import INFERENCE_SERVERS
 from tests.unit.rollouts.fleet.groups.conftest import language
 
 LESSONS = {"sort": {"spec": "task:sort"}}
-AWAY = Unreachable(status=0, code="unreachable", detail="away")
-REFUSED = InvalidRequest(status=422, code="invalid", detail="no")
+AWAY = UnreachableError(status=0, code="unreachable", detail="away")
+REFUSED = InvalidRequestError(status=422, code="invalid", detail="no")
 QUICK = Backoff(first_seconds=0.001, most_seconds=0.01)
 STEPS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 6), st.floats(0, 1)), max_size=30)
 SHORT = 0.03
 SECONDS = 30
-NO_RESPONSE = Unreachable(status=0, code="unreachable", detail="no response")
+NO_RESPONSE = UnreachableError(status=0, code="unreachable", detail="no response")
 
 
 class Platform:
@@ -123,7 +123,7 @@ def test_a_refused_or_late_outcome_is_dropped() -> None:
     refusing = PlatformCurriculum(
         Platform(failures=[REFUSED]), stop=threading.Event(), backoff=QUICK
     )
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequestError):
         refusing.record("sort", outcome())
     late = PlatformCurriculum(
         Platform(failures=[AWAY] * 1000),
@@ -131,7 +131,7 @@ def test_a_refused_or_late_outcome_is_dropped() -> None:
         backoff=QUICK,
         record_seconds=0.05,
     )
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         late.record("sort", outcome())
 
 
@@ -144,7 +144,7 @@ def test_a_stop_ends_the_sending_of_outcomes() -> None:
     )
     threading.Timer(0.2, stop.set).start()
     began = time.monotonic()
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         curriculum.record("sort", outcome())
 
     assert time.monotonic() - began < 60
@@ -168,7 +168,7 @@ def test_envelopes_are_pushed_in_order_and_repeated_under_their_keys() -> None:
         encode(GroupEnvelope(key=key, sequences=12, group_size=4, content=b"xyz"))
         for key in ("first", "second")
     ]
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         postman(envelopes)
     assert postman.sent == 0
     receipt = postman(envelopes)
@@ -299,7 +299,7 @@ def test_a_renewal_is_retried_in_an_outage() -> None:
 
 
 def test_a_lost_lease_is_reported_once() -> None:
-    refusal = Conflict(status=409, code="lease_lost", detail="it is another's")
+    refusal = ConflictError(status=409, code="lease_lost", detail="it is another's")
     platform = RenewingPlatform(None, refusal)
     with platform.keeper():
         wait(platform, renewals=2)

@@ -16,7 +16,7 @@ import pytest
 from small_platform import SmallPlatform, running, served
 from spool_contents import left_in
 
-from rolldeck.errors import InvalidRequest, RolldeckError, Unreachable
+from rolldeck.errors import InvalidRequestError, RolldeckError, UnreachableError
 from rolldeck.http import Backoff
 from rolldeck.wire import Fragment, FragmentReceipt, encode, pack_array
 from rollouts.fleet.manager.manager import PLENTY_SECONDS
@@ -36,9 +36,11 @@ from tests.waiting import eventually, stays
 
 MakeFleetSettings = Callable[..., FleetSettings]
 FOR_EVER = 3600.0
-NAN = InvalidRequest(status=422, code="invalid_data", detail="arrays.obs: not finite")
+NAN = InvalidRequestError(status=422, code="invalid_data", detail="arrays.obs: not finite")
 FRAGMENT = msgspec.msgpack.encode({"slot": "w0-3@a", "environment": "module:lab:Maze"})
-LARGE = InvalidRequest(status=413, code="too_large", detail="50,000,000 bytes (max_body_bytes)")
+LARGE = InvalidRequestError(
+    status=413, code="too_large", detail="50,000,000 bytes (max_body_bytes)"
+)
 
 
 def fragment(number: int) -> bytes:
@@ -176,7 +178,7 @@ def test_one_invalid_fragment_is_counted_and_the_others_are_sent(tmp_path: Path)
     def refuse(fragments: list[bytes]) -> None:
         gate.wait(5.0)
         if b"bad" in fragments:
-            raise InvalidRequest(status=422, code="invalid_data", detail="bad")
+            raise InvalidRequestError(status=422, code="invalid_data", detail="bad")
 
     push = Taking(refuse)
     with sending(push, tmp_path) as (sender, events):
@@ -288,7 +290,7 @@ def test_a_truncated_fragment_is_counted_and_the_others_are_sent(tmp_path: Path)
 
 
 def away(_: list[bytes]) -> FragmentReceipt:
-    raise Unreachable(status=0, code="unreachable", detail="away")
+    raise UnreachableError(status=0, code="unreachable", detail="away")
 
 
 def test_during_an_outage_every_fragment_is_on_the_disk_at_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from worker_bench import Bench, bench
 
-from rolldeck.wire import Fragment, InvalidMessage, unpack_array
+from rolldeck.wire import Fragment, InvalidMessageError, unpack_array
 from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision
 from rollouts.fleet.process.settings import WorkerSettings
@@ -255,7 +255,7 @@ class Unsteady:
 
 
 def test_a_missing_version_is_reported_once_and_retried(settings: WorkerSettings) -> None:
-    flaws = WeightsUnavailable("away"), InvalidMessage("torn"), WeightsUnavailable("away")
+    flaws = WeightsUnavailable("away"), InvalidMessageError("torn"), WeightsUnavailable("away")
     with labelled(settings, Labelled()) as b:
         eventually(lambda: b.order().report.active_step == 0)
         b.worker.update_weights(Unsteady(*flaws))
