@@ -38,7 +38,7 @@ def prompts_of(work: Work, vocabulary: int) -> list[list[int]]:
 
 
 class Rolldeck:
-    """The engine of `rolldeck serve` and of the workers of language runs."""
+    """The engine of `rolldeck inference` and of the workers of language runs."""
 
     def __init__(self, folder: Path) -> None:
         from rollouts.fleet.engine import checkpoints

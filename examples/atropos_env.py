@@ -1,4 +1,4 @@
-r"""Unmodified Atropos environment that generates with `rolldeck serve` and pushes to Rolldeck.
+r"""Unmodified Atropos environment that generates with `rolldeck inference` and pushes to Rolldeck.
 
 Only two URLs refer to Rolldeck. Run it in a separate virtual environment:
 

@@ -3,7 +3,7 @@
     python examples/tiny_checkpoint.py checkpoints/tiny
 
 An untrained Llama of half a million parameters, and a tokenizer with a token for each character.
-`rolldeck serve`, Hugging Face's transformers and Atropos environments can open it.
+`rolldeck inference`, Hugging Face's transformers and Atropos environments can open it.
 """
 
 import argparse

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rolldeck.errors import InvalidMessageError
 from rolldeck.safetensors import LENGTH_BYTES, Entry, Tensor, header_of
-from rolldeck.wire import InvalidMessageError
 from web.rules.errors import FieldError, InvalidData
 
 MOST_KEYS: Final = 8192

@@ -27,7 +27,7 @@ _MODULES: Final = {
     "Run": "client",
     "Trainer": "trainer",
 }
-"""Module of each public name. A name is imported when it is used: `rolldeck runs` needs no numpy.
+"""Module of each public name. A name is imported when it is used: `rolldeck run ls` needs no numpy.
 """
 __all__ = [*_MODULES, "__version__"]
 

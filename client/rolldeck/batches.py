@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from rolldeck.errors import InvalidMessageError
 from rolldeck.group_encoding import to_json
 from rolldeck.groups import JSON, MSGPACK, GroupArrays, read, read_msgpack
 from rolldeck.json_groups import Bytes
@@ -22,7 +23,6 @@ from rolldeck.wire import (
     Array,
     BatchHead,
     Fragment,
-    InvalidMessageError,
     unpack_array,
 )
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.batches import FINAL_OBS, FragmentView, is_per_episode
-from rolldeck.wire import InvalidMessageError
+from rolldeck.errors import InvalidMessageError
 
 ITEM: Final = "item"
 UNREPEATED: Final = frozenset({"reward", "first", "terminated", "truncated"})

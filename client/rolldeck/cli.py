@@ -1,306 +1,153 @@
-"""The `rolldeck` command: view, launch and control runs from a terminal."""
+"""The `rolldeck` command."""
 
-import argparse
-import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
-from itertools import islice
-from textwrap import indent
+from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any, Final
-from urllib.parse import quote
 
-from rolldeck import __version__, api_command, track_command
-from rolldeck.errors import RolldeckError
-from rolldeck.http import DEFAULT_URL, Call, Connection
-from rolldeck.tokenizer_files import store_tokenizer, tokenizer_json
+import click
 
-EVENTS_PER_PAGE: Final = 200
-"""Maximum `limit` of the server."""
-NO_VERSION: Final = -2
-"""`policy_step` of a run without a published version."""
-VERBS: Final = {
-    "start": "start a run, or restart a stopped or failed one",
-    "pause": "pause rollouts; queued items can still be trained on",
-    "resume": "resume rollouts",
-    "drain": "stop rollouts, serve the queued items, then complete",
-    "stop": "drain with a deadline, then stop",
-    "kill": "end the fleet immediately",
+from rolldeck import __version__
+from rolldeck.commands.base import Group, Lazy, State, shared_options, take_shared
+from rolldeck.errors import RolldeckError, UnreachableError
+
+INTERRUPTED: Final = 128 + signal.SIGINT
+READER_ENDED: Final = 128 + signal.SIGPIPE
+CLIENT: Final = "Runs and their data"
+HERE: Final = "This machine"
+SERVER: Final = "Server"
+COMMANDS: Final = {
+    "run": Lazy("rolldeck.commands.run:run", "Create, watch and control runs.", CLIENT),
+    "archive": Lazy(
+        "rolldeck.commands.archive:archive",
+        "Export items of a run to Parquet, and use the files.",
+        CLIENT,
+    ),
+    "token": Lazy("rolldeck.commands.token:token", "Create, list and revoke API tokens.", CLIENT),
+    "api": Lazy("rolldeck.commands.api:api", "Send any request to the API.", CLIENT),
+    "open": Lazy(
+        "rolldeck.commands.account:open_run", "Open the page of a run in a browser.", CLIENT
+    ),
+    "login": Lazy("rolldeck.commands.account:login", "Store URL and token of a platform.", HERE),
+    "doctor": Lazy(
+        "rolldeck.commands.doctor:doctor", "Check the server and its parts; name remedies.", HERE
+    ),
+    "completion": Lazy(
+        "rolldeck.commands.account:completion", "Print the completion script of a shell.", HERE
+    ),
 }
-FURTHER: Final = "rolldeck.commands"
-"""Entry points of commands from other packages: ``main(argv) -> exit code``."""
-SERVER_COMMANDS: Final = frozenset(
-    {"admin", "demo", "evaluate", "proxy", "ray", "rollout", "serve", "up"}
+SERVER_COMMANDS: Final = {
+    "up": "Run all servers in the foreground.",
+    "demo": "Show a policy that learns on the whole system.",
+    "admin": "Administer the server: createsuperuser, login_link, backup, …",
+    "ray": "Run Ray's command line for nodes of a cluster.",
+    "inference": "Serve a language model that follows the weights of a run.",
+    "proxy": "Capture the calls of an agent to an inference server.",
+    "rollout": "Run rollouts of a step environment without a platform.",
+    "evaluate": "Evaluate a checkpoint or weights without a platform.",
+}
+"""Commands of the distribution `rolldeck-server`, which has the equal version."""
+
+
+def _of_server(name: str) -> Lazy:
+    module = "rolldeck_server" if find_spec("rolldeck_server") else "rolldeck.cli"
+    path = f"{module}.commands:{name}" if module == "rolldeck_server" else f"{module}:absent"
+    return Lazy(path, SERVER_COMMANDS[name], SERVER)
+
+
+class _Root(Group):
+    """The command with its options, which may also follow a command."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; the end of the output's reader, such as `head`, ends it."""
+        take_shared(ctx)
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Buffered output is discarded.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return READER_ENDED
+        return answer
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; for the former name of one, an error with the new name."""
+        if cmd_name == "serve":
+            raise click.UsageError("`serve` is now `rolldeck inference`", ctx)
+        return super().get_command(ctx, cmd_name)
+
+
+@click.pass_context
+def _absent(ctx: click.Context) -> None:
+    raise click.UsageError(
+        f"`{ctx.info_name}` is a command of the server, which is not installed: "
+        "pip install 'rolldeck[server]', or 'rolldeck[buffer]' without Ray and torch",
+        ctx.parent,
+    )
+
+
+absent: Final = click.Command(
+    "absent",
+    callback=_absent,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
-"""Commands of the distribution `rolldeck-server`."""
-Row = dict[str, Any]
+"""A command of the server on a machine without it."""
+
+
+def root() -> click.Group:
+    """Return the command with all subcommands."""
+    command = _Root(
+        "rolldeck",
+        lazy=COMMANDS | {name: _of_server(name) for name in SERVER_COMMANDS},
+        params=shared_options(),
+        help="Create, watch and control reinforcement-learning rollouts on a Rolldeck platform.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    return click.version_option(__version__, prog_name="rolldeck", message="%(prog)s %(version)s")(
+        command
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 for success, 1 if refused or unreachable, 2 for misuse."""
+    """Run one command.
+
+    Returns:
+        0 for success, 1 if it failed, 2 for invalid usage, 130 after Ctrl-C, 141 if the reader of
+        the output has ended.
+    """
     try:
-        code = _run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, such as `head`, has ended. Buffered output is discarded.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    return code
-
-
-def _run(words: list[str]) -> int:
-    further = {one.name: one for one in entry_points(group=FURTHER)}
-    if words and words[0] in further:
-        return int(further[words[0]].load()(words[1:]) or 0)
-    if words and words[0] in SERVER_COMMANDS:
-        print(
-            f"rolldeck: `{words[0]}` is a command of the server, which is not installed: "
-            "pip install 'rolldeck[server]', or 'rolldeck[buffer]' without Ray and torch",
-            file=sys.stderr,
-        )
+        answer = root().main(argv, prog_name="rolldeck", standalone_mode=False, obj=State())
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
         return 2
-    args = build_parser(further.values()).parse_args(words)
-    try:
-        with Connection(args.url, args.token, retry_for_seconds=args.retry_for) as connection:
-            command: Callable[[Connection, argparse.Namespace], object] = args.command
-            answer = command(connection, args)
-    except (RolldeckError, OSError) as error:
-        print(f"rolldeck: {error}", file=sys.stderr)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "rolldeck"
+        text = " ".join(error.format_message().split())
+        click.echo(f"{path}: {text} (see `{path} --help`)", err=True)
+        return 2
+    except click.ClickException as error:
+        click.echo(_prefixed(error.format_message()), err=True)
         return 1
-    print(json.dumps(answer, indent=2) if args.json else args.shown(answer))
-    return 1 if isinstance(answer, dict) and answer.get("result") == "refused" else 0
+    except (RolldeckError, OSError) as error:
+        click.echo(_prefixed(_line(error)), err=True)
+        return 1
+    return answer if isinstance(answer, int) else 0
 
 
-def build_parser(further: Iterable[EntryPoint] = ()) -> argparse.ArgumentParser:
-    """Return the parser of all built-in commands."""
-    names = ", ".join(sorted(one.name for one in further))
-    parser = argparse.ArgumentParser(
-        prog="rolldeck",
-        description="Control a Rolldeck platform.",
-        epilog=f"Commands that need no platform: {names}." if names else None,
-    )
-    parser.add_argument("--version", action="version", version=f"rolldeck {__version__}")
-    _add_options(parser, url=None, token=None, json=False, retry_for=5.0)
-    # Options may precede or follow the command; the latter must not reset the former.
-    late = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
-    _add_options(late)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(name: str, meaning: str, **defaults: object) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=meaning, description=meaning, parents=[late])
-        added.set_defaults(**defaults)
-        return added
-
-    runs = command("runs", "list runs, newest first", command=_list_runs, shown=_runs_table)
-    runs.add_argument("--status", help="only runs in this status")
-    runs.add_argument("--project", help="only runs in this project")
-    show = command(
-        "show",
-        "show a run with its configuration",
-        command=lambda connection, args: connection.json(Call(method="GET", path=_path(args))),
-        shown=_run_line,
-    )
-    show.add_argument("run", metavar="RUN")
-    why = command(
-        "why",
-        "show what limits a run, and what to do",
-        command=lambda connection, args: connection.json(
-            Call(method="GET", path=_path(args, "/pipeline"))
-        )["diagnosis"],
-        shown=_diagnosis,
-    )
-    why.add_argument("run", metavar="RUN")
-    launch = command("launch", "create a run and start it", command=_launch, shown=_run_line)
-    _add_run(launch)
-    launch.add_argument("--no-start", action="store_true", help="create the run, do not start it")
-    check = command("check", "report problems of a launch", command=_check, shown=_findings)
-    _add_run(check)
-    for verb, meaning in VERBS.items():
-        steer = command(verb, meaning, command=_steer, shown=_run_line, verb=verb)
-        steer.add_argument("run", metavar="RUN")
-        steer.add_argument("--reason", default="", help="stored with the run's events")
-    events = command("events", "show events of a run", command=_list_events, shown=_events_table)
-    events.add_argument("run", metavar="RUN")
-    events.add_argument("--limit", type=int, default=50)
-    events.add_argument(
-        "--kinds", default="", help="only events of these kinds, separated by commas"
-    )
-    events.add_argument(
-        "--details", action="store_true", help="print details such as tracebacks below each event"
-    )
-    tokenizer = command(
-        "tokenizer",
-        "store the tokenizer of a run, which shows its tokens as words",
-        command=_set_tokenizer,
-        shown=lambda stored: f"{stored['run']} has the tokenizer {stored['sha256']}",
-    )
-    tokenizer.add_argument("run", metavar="RUN")
-    tokenizer.add_argument("path", metavar="PATH", help="a tokenizer.json, or its folder")
-    track = command(
-        "track",
-        "send metrics, events and sampled rollouts of a run to a tracker",
-        command=track_command.call,
-        shown=track_command.shown,
-    )
-    track_command.add_arguments(track)
-    anything = command(
-        "api", "send any request to the API", command=api_command.call, shown=api_command.shown
-    )
-    api_command.add_arguments(anything)
-    return parser
+def _prefixed(text: str) -> str:
+    return "\n".join(f"rolldeck: {line}" for line in text.splitlines())
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that describe a new run."""
-    parser.add_argument("--project", default="", help="project of the run; its defaults apply")
-    parser.add_argument(
-        "--no-project-defaults",
-        action="store_true",
-        help="do not apply the project's default preset, configuration and tags",
-    )
-    parser.add_argument(
-        "--preset", help="preset of the run: cartpole, curriculum, … (default: of the project)"
-    )
-    parser.add_argument("--name", required=True, help="letters, digits, - and _")
-    parser.add_argument(
-        "--config",
-        type=_json_object,
-        metavar="JSON",
-        help="object merged over the preset and the project",
-    )
-
-
-def _add_options(parser: argparse.ArgumentParser, **defaults: object) -> None:
-    parser.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
-    parser.add_argument("--token", help="an API token (ROLLDECK_TOKEN)")
-    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    parser.add_argument(
-        "--retry-for", type=float, metavar="SECONDS", help="time to retry (default 5)"
-    )
-    parser.set_defaults(**defaults)
-
-
-def _json_object(text: str) -> Row:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError("not a JSON object")
-    return value
-
-
-def _list_runs(connection: Connection, args: argparse.Namespace) -> object:
-    query = {"status": args.status, "q": args.project and f'project:"{args.project}"'}
-    given = {name: value for name, value in query.items() if value}
-    return list(connection.rows("/api/v1/runs", given or None))
-
-
-def _launch(connection: Connection, args: argparse.Namespace) -> object:
-    body = _new_run(args) | {"start": not args.no_start}
-    return connection.json(Call(method="POST", path="/api/v1/runs", json=body))
-
-
-def _new_run(args: argparse.Namespace) -> Row:
-    """Return the fields of a new run; the server completes omitted ones from the project."""
-    given = {"preset": args.preset, "config": args.config, "project": args.project or None}
-    if args.no_project_defaults:
-        given["uses_project_defaults"] = False
-    return {"name": args.name} | {key: value for key, value in given.items() if value is not None}
-
-
-def _check(connection: Connection, args: argparse.Namespace) -> object:
-    body = _new_run(args)
-    # The check creates environments, which may take a while; nothing is stored.
-    return connection.json(
-        Call(method="POST", path="/api/v1/run-checks", json=body, wait_seconds=30)
-    )
-
-
-def _path(args: argparse.Namespace, rest: str = "") -> str:
-    return f"/api/v1/runs/{quote(args.run, safe='')}{rest}"
-
-
-def _diagnosis(found: Row) -> str:
-    """Return the most harmful cause, then the further ones."""
-    causes = []
-    for cause in (found, *found.get("further", ())):
-        change = [f"What to do: {cause['change']}"] if cause["change"] else []
-        evidence = (f"  {each}" for each in cause["evidence"])
-        causes.append("\n".join([cause["summary"], *evidence, *change]))
-    return "\n\n".join(causes)
-
-
-def _steer(connection: Connection, args: argparse.Namespace) -> object:
-    call = Call(method="POST", path=_path(args, f"/{args.verb}"), json={"reason": args.reason})
-    return connection.json(call)
-
-
-def _set_tokenizer(connection: Connection, args: argparse.Namespace) -> object:
-    content = tokenizer_json(args.path)
-    return {"run": args.run, "sha256": store_tokenizer(connection, _path(args), content)}
-
-
-def _list_events(connection: Connection, args: argparse.Namespace) -> object:
-    query = {"limit": min(args.limit, EVENTS_PER_PAGE)}
-    newest = connection.rows(
-        _path(args, "/events"), query | ({"kinds": args.kinds} if args.kinds else {})
-    )
-    found = list(islice(newest, args.limit))[::-1]
-    return found if args.json or args.details else [event | {"details": {}} for event in found]
-
-
-def _run_line(run: Row) -> str:
-    reason = f" ({run['status_reason']})" if run.get("status_reason") else ""
-    return f"{run['name']} is {run['status']}{reason}"
-
-
-def _findings(check: Row) -> str:
-    lines = [f"{check['result']} after {check['seconds']:g} s"]
-    for one in check["findings"]:
-        place = f" ({one['field']})" if one["field"] else ""
-        lines.append(f"{one['level']:<8}{one['subject']}{place}: {one['message']}")
-        lines += [f"        {one['remedy']}"] if one["remedy"] else []
-    return "\n".join(lines)
-
-
-def _runs_table(runs: list[Row]) -> str:
-    if not runs:
-        return "no runs"
-    columns = ["name", "kind", "status", "served_steps", "policy_step", "created_at"]
-    rows = [[str(run.get(name, "")) for name in columns] for run in runs]
-    for row in rows:
-        if row[4] == str(NO_VERSION):
-            row[4] = "none yet"
-    return "\n".join(_lines(columns, rows))
-
-
-def _events_table(events: list[Row]) -> str:
-    if not events:
-        return "no events"
-    columns = ["at", "level", "kind", "actor", "message"]
-    rows = [[str(event.get(name, "")) for name in columns] for event in events]
-    header, *lines = _lines(columns, rows)
-    shown = [header]
-    for line, event in zip(lines, events, strict=True):
-        shown.append(line)
-        # Details are indented below their event; texts such as tracebacks as lines.
-        for name, value in (event.get("details") or {}).items():
-            text = value.rstrip() if isinstance(value, str) else json.dumps(value)
-            detail = f"{name}:\n{indent(text, '  ')}" if "\n" in text else f"{name}: {text}"
-            shown.append(indent(detail, "    "))
-    return "\n".join(shown)
-
-
-def _lines(columns: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [columns, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+def _line(error: Exception) -> str:
+    if isinstance(error, UnreachableError):
+        return f"{error.detail}; start it with `rolldeck up`, or set ROLLDECK_URL"
+    return " ".join(str(error).split())
 
 
 if __name__ == "__main__":

@@ -103,6 +103,10 @@ class TooBusyError(RolldeckError):
     """The platform asked for a longer wait than the caller allowed."""
 
 
+class InvalidMessageError(ValueError):
+    """A message violates its schema; the text names the field."""
+
+
 HOW_TO_SIGN_IN: Final = "give a valid token: set ROLLDECK_TOKEN, or use --token or token="
 BY_CODE: Final[dict[str, type[RolldeckError]]] = {
     "lease_lost": LeaseLostError,

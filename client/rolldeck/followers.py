@@ -8,8 +8,14 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck.batches import FragmentView
+from rolldeck.errors import InvalidMessageError
 from rolldeck.http import Call, Connection, PlatformClient
-from rolldeck.wire import FOLLOW_TYPE, FollowAnswer, FollowHead, Fragment, InvalidMessageError
+from rolldeck.wire import (
+    FOLLOW_TYPE,
+    FollowAnswer,
+    FollowHead,
+    Fragment,
+)
 
 __all__ = ["Followed", "Follower", "FollowerState"]
 

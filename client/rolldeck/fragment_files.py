@@ -15,7 +15,12 @@ import msgspec
 
 from rolldeck.batches import FragmentView
 from rolldeck.closing import Closing
-from rolldeck.wire import Fragment, FragmentPush, InvalidMessageError, encode_push
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    Fragment,
+    FragmentPush,
+    encode_push,
+)
 
 FRAGMENTS_PER_FILE: Final = 128
 BYTES_PER_FILE: Final = 8 * 1024 * 1024

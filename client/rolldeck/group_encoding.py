@@ -10,6 +10,7 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from rolldeck import wire
+from rolldeck.errors import InvalidMessageError
 from rolldeck.groups import (
     ATROPOS_FIELDS,
     DISTILLATION,
@@ -146,7 +147,7 @@ def to_message(arrays: GroupArrays) -> wire.Group:
 def _packed(name: str, values: NDArray[Any]) -> wire.Array:
     try:
         return wire.pack_array(values)
-    except wire.InvalidMessageError as error:
+    except InvalidMessageError as error:
         raise InvalidGroupError(name, str(error)) from error
 
 

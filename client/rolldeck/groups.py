@@ -20,6 +20,7 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from rolldeck import wire
+from rolldeck.errors import InvalidMessageError
 from rolldeck.json_groups import Bytes, read_plain
 from rolldeck.ragged import Rows
 
@@ -132,7 +133,7 @@ _decode_group = msgspec.msgpack.Decoder(wire.Group).decode
 _decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class InvalidGroupError(wire.InvalidMessageError):
+class InvalidGroupError(InvalidMessageError):
     """A group violates its schema; `field` is the path inside it."""
 
     def __init__(self, field: str, message: str) -> None:
@@ -255,7 +256,7 @@ def _array_in(
 ) -> NDArray[Any]:
     try:
         values = wire.unpack_array(array)
-    except wire.InvalidMessageError as error:
+    except InvalidMessageError as error:
         raise InvalidGroupError(name, str(error)) from error
     if values.dtype.name not in dtypes or values.ndim != dimensions:
         expected = f"{dimensions} dimension(s) of {', '.join(sorted(dtypes))}"

@@ -35,12 +35,13 @@ from rolldeck import __version__, tracing
 from rolldeck.closing import Closing
 from rolldeck.errors import (
     InvalidAnswerError,
+    InvalidMessageError,
     InvalidRequestError,
     RolldeckError,
     UnreachableError,
     error_of,
 )
-from rolldeck.wire import InvalidMessageError
+from rolldeck.profiles import parts_of, url_and_token
 
 # HTTP calls to a Rolldeck or Atropos server, with retries through outages and restarts.
 
@@ -57,7 +58,6 @@ RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 # The first attempt with the same key is still in progress; its result will be available.
 RETRIED_CODES: Final = frozenset({"in_flight"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
-DEFAULT_URL: Final = "http://127.0.0.1:8000"
 MOST_IDLE: Final = 20
 """Connections of one server that are kept for later requests."""
 
@@ -126,8 +126,8 @@ class Connection(Closing):
         Raises:
             InvalidRequestError: If `url` has no scheme or no host.
         """
-        url, token = _address(url, token)
-        parts = _parts_of(url)
+        url, token = url_and_token(url, token)
+        parts = parts_of(url)
         self._base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._headers = {
             "User-Agent": f"rolldeck/{__version__}",
@@ -270,7 +270,10 @@ class Connection(Closing):
         )
 
     def _unreachable(self, error: HTTPError) -> UnreachableError:
-        text = f"{self.url}: {type(error).__name__} {error}".strip()
+        cause = error.__cause__
+        is_clear = isinstance(error, NewConnectionError) and isinstance(cause, OSError)
+        reason = isinstance(cause, OSError) and cause.strerror if is_clear else ""
+        text = f"{self.url}: {reason or f'{type(error).__name__} {error}'.strip()}"
         return UnreachableError(status=0, code="unreachable", detail=text)
 
     def _attempt(
@@ -284,8 +287,7 @@ class Connection(Closing):
             answer = self._response_to(call, body, headers, is_read=True)
         except HTTPError as error:
             failure = self._unreachable(error)
-            never_sent = isinstance(error, NewConnectionError | ConnectTimeoutError)
-            return failure, None if call.is_repeatable or never_sent else -1.0
+            return failure, None if call.is_repeatable or _is_unsent(error) else -1.0
         if answer.status < 300:
             return answer, None
         refusal = error_of(answer.status, _decoded(answer.data))
@@ -376,38 +378,8 @@ def _pool_for(server: SplitResult) -> urllib3.PoolManager:
     return urllib3.ProxyManager(proxy, **options)
 
 
-def _address(url: str | None, token: str | None) -> tuple[str, str | None]:
-    """Return the URL and the token, those of the environment by default."""
-    usual, usual_token = os.environ.get("ROLLDECK_URL"), os.environ.get("ROLLDECK_TOKEN")
-    if url is None:
-        return usual or DEFAULT_URL, token or usual_token
-    if token is not None or usual_token is None:
-        return url, token
-    # A token is for one platform: it is not sent to others, such as a stock Atropos server.
-    if usual and _origin(url) != _origin(usual):
-        logger.warning("ROLLDECK_TOKEN is not sent to %s, because ROLLDECK_URL is %s", url, usual)
-        return url, None
-    return url, usual_token
-
-
-def _origin(url: str) -> tuple[str, str | None, int]:
-    parts = _parts_of(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}[parts.scheme]
-
-
-def _parts_of(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
-            return parts
-    except ValueError:
-        pass
-    example = f"http://{url.rpartition('://')[2]}" if url else "http://127.0.0.1:8000"
-    raise InvalidRequestError(
-        status=0,
-        code="invalid_url",
-        detail=f"{url!r} is not a valid server URL; use the form {example}",
-    )
+def _is_unsent(error: HTTPError) -> bool:
+    return isinstance(error, NewConnectionError | ConnectTimeoutError)
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rolldeck.errors import InvalidMessageError
 from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
 from rolldeck.ragged import Rows
-from rolldeck.wire import InvalidMessageError
 
 PAD_LOGPROB: Final = 1.0
 """A positive value, which no log probability has. Atropos' environments mark prompt tokens with it,

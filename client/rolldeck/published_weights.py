@@ -8,10 +8,9 @@ from urllib.parse import quote
 import msgspec
 
 from rolldeck import weights_directory
-from rolldeck.errors import InvalidAnswerError, NotFoundError
+from rolldeck.errors import InvalidAnswerError, InvalidMessageError, NotFoundError
 from rolldeck.http import Connection, download
 from rolldeck.safetensors import Content
-from rolldeck.wire import InvalidMessageError
 
 PER_PAGE: Final = 200
 """Maximum `limit` of the server."""

@@ -23,7 +23,10 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from rolldeck.wire import InvalidMessageError, TensorSpec
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    TensorSpec,
+)
 
 # Write and read safetensors files with numpy, and read their headers alone.
 

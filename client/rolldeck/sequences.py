@@ -2,15 +2,13 @@
 
 ::
 
-    rolldeck sequences my-run.parquet --out sequences.parquet
-    rolldeck sequences my-run.parquet --tasks --out tasks.parquet
+    rolldeck archive sequences my-run.parquet --out sequences.parquet
+    rolldeck archive sequences my-run.parquet --tasks --out tasks.parquet
 
 With ``--tasks`` a row is the prompt of a group. The columns are in docs/reference/archive.md.
 Values equal those that were pushed: integers as int32, numbers as float64. It needs pyarrow.
 """
 
-import argparse
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rolldeck.errors import InvalidMessageError
 from rolldeck.groups import IGNORED, GroupArrays, read
-from rolldeck.wire import InvalidMessageError
 
 # Groups of an archive file, read in parts.
 
@@ -368,53 +366,10 @@ BY_SEQUENCE: Final = ("messages", "overrides", "policy_versions")
 __all__ = [
     "SCHEMA",
     "ArchiveUnreadableError",
-    "main",
     "sequences_of",
     "write_sequences",
     "write_tasks",
 ]
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 for success, 1 if the archive cannot be read."""
-    parser = argparse.ArgumentParser(
-        prog="rolldeck sequences",
-        description="Write an archive of groups as a Parquet table of sequences or tasks.",
-    )
-    parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="file of an archived run")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file")
-    parser.add_argument(
-        "--tasks", action="store_true", help="one row per group, with its prompt, for lessons"
-    )
-    parser.add_argument("--tag", default="", help="only groups with this tag")
-    parser.add_argument(
-        "--lowest-below",
-        type=float,
-        metavar="SCORE",
-        help="with --tasks: only groups whose lowest score is below SCORE",
-    )
-    parser.add_argument(
-        "--highest-above",
-        type=float,
-        metavar="SCORE",
-        help="with --tasks: only groups whose highest score is above SCORE",
-    )
-    args = parser.parse_args(argv)
-    selection = Selection(args.lowest_below, args.highest_above)
-    if selection != EVERY_GROUP and not args.tasks:
-        parser.error("--lowest-below and --highest-above select tasks; add --tasks")
-    try:
-        if args.tasks:
-            tasks = write_tasks(args.archive, args.out, selection, tag=args.tag)
-            shown = f"{len(tasks):,} tasks{tasks.left_out}"
-        else:
-            count = write_sequences(args.archive, args.out, tag=args.tag)
-            shown = f"{count:,} sequences"
-    except (ArchiveUnreadableError, OSError) as error:
-        print(f"rolldeck sequences: {error}", file=sys.stderr)
-        return 1
-    print(f"{args.out}: {shown}")
-    return 0
 
 
 def write_sequences(archive: Path, target: Path, *, tag: str = "") -> int:
@@ -532,7 +487,3 @@ def _messages(messages: Sequence[Mapping[str, Any]] | None) -> list[Row] | None:
 
 def _word(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rolldeck.wire import InvalidMessageError
+from rolldeck.errors import InvalidMessageError
 
 # Index tensors of torch are int64.
 WIDENED: Final = frozenset({"tokens", "masks", "distill_token_ids", "group_index", "env_ids"})

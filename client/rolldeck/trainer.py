@@ -34,13 +34,17 @@ from rolldeck.batches import Batch, FragmentView
 from rolldeck.closing import Closing
 from rolldeck.errors import (
     InvalidAnswerError,
+    InvalidMessageError,
     LeaseLostError,
     TrainerNotRegisteredError,
 )
 from rolldeck.http import Call, Connection, download
 from rolldeck.safetensors import Content, array_of
 from rolldeck.tokenizer_files import TokenizerClient
-from rolldeck.wire import BATCH_TYPE, InvalidMessageError, WeightsManifest
+from rolldeck.wire import (
+    BATCH_TYPE,
+    WeightsManifest,
+)
 
 # Lease batches in a thread while the trainer trains.
 

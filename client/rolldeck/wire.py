@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from rolldeck.errors import InvalidMessageError
 from rolldeck.fleet_wire import Count as Count
 from rolldeck.fleet_wire import EpisodeWindow as EpisodeWindow
 from rolldeck.fleet_wire import FleetEvent as FleetEvent
@@ -57,10 +58,6 @@ DTYPES: Final = frozenset(
 # Sizes of these dtypes in bytes, so that a server can check lengths before building arrays.
 ITEM_BYTES: Final = {name: np.dtype(name).itemsize for name in DTYPES}
 _LITTLE: Final = {name: np.dtype(name).newbyteorder("<") for name in DTYPES}
-
-
-class InvalidMessageError(ValueError):
-    """A message violates its schema; the text names the field."""
 
 
 class Array(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

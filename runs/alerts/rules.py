@@ -197,8 +197,8 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
     AlertKind.RUN_NOT_STARTING: KindNote(
         title="A run does not start",
         severity=Severity.WARNING,
-        advice="Its page and `rolldeck why` name the cause; the fleet page shows which resources "
-        "the cluster lacks.",
+        advice="Its page and `rolldeck run why` name the cause; the fleet page shows which "
+        "resources the cluster lacks.",
     ),
     AlertKind.RUN_STALLED: KindNote(
         title="No new data",
@@ -234,7 +234,7 @@ KINDS: Final[dict[AlertKind, KindNote]] = {
     AlertKind.ENVIRONMENTS_FAIL: KindNote(
         title="Environments fail",
         severity=Severity.WARNING,
-        advice="Its page and `rolldeck why` name the errors; fix the environment.",
+        advice="Its page and `rolldeck run why` name the errors; fix the environment.",
     ),
     AlertKind.WEIGHTS_LATE: KindNote(
         title="Weights do not arrive",

@@ -21,7 +21,10 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from rolldeck import safetensors
-from rolldeck.wire import InvalidMessageError, WeightsManifest
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    WeightsManifest,
+)
 from runs.events.services import record_event
 from runs.lifecycle.models import PolicyVersion, Run, RunKind, Trainer
 from runs.lifecycle.queries import NoWeights, current_run, weights_directory

@@ -37,7 +37,7 @@ class SharedServerContract(InferenceServerContract):
             server_name.join(60)
 
         assert [worker.version for worker in workers] == [FIRST] * 3
-        # `rolldeck serve` rejects a repeated change itself; the others receive only one.
+        # `rolldeck inference` rejects a repeated change itself; the others receive only one.
         assert len([call for call in place.calls if "weights" in call]) <= 1
 
     def test_a_second_run_is_refused_with_the_name_of_the_first(self, place: Place) -> None:

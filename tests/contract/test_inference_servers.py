@@ -94,9 +94,9 @@ class TestInProcess(InferenceServerContract):
     """The engine in the worker's process."""
 
 
-@pytest.mark.parametrize("place", [ours_over_http], ids=["rolldeck serve"], indirect=True)
+@pytest.mark.parametrize("place", [ours_over_http], ids=["rolldeck inference"], indirect=True)
 class TestRolldeckServe(SharedServerContract):
-    """`rolldeck serve`."""
+    """`rolldeck inference`."""
 
 
 @pytest.mark.parametrize("place", STAND_INS.values(), ids=STAND_INS.keys(), indirect=True)

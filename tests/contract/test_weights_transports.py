@@ -11,9 +11,12 @@ from django.core.files.storage import default_storage
 from pytest_django.live_server_helper import LiveServer
 
 from rolldeck import safetensors, weights_directory
+from rolldeck.errors import InvalidMessageError
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
-from rolldeck.wire import InvalidMessageError, WeightsManifest
+from rolldeck.wire import (
+    WeightsManifest,
+)
 from rollouts.control.services.ray_cluster import disconnect_from_ray
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings

@@ -126,7 +126,7 @@ def _inference_server(
     server: Server, checkpoint: Path, *, port: int
 ) -> Iterator["subprocess.Popen[bytes]"]:
     command = [
-        *(sys.executable, "-m", "rolldeck.cli", "serve", "--accept-weights", "--threads", "1"),
+        *(sys.executable, "-m", "rolldeck.cli", "inference", "--accept-weights", "--threads", "1"),
         *("--port", str(port), "--checkpoint", str(checkpoint)),
     ]
     with (server.var / f"serve-{port}.log").open("wb") as log:

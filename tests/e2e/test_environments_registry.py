@@ -47,7 +47,7 @@ def test_the_command_and_the_form_launch_this_environment(
     page.goto("/environments?kind=tokens")
     page.get_by_role("button", name="task:reverse").click()
     drawer = page.get_by_role("dialog", name="task:reverse")
-    expect(drawer.locator("pre")).to_contain_text("rolldeck launch --name reverse")
+    expect(drawer.locator("pre")).to_contain_text("rolldeck run create --name reverse")
     expect(drawer).to_contain_text("reverse-4-letters")
     drawer.get_by_role("button", name="Close").click()
     expect(drawer).to_have_count(0)
@@ -56,7 +56,7 @@ def test_the_command_and_the_form_launch_this_environment(
     page.get_by_role("button", name="gymnasium:Pendulum-v1").click()
     pendulum = page.get_by_role("dialog", name="gymnasium:Pendulum-v1")
     expect(pendulum.locator("pre")).to_have_text(
-        "rolldeck launch --name pendulum-v1 --preset pendulum"
+        "rolldeck run create --name pendulum-v1 --preset pendulum"
     )
     pendulum.get_by_label("Max. steps").fill("20")
     pendulum.get_by_role("button", name="Run probe").click()

@@ -170,7 +170,7 @@ def test_a_language_run_learns_with_the_commands_of_its_page(
         expect(card.get_by_text("1 of 4 steps done")).to_be_visible(timeout=STARTS_WITHIN_MS)
         steps = card.get_by_role("listitem")
         serve = copied(steps.filter(has_text=f"Inference server {INFERENCE_SERVER}"))
-        assert serve.startswith("rolldeck serve --checkpoint $ROLLDECK_CHECKPOINTS/reverse ")
+        assert serve.startswith("rolldeck inference --checkpoint $ROLLDECK_CHECKPOINTS/reverse ")
         trainer = copied(steps.filter(has_text="Trainer"))
         assert trainer.startswith("python examples/grpo.py --url ")
 

@@ -1,7 +1,7 @@
 """Random chat model whose text drifts: pairs of letters are one token, which it samples rarely.
 
-The folder has a chat template with tools in the format of Hermes, and loads in `rolldeck serve` and
-in vLLM.
+The folder has a chat template with tools in the format of Hermes, and loads in `rolldeck inference`
+and in vLLM.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`rolldeck track` with the real packages of W&B, MLflow, Trackio and TensorBoard, offline."""
+"""`rolldeck run track` with the real packages of W&B, MLflow, Trackio and TensorBoard, offline."""
 
 import subprocess
 import time

@@ -1,4 +1,4 @@
-"""The training client of the real verifiers package generates with `rolldeck serve`."""
+"""The training client of the real verifiers package generates with `rolldeck inference`."""
 
 import json
 import os
@@ -22,7 +22,7 @@ PYTHON = ROOT / ".partners" / "verifiers" / "bin" / "python"
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """Return the URL of `rolldeck serve` with the checkpoint in the test's folder."""
+    """Return the URL of `rolldeck inference` with the checkpoint in the test's folder."""
     chat_checkpoint.write(tmp_path)
     command = ["-m", "rollouts.fleet.engine.serve", "--checkpoint", str(tmp_path)]
     command += ["--port", "0", "--threads", "1", "--model-name", "tiny"]

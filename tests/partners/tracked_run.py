@@ -1,4 +1,4 @@
-"""A run with data to track, the `rolldeck track` command, and an MLflow server."""
+"""A run with data to track, the `rolldeck run track` command, and an MLflow server."""
 
 import json
 import os
@@ -160,7 +160,7 @@ class Tracking:
         self._uri = uri or f"sqlite:///{folder}/mlflow.db"
 
     def command(self, *more: str) -> list[str]:
-        words = [str(PYTHON), "-m", "rolldeck.cli", "track", "sums", "--to", self.tracker]
+        words = [str(PYTHON), "-m", "rolldeck.cli", "run", "track", "sums", "--to", self.tracker]
         words += ["--every", "0.2", "--state", str(self.folder / "state"), *more]
         if self.tracker == "mlflow":
             words += ["--tracker-url", self._uri]

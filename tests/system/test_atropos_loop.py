@@ -1,7 +1,8 @@
 """An Atropos environment, our inference server and our trainer close the training loop.
 
-The environment uses two URLs: it generates with `rolldeck serve`, which follows the run's weights,
-and pushes to the run; `examples/grpo.py` trains on its groups and publishes the next weights.
+The environment uses two URLs: it generates with `rolldeck inference`, which follows the run's
+weights, and pushes to the run; `examples/grpo.py` trains on its groups and publishes the next
+weights.
 """
 
 import re
@@ -28,10 +29,10 @@ SECONDS = 420
 
 @contextmanager
 def serving(server: Server, checkpoint: Path) -> Iterator[str]:
-    """Run `rolldeck serve` on a run's weights; yield its URL."""
+    """Run `rolldeck inference` on a run's weights; yield its URL."""
     log = server.var / "serve.log"
     command = [
-        *(sys.executable, "-m", "rolldeck.cli", "serve", "--port", "0", "--threads", "1"),
+        *(sys.executable, "-m", "rolldeck.cli", "inference", "--port", "0", "--threads", "1"),
         *("--checkpoint", str(checkpoint), "--run", RUN),
         *("--platform", server.url, "--token", ADMIN_TOKEN),
     ]

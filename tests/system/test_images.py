@@ -247,7 +247,7 @@ def test_the_worker_image_has_the_packages_of_its_extras(services: ComposeServic
     code = "import torch, ray, pyarrow, pynvml, av, pygame, starlette, tokenizers, storages"
 
     assert services.run("ray-worker", ["python", "-c", code]) == 0
-    assert services.run("ray-worker", ["rolldeck", "serve", "--help"]) == 0
+    assert services.run("ray-worker", ["rolldeck", "inference", "--help"]) == 0
     assert services.run("web", ["python", "-c", "import torch"]) != 0
     assert services.run("web", ["python", "-c", "import ray"]) != 0
 

@@ -10,7 +10,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.wire import SCHEMA_VERSION, Fragment, InvalidMessageError, unpack_array
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    SCHEMA_VERSION,
+    Fragment,
+    unpack_array,
+)
 
 # Required arrays with first axis T, and their dtypes (None: any).
 PER_STEP: Final[dict[str, str | None]] = {

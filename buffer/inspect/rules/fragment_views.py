@@ -15,7 +15,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from buffer.ingest.rules.fragments import BrokenFragment, check
-from rolldeck.wire import Fragment, InvalidMessageError, unpack_array
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    Fragment,
+    unpack_array,
+)
 from web.rules.errors import InvalidData, InvalidField, NotFound
 
 MOST_STEPS: Final = 2048

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
+from rolldeck.errors import InvalidMessageError
 from rolldeck.groups import GroupArrays
-from rolldeck.wire import InvalidMessageError
 
 Tokens = NDArray[np.int64]
 Logprobs = NDArray[np.float32]

@@ -90,7 +90,7 @@ class CursorFile(Closing):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            detail = f"{path} is in use by another rolldeck track of this run and tracker"
+            detail = f"{path} is in use by another rolldeck run track of this run and tracker"
             raise RolldeckError(status=0, code="cursor_in_use", detail=detail) from error
         try:
             self.position = self._read(run_id)

@@ -34,9 +34,9 @@ it("formats values on one line", () => {
 it("quotes commands for the shell", () => {
   const config = { environment: { kwargs: { name: "it's" } } };
   expect(cliCommand({ name: "one", preset: "cartpole", config })).toBe(
-    `rolldeck launch --name one --preset cartpole --config '{"environment":{"kwargs":{"name":"it'\\''s"}}}'`,
+    `rolldeck run create --name one --preset cartpole --set 'environment.kwargs={"name":"it'\\''s"}'`,
   );
-  expect(cliCommand({ name: "", preset: "", config: {} })).toBe("rolldeck launch --name NAME");
+  expect(cliCommand({ name: "", preset: "", config: {} })).toBe("rolldeck run create --name NAME");
   const curl = curlCommand({ name: "one", preset: "", config: {} }, "http://server:8000");
   expect(curl).toContain("http://server:8000/api/v1/runs");
   expect(curl).toContain(`--data '{"name":"one","kind":"fleet","preset":"","config":{},"start":true}'`);

@@ -31,6 +31,6 @@ it("names the values that the project sets", () => {
 
 it("names the project in the copied commands", () => {
   const launch = launchIn(PROJECT, { ...LAUNCH, preset: "" });
-  expect(cliCommand(launch)).toContain("--name alpha --project poles --no-project-defaults --config");
+  expect(cliCommand(launch)).toContain("--name alpha --project poles --no-project-defaults --set");
   expect(curlCommand(launch, "http://host")).toContain('"project":"poles","uses_project_defaults":false');
 });

@@ -69,7 +69,7 @@ export function serveCommand({ config, inference_server }: Pick<RunDetail, "conf
   if (inference_server?.kind !== "rolldeck") return "";
   const { language } = config as { language?: { model?: { checkpoint?: string } } | null };
   const checkpoint = language?.model?.checkpoint || "CHECKPOINT";
-  return `rolldeck serve --checkpoint ${CHECKPOINTS}/${checkpoint} --port ${inference_server.port} --accept-weights`;
+  return `rolldeck inference --checkpoint ${CHECKPOINTS}/${checkpoint} --port ${inference_server.port} --accept-weights`;
 }
 
 /** Variable with the folder of a machine's checkpoints. */

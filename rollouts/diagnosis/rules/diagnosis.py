@@ -148,7 +148,7 @@ def queued(facts: Facts) -> str:
 
 def tracebacks(facts: Facts, kinds: str) -> str:
     """Return the command that prints the tracebacks of the newest events of some kinds."""
-    return f"`rolldeck events {facts.run} --kinds {kinds} --details` prints the tracebacks."
+    return f"`rolldeck run events {facts.run} --kinds {kinds} --details` prints the tracebacks."
 
 
 def waiting_batches(facts: Facts) -> list[str]:

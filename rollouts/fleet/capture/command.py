@@ -8,7 +8,8 @@ import uvicorn
 
 from rolldeck import tracing
 from rolldeck.errors import RolldeckError
-from rolldeck.http import DEFAULT_URL, Call, Connection
+from rolldeck.http import Call, Connection
+from rolldeck.profiles import DEFAULT_URL
 from rollouts.fleet.capture.calls import PlatformCallStore
 from rollouts.fleet.capture.proxy import CaptureProxy
 from rollouts.fleet.capture.upstream import UPSTREAM_SECONDS

@@ -1,4 +1,4 @@
-"""Command `rolldeck serve`: an inference server that can follow the weights of a run."""
+"""Command `rolldeck inference`: an inference server that can follow the weights of a run."""
 
 import argparse
 import logging
@@ -25,7 +25,7 @@ STOP_SECONDS: Final = 1.7
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM; return 0, 1 if the address is in use, or 2 for an invalid checkpoint."""
-    parser = argparse.ArgumentParser(prog="rolldeck serve", description=DESCRIPTION)
+    parser = argparse.ArgumentParser(prog="rolldeck inference", description=DESCRIPTION)
     parser.add_argument(
         "--checkpoint", type=Path, required=True, help="checkpoint folder in Hugging Face's layout"
     )
@@ -99,12 +99,12 @@ def _serve(args: argparse.Namespace) -> int:
         check_fit(tokenizer, vocab_size=config.vocab_size)
         model = load(args.checkpoint, device=device, dtype=dtype)
     except (CheckpointUnreadable, TokenizerUnusable) as error:
-        print(f"rolldeck serve: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+        print(f"rolldeck inference: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_MISUSED
     try:
         listener = socket.create_server((args.host, args.port))
     except OSError as error:
-        print(f"rolldeck serve: {args.host}:{args.port}: {error}", file=sys.stderr)  # noqa: T201
+        print(f"rolldeck inference: {args.host}:{args.port}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_TAKEN
     with listener, ExitStack() as parts:
         _run(args, model, tokenizer, listener, parts)

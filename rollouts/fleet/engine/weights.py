@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from torch import Tensor
 
-from rolldeck.wire import InvalidMessageError
+from rolldeck.errors import InvalidMessageError
 from rollouts.fleet.engine.checkpoints import CheckpointUnreadable, assign
 from rollouts.fleet.engine.openai_messages import RUN, Refused, in_use
 from rollouts.fleet.engine.serving import EngineThread

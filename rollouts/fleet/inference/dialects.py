@@ -37,7 +37,7 @@ CODES: Final[dict[str, PromptError]] = {
     "context_length_exceeded": PromptTooLong,
     "token_unknown": TokenUnknown,
 }
-"""Error codes of OpenAI and of `rolldeck serve`."""
+"""Error codes of OpenAI and of `rolldeck inference`."""
 PARAMETERS: Final[dict[str, PromptError]] = {
     "input_tokens": PromptTooLong,
     # vLLM limits max_tokens to the room left in the context. Requests ask for at least one token,
@@ -266,7 +266,7 @@ class CompletionsDialect:
 
 
 class RolldeckDialect(CompletionsDialect):
-    """`rolldeck serve`: like vLLM, with the versions of each answer."""
+    """`rolldeck inference`: like vLLM, with the versions of each answer."""
 
     reports_versions: bool = True
     repeats_greedy: bool = True

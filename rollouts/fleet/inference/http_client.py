@@ -1,4 +1,4 @@
-"""Client of a separate inference server: `rolldeck serve`, vLLM or SGLang."""
+"""Client of a separate inference server: `rolldeck inference`, vLLM or SGLang."""
 
 import asyncio
 import math
@@ -63,8 +63,8 @@ class HttpInferenceServer:
 
     The workers of a run may share a server.
 
-    With adapters, requests name the version of their answers. Otherwise `rolldeck serve` and vLLM
-    with ``--enable-scale-out`` report the version of each token. Other answers get the oldest
+    With adapters, requests name the version of their answers. Otherwise `rolldeck inference` and
+    vLLM with ``--enable-scale-out`` report the version of each token. Other answers get the oldest
     version that a replica may have used when the request was sent, so a label is never newer than
     the weights.
     """

@@ -133,7 +133,7 @@ class Replicas(Generic[Replica]):
 
 
 class UploadedWeights:
-    """Route for `rolldeck serve`, whose answers carry the version of each token."""
+    """Route for `rolldeck inference`, whose answers carry the version of each token."""
 
     def __init__(self, replicas: Mapping[str, httpx.Client], *, run: str) -> None:
         self._replicas, self._run = Replicas(replicas), run

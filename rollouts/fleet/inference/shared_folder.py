@@ -21,7 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rolldeck import safetensors
-from rolldeck.wire import InvalidMessageError, ReplicaReport
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    ReplicaReport,
+)
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.inference.contract import NOTHING, InferenceFailed, encoded, label_of
 from rollouts.fleet.inference.reloading import FolderServer, post

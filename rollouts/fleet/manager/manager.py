@@ -8,12 +8,17 @@ from typing import Final, Self
 
 from rolldeck.errors import (
     ConflictError,
+    InvalidMessageError,
     NotAllowedError,
     NotAuthenticatedError,
     NotFoundError,
     RolldeckError,
 )
-from rolldeck.wire import FleetControl, FleetReport, InvalidMessageError, ReportedFleetState
+from rolldeck.wire import (
+    FleetControl,
+    FleetReport,
+    ReportedFleetState,
+)
 from rollouts.fleet.manager import admission
 from rollouts.fleet.manager.operator_requests import OperatorRequests
 from rollouts.fleet.manager.worker_pool import WorkerPool

@@ -23,11 +23,11 @@ import msgspec
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.errors import RolldeckError
+from rolldeck.errors import InvalidMessageError, RolldeckError
 from rolldeck.fragment_files import FragmentFiles
-from rolldeck.http import DEFAULT_URL, Call, Connection
+from rolldeck.http import Call, Connection
+from rolldeck.profiles import DEFAULT_URL
 from rolldeck.published_weights import find_version, read_version
-from rolldeck.wire import InvalidMessageError
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, evaluation_policy
 from rollouts.fleet.steps.local_rollout import Bound, LocalRollout, RolloutFailed

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from rolldeck.wire import InvalidMessageError, WeightsTransfers
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    WeightsTransfers,
+)
 from rollouts.fleet.policies.policy_protocol import (
     WeightsConsumer,
     WeightsDoNotFit,

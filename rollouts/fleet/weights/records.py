@@ -8,7 +8,10 @@ from typing import Any, Final, Protocol
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
-from rolldeck.wire import InvalidMessageError, WeightsManifest
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    WeightsManifest,
+)
 
 NO_STEP: Final = -2
 

@@ -14,12 +14,11 @@ from torch.utils.data import DataLoader
 from buffer.items.models import Batch as StoredBatch
 from rolldeck.async_trainer import AsyncTrainer
 from rolldeck.batches import Batch
-from rolldeck.errors import OutOfOrderError
+from rolldeck.errors import InvalidMessageError, OutOfOrderError
 from rolldeck.integrations.torch import RolloutDataset, TorchBatch, WindowFullError
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.torch_tensors import tensors_of
 from rolldeck.trainer import Trainer
-from rolldeck.wire import InvalidMessageError
 from runs.lifecycle.models import Run
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
 from tests.factories import make_token

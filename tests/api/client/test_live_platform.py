@@ -272,12 +272,12 @@ def test_the_command_steers_a_run(
 ) -> None:
     to = ["--url", live_server.url, "--token", make_token("admin")[1]]
 
-    assert main([*to, "launch", "--preset", "cartpole", "--name", "fresh"]) == 0
-    assert main([*to, "pause", "alpha", "--reason", "lunch"]) == 0
-    assert main([*to, "runs"]) == 0
-    assert main([*to, "events", "alpha"]) == 0
-    assert main([*to, "resume", "alpha"]) == 0
-    assert main([*to, "resume", "alpha"]) == 1
+    assert main([*to, "run", "create", "--preset", "cartpole", "--name", "fresh"]) == 0
+    assert main([*to, "run", "pause", "alpha", "--reason", "lunch"]) == 0
+    assert main([*to, "run", "ls"]) == 0
+    assert main([*to, "run", "events", "alpha"]) == 0
+    assert main([*to, "run", "resume", "alpha"]) == 0
+    assert main([*to, "run", "resume", "alpha"]) == 1
 
     captured = capsys.readouterr()
     assert "alpha is paused (lunch)" in captured.out

@@ -1,4 +1,4 @@
-"""Processes of `rolldeck serve` with a tiny checkpoint."""
+"""Processes of `rolldeck inference` with a tiny checkpoint."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from tests.unit.rollouts.fleet.engine.small_models import small_model
 
 ROOT = Path(__file__).resolve().parents[3]
 TOKENIZER = AlphabetTokenizer("abcdefghijklmnopqrstuvwxyz 0123456789:\n")
-COMMAND = [sys.executable, "-m", "rolldeck.cli", "serve", "--port", "0", "--threads", "1"]
+COMMAND = [sys.executable, "-m", "rolldeck.cli", "inference", "--port", "0", "--threads", "1"]
 START_SECONDS = 120
 
 
@@ -36,7 +36,7 @@ def write_checkpoint(folder: Path, weights: Transformer) -> Path:
 
 
 class Server:
-    """A running `rolldeck serve`."""
+    """A running `rolldeck inference`."""
 
     def __init__(self, process: "subprocess.Popen[str]", url: str, log: Path) -> None:
         self.process, self.url, self.log = process, url, log

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from rolldeck.batches import Batch
+from rolldeck.errors import InvalidMessageError
 from rolldeck.wire import (
     BatchAnswer,
     BatchHead,
     Fragment,
-    InvalidMessageError,
     encode,
     pack_array,
     unpack_array,

@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from benchmarks.lockstep import LockstepFleet, batch_of
 from examples.ppo_recurrent import policy_for
 from rolldeck.chunks import Chunk, join, stack
+from rolldeck.errors import InvalidMessageError
 from rolldeck.returns import TrainingTargets, gae, transitions, vtrace
-from rolldeck.wire import Fragment, InvalidMessageError, pack_array, unpack_array
+from rolldeck.wire import (
+    Fragment,
+    pack_array,
+    unpack_array,
+)
 from runs.config.rules import run_config
 from tests.unit.client.batch_factories import make_fragment
 from tests.unit.client.chunk_trajectories import (

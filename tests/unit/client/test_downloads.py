@@ -7,9 +7,8 @@ import pytest
 from breaking_server import BreakingFile, serving
 
 from rolldeck import http
-from rolldeck.errors import NotFoundError, UnreachableError
+from rolldeck.errors import InvalidMessageError, NotFoundError, UnreachableError
 from rolldeck.http import MIN_SILENT_ATTEMPTS, Backoff, Connection, download
-from rolldeck.wire import InvalidMessageError
 from tests.unit.client import failing_server
 from tests.unit.client.failing_server import Planned, in_turn
 

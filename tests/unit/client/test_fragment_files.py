@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from rolldeck.chunks import join, stack
+from rolldeck.errors import InvalidMessageError
 from rolldeck.fragment_files import BYTES_PER_FILE, FragmentFiles, read_fragments
 from rolldeck.replay import pack_fragment
-from rolldeck.wire import FragmentPush, InvalidMessageError, encode
+from rolldeck.wire import (
+    FragmentPush,
+    encode,
+)
 from tests.unit.client.batch_factories import make_arrays, make_fragment
 
 

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from rolldeck import wire
 from rolldeck.batches import Batch
+from rolldeck.errors import InvalidMessageError
 from rolldeck.group_encoding import pack_group
-from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessageError, encode
+from rolldeck.wire import (
+    BatchAnswer,
+    BatchHead,
+    encode,
+)
 from tests.property_budget import examples
 
 HEAD = BatchHead(

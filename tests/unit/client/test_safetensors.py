@@ -16,8 +16,8 @@ from safetensors.torch import load as load_torch
 from safetensors.torch import save as save_torch
 
 from rolldeck import safetensors
+from rolldeck.errors import InvalidMessageError
 from rolldeck.safetensors import TORCH_KINDS, array_of, header_of, read_header
-from rolldeck.wire import InvalidMessageError
 
 Arrays = dict[str, NDArray[Any]]
 DTYPES = sorted(safetensors.NAMES)

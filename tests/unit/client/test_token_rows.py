@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 
 from rolldeck.batches import Batch
+from rolldeck.errors import InvalidMessageError
 from rolldeck.group_encoding import pack_group
 from rolldeck.integrations.token_rows import token_rows
-from rolldeck.wire import BatchAnswer, BatchHead, InvalidMessageError, encode
+from rolldeck.wire import (
+    BatchAnswer,
+    BatchHead,
+    encode,
+)
 
 HEAD = BatchHead(
     id="b", ordinal=4, fence=1, kind="groups", count=1, lease_seconds=9, epoch=1, policy_step=2

@@ -21,16 +21,18 @@ const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
 
 it("launches by preset if there is one, else by configuration", () => {
   expect(launchCommand(known({ presets: ["cartpole"] }), { environment: {} }, "http://server")).toBe(
-    "rolldeck launch --name cartpole-v1 --preset cartpole",
+    "rolldeck run create --name cartpole-v1 --preset cartpole",
   );
   expect(launchCommand(known({}), { environment: { spec: "gymnasium:CartPole-v1" } }, "http://server")).toBe(
-    `rolldeck launch --name cartpole-v1 --config '{"environment":{"spec":"gymnasium:CartPole-v1"}}'`,
+    "rolldeck run create --name cartpole-v1 --set environment.spec=gymnasium:CartPole-v1",
   );
 });
 
 it("launches a lesson by configuration even if a preset contains it", () => {
   const task = known({ name: "task:sort", kind: "tokens", presets: ["curriculum"] });
-  expect(launchCommand(task, { language: { lessons: { sort: { spec: "task:sort" } } } }, "http://server")).toContain("--config");
+  expect(launchCommand(task, { language: { lessons: { sort: { spec: "task:sort" } } } }, "http://server")).toContain(
+    `--set 'language.lessons={"sort":{"spec":"task:sort"}}'`,
+  );
 });
 
 it("connects an outside environment to its newest run, with the server's scheme", () => {

@@ -348,7 +348,7 @@ it("copies the launch as YAML and as commands", async () => {
   }
   await waitFor(() => expect(copied).toHaveLength(3));
   expect(copied[0]).toContain("num_workers: 3");
-  expect(copied[1]).toBe(`rolldeck launch --name cartpole-1 --preset cartpole --config '{"fleet":{"num_workers":3}}'`);
+  expect(copied[1]).toBe("rolldeck run create --name cartpole-1 --preset cartpole --set fleet.num_workers=3");
   expect(copied[2]).toContain("curl -X POST");
 });
 

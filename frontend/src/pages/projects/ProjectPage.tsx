@@ -96,7 +96,7 @@ function Ready({ project }: { project: Project }) {
         empty={
           <EmptyState
             title="No runs in this project"
-            command={rolldeckCommand(`api POST runs name=${name}-1 project=${name}`)}
+            command={rolldeckCommand(`run create --name ${name}-1 --project ${name}`)}
             needs={{ scope: "user" }}
             action={launch}
           >

@@ -41,7 +41,7 @@ function QuickStarts({ token, run }: { token: string | null; run: string }) {
   );
 }
 
-const CREATE = rolldeckCommand("api POST tokens name=trainer scopes='[\"trainer\"]'");
+const CREATE = rolldeckCommand("token create --name trainer --scope trainer");
 
 export function TokensPage() {
   const role = useSession()?.role;

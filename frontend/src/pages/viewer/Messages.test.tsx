@@ -172,5 +172,5 @@ it("shows tokens as words where a group has no messages and its run has a tokeni
 it("names the command that stores a tokenizer where a run has none", async () => {
   await openTokens(null);
   expect(await screen.findByText(/the run has no tokenizer/)).toBeVisible();
-  expect(await screen.findByText(/rolldeck tokenizer r tokenizer.json/)).toBeVisible();
+  expect(await screen.findByText(/rolldeck run tokenizer r tokenizer.json/)).toBeVisible();
 });

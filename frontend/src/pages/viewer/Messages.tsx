@@ -167,7 +167,7 @@ export function Messages({ run, group, sequence, list }: Place & { list: Sequenc
   if (!list.has_messages && list.has_text) return <Decoded place={place} list={list} />;
   if (!list.has_messages) {
     return (
-      <EmptyState title="No messages in this group" command={`rolldeck tokenizer ${run} tokenizer.json`}>
+      <EmptyState title="No messages in this group" command={`rolldeck run tokenizer ${run} tokenizer.json`}>
         The environment sent only tokens, and the run has no tokenizer. The token ids are in the Tokens view. This command stores the
         tokenizer:
       </EmptyState>

@@ -12,7 +12,8 @@ from buffer.ingest.schemas.pushes_msgpack import decode_push
 from buffer.ingest.services.pushes import accept_groups
 from buffer.inspect.rules.marks import MarkChange
 from buffer.inspect.services import mark_groups
-from rolldeck.sequences import ArchiveUnreadableError, main, write_tasks
+from rolldeck.cli import main
+from rolldeck.sequences import ArchiveUnreadableError, write_tasks
 from rolldeck.wire import GroupPush, encode
 from rollouts.fleet.datasets.dataset_task import DatasetTask
 from rollouts.fleet.datasets.rows import DatasetUnusable
@@ -31,6 +32,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 ANY = {"kind": "regex", "options": {"pattern": "^"}}
 QUESTION = {"role": "user", "content": "2+2"}
+
+
+def command(*words: str) -> int:
+    return main(["archive", "sequences", *words])
 
 
 @pytest.fixture
@@ -91,7 +96,9 @@ def test_a_lesson_repeats_the_prompts_of_a_run_token_by_token(run: Run, tmp_path
     train(run, steps=10)
     export(run, tmp_path / "words.parquet")
 
-    assert main([str(tmp_path / "words.parquet"), "--tasks", "--out", f"{tmp_path}/t.parquet"]) == 0
+    assert (
+        command(str(tmp_path / "words.parquet"), "--tasks", "--out", f"{tmp_path}/t.parquet") == 0
+    )
 
     rows = pq.read_table(tmp_path / "t.parquet").to_pylist()
     assert [row["prompt_tokens"] for row in rows] == prompts_of(first)
@@ -166,12 +173,13 @@ def test_scores_select_tasks(
     archive = archived(run, tmp_path, scored(1, 1.0, 1.0), scored(2, 0.0, 1.0), scored(3, 0.0, 0.0))
     target = tmp_path / "tasks.parquet"
 
-    assert main([str(archive), "--tasks", "--out", str(target), *options]) == 0
+    assert command(str(archive), "--tasks", "--out", str(target), *options) == 0
 
     rows = pq.read_table(target).to_pylist()
     assert [row["prompt_tokens"][0] for row in rows] == kept
+    noun = "task" if len(kept) == 1 else "tasks"
     left_out = f"; groups left out: {3 - len(kept)} by their scores" if options else ""
-    assert capsys.readouterr().out == f"{target}: {len(kept)} tasks{left_out}\n"
+    assert capsys.readouterr().out == f"{target}: {len(kept)} {noun}{left_out}\n"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +214,7 @@ def test_an_archive_without_tasks_is_refused(
     archive = archived(run, tmp_path, group(mark=1))
     target = tmp_path / "tasks.parquet"
 
-    assert main([str(archive), "--tasks", "--out", str(target)]) == 1
+    assert command(str(archive), "--tasks", "--out", str(target)) == 1
     assert (
         "words.parquet has no task; groups left out: 1 without a prompt" in capsys.readouterr().err
     )
@@ -234,23 +242,23 @@ def test_a_tag_selects_tasks_and_sequences(
     export(run, archive)
     target = tmp_path / "tasks.parquet"
 
-    assert main([str(archive), "--tasks", "--tag", "two words", "--out", str(target)]) == 0
+    assert command(str(archive), "--tasks", "--tag", "two words", "--out", str(target)) == 0
     tasks = pq.read_table(target).to_pylist()
-    assert main([str(archive), "--tag", "two words", "--out", str(target)]) == 0
+    assert command(str(archive), "--tag", "two words", "--out", str(target)) == 0
     sequences = pq.read_table(target).to_pylist()
 
     assert [row["prompt_tokens"] for row in tasks] == [[1, 8], [3, 8]]
     assert [row["item_id"] for row in sequences] == [items[1]] * 2 + [items[3]] * 2
-    assert main([str(archive), "--tag", "other", "--out", str(target)]) == 1
+    assert command(str(archive), "--tag", "other", "--out", str(target)) == 1
     error = capsys.readouterr().err
     assert "words.parquet has no group with the tag 'other'; its tags are odd, two words" in error
 
 
 def test_limits_of_scores_need_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(tmp_path / "words.parquet"), "--out", "x", "--lowest-below", "1"])
+    (tmp_path / "words.parquet").touch()
+    words = [str(tmp_path / "words.parquet"), "--out", "x", "--lowest-below", "1"]
+    assert command(*words) == 2
 
-    assert ended.value.code == 2
     assert "add --tasks" in capsys.readouterr().err
 
 

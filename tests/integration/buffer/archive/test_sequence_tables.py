@@ -10,7 +10,8 @@ import pytest
 
 from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.pushes import accept_groups
-from rolldeck.sequences import SCHEMA, ArchiveUnreadableError, main, write_sequences
+from rolldeck.cli import main
+from rolldeck.sequences import SCHEMA, ArchiveUnreadableError, write_sequences
 from runs.lifecycle.models import Run
 from tests.buffer_factories import body, group
 from tests.factories import NOON
@@ -37,6 +38,10 @@ FULL: dict[str, Any] = {
     "env_id": 1,
     "group_overrides": {"kind": "sum"},
 }
+
+
+def command(*words: str) -> int:
+    return main(["archive", "sequences", *words])
 
 
 @pytest.fixture
@@ -135,8 +140,8 @@ def test_the_command_prints_the_number_of_sequences(
     table(run, tmp_path, FULL)
     target = str(tmp_path / "out.parquet")
 
-    assert main([str(tmp_path / "words.parquet"), "--out", target]) == 0
-    assert main([str(tmp_path / "missing.parquet"), "--out", target]) == 1
+    assert command(str(tmp_path / "words.parquet"), "--out", target) == 0
+    assert command(str(tmp_path / "missing.parquet"), "--out", target) == 2
 
     shown = capsys.readouterr()
     assert shown.out == f"{target}: 2 sequences\n"

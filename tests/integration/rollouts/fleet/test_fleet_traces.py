@@ -35,7 +35,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
 
 
 class Generating(http.server.BaseHTTPRequestHandler):
-    """Server that answers each prompt with two sequences of two tokens, as `rolldeck serve`."""
+    """Server that answers each prompt with two sequences of two tokens, as `rolldeck inference`."""
 
     seen: Mapping[str, str] = {}
 

@@ -38,7 +38,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def served(url: str) -> Iterator[EngineThread]:
-    """An engine that follows the weights of the run's name, as `rolldeck serve --run` does."""
+    """An engine that follows the weights of the run's name, as `rolldeck inference --run` does."""
     thread = EngineThread(Engine(small_model(), rows=1, version=BOOTSTRAP), context=96)
     settings = FleetSettings(
         platform_url=url,

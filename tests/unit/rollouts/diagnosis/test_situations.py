@@ -184,7 +184,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "environments hang or raise": (
         FLEET | LOST,
         "Environments fail: env slots were lost 28 times in 2 min; given up: 4.",
-        "`rolldeck events lab --kinds slot_failed,slot_restarted --details` prints",
+        "`rolldeck run events lab --kinds slot_failed,slot_restarted --details` prints",
     ),
     "environments fail before the first step": (
         FLEET | GONE | LOST | {"status": "starting", "fleet": "starting"},
@@ -202,7 +202,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], str, str]] = {
     "the policy raises in the workers": (
         FLEET | {"run": "lab", "loop_crashes": 17, "loop_error": "Loop steps: ValueError: nan"},
         "Loops of the fleet crashed 17 times in 2 min.",
-        "`rolldeck events lab --kinds loop_crashed --details` prints",
+        "`rolldeck run events lab --kinds loop_crashed --details` prints",
     ),
     "fragments are refused": (
         FLEET | UNTAKEN | {"arriving": None, "refused": ["its workers: 971 fragments rejected"]},

@@ -53,7 +53,7 @@ function NoWorkers({ run }: { run: RunDetail }) {
     const told = `The run is ${run.status}, and its fleet has stopped. Its history remains available.`;
     if (run.allowed_verbs.includes("start")) {
       return (
-        <EmptyState title="No workers" command={rolldeckCommand(`start ${run.name}`)} needs={{ scope: "user", run: run.name }}>
+        <EmptyState title="No workers" command={rolldeckCommand(`run start ${run.name}`)} needs={{ scope: "user", run: run.name }}>
           {told}
         </EmptyState>
       );

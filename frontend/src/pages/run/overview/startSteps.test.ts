@@ -52,7 +52,7 @@ test("a language run shows the commands of its inference server and of its train
     return nextSteps(startSteps({ run: language, fleet: fleet(1), ledger: undefined }, ORIGIN));
   };
   const [server, trainer] = next("rolldeck");
-  expect(server?.command).toBe("rolldeck serve --checkpoint $ROLLDECK_CHECKPOINTS/mine --port 8001 --accept-weights");
+  expect(server?.command).toBe("rolldeck inference --checkpoint $ROLLDECK_CHECKPOINTS/mine --port 8001 --accept-weights");
   expect(server?.needs).toBeUndefined();
   expect(trainer?.title).toBe("Trainer");
   expect(next("vllm").map(({ title }) => title)).toEqual(["Trainer"]);

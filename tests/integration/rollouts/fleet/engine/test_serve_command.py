@@ -1,4 +1,4 @@
-"""`rolldeck serve` as a process: answers, weight updates and errors."""
+"""`rolldeck inference` as a process: answers, weight updates and errors."""
 
 import json
 import os
@@ -169,7 +169,7 @@ def test_a_tokenizer_of_another_size_is_refused(checkpoint: Path) -> None:
 
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     code, error = refused(tmp_path)
-    assert (code, "rolldeck serve: " in error) == (2, True)
+    assert (code, "rolldeck inference: " in error) == (2, True)
 
     code, error = refused(tmp_path / "none")
     assert (code, f"{tmp_path}/none is not a folder" in error) == (2, True)

@@ -1,4 +1,4 @@
-"""`rolldeck serve` stops within two seconds of a signal and notifies all clients.
+"""`rolldeck inference` stops within two seconds of a signal and notifies all clients.
 
 Measured on two cores with a load of 9: 0.3 to 0.5 s. The bound here is wide for machines with other
 load; requests in progress would take minutes.

@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 from worker_bench import Bench, bench
 
-from rolldeck.wire import Fragment, InvalidMessageError, unpack_array
+from rolldeck.errors import InvalidMessageError
+from rolldeck.wire import (
+    Fragment,
+    unpack_array,
+)
 from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.policy_protocol import Decision
 from rollouts.fleet.process.settings import WorkerSettings

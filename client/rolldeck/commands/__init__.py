@@ -1,0 +1,1 @@
+"""Commands of the command line; `rolldeck.cli` is their root."""
