@@ -61,5 +61,5 @@ RUN pip install --require-hashes -r ${WORKER_REQUIREMENTS} \
     && pip install --no-deps --no-build-isolation -e ./client -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
 USER rolldeck
-EXPOSE 6379
-CMD ["celery", "--app=config", "worker", "--concurrency=2"]
+EXPOSE 6379 6380
+CMD ["python", "-m", "rollouts.fleet.gateway.node", "ray-head:6379"]

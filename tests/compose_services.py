@@ -122,9 +122,10 @@ class ComposeServices:
     def command(self, service: str) -> list[str]:
         """Return the command of a service."""
         words = [self._replace(word) for word in self._services[service]["command"]]
-        if words[:2] == ["ray", "start"]:
-            words[2:2] = FREE_PORTS
-        return [word.replace("ray start ", f"ray start {' '.join(FREE_PORTS)} ") for word in words]
+        if "--" in words:  # before the words of `ray start`
+            place = words.index("--") + 1
+            words[place:place] = FREE_PORTS
+        return words
 
     def environment(self, service: str) -> dict[str, str]:
         """Return the variables of a service's container."""

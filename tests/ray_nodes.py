@@ -98,7 +98,7 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes"))  # sockets need short paths
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = os.pathsep.join(str(path) for path in code)
-    address = f"{ADDRESS}:{parts.free_port()}"
+    address = f"{ADDRESS}:{parts.free_ray_port()}"
     # A cluster of several machines, which the settings of the embedded one forbid.
     several = dict.fromkeys(parts.ON_LOOPBACK, "1")
     environment = {**inherited, **several, "PYTHONPATH": paths}

@@ -88,7 +88,7 @@ def test_images_are_targets_of_the_dockerfile(service: str) -> None:
 def test_only_images_with_ray_processes_contain_torch_and_ray() -> None:
     targets = {name: SERVICES[name]["build"]["target"] for name in OURS}
 
-    assert {name for name, target in targets.items() if target == "worker"} == {*("jobs", *NODES)}
+    assert {name for name, target in targets.items() if target == "worker"} == {*NODES}
     web = DOCKERFILE.partition(" AS web")[2].partition("FROM ")[0]
     assert "fleet" not in web
     assert "requirements/worker.txt" in DOCKERFILE.partition(" AS worker")[2]
@@ -196,8 +196,8 @@ def test_addresses_name_services_and_their_ports() -> None:
     assert environment["REDIS_URL"] == "${REDIS_URL:-redis://valkey:6379/0}"
     assert f"--port={environment['RAY_ADDRESS'].partition(':')[2]}" in words("ray-head")
     assert environment["RAY_ADDRESS"].startswith("ray-head:")
-    for member in ("ray-worker", "ray-worker-gpu", "jobs"):
-        assert f"--address={environment['RAY_ADDRESS']}" in words(member)
+    for member in NODES:
+        assert words(member)[3] == environment["RAY_ADDRESS"]
 
 
 def test_the_web_port_is_one_number_and_stays_on_this_machine() -> None:
@@ -228,6 +228,9 @@ def test_services_that_store_and_delete_payloads_share_a_folder() -> None:
 def test_commands_name_existing_files_and_modules() -> None:
     assert words("web")[:3] == ["python", "-m", "config.web"]
     assert find_spec("config.web")
+    for member in NODES:
+        assert words(member)[:2] == ["python", "-m"]
+        assert find_spec(words(member)[2])
     assert words("prepare") == ["python", "manage.py", "prepare"]
     assert get_commands()["prepare"] == "config"
     for service in ("jobs", "beat"):

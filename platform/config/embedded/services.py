@@ -209,7 +209,7 @@ class Services:
         settings.REDIS_URL = self.redis_url
         settings.CELERY_BROKER_URL = celery_broker(self.redis_url)
         celery_app.conf.broker_url = settings.CELERY_BROKER_URL
-        settings.RAY_ADDRESS = self.ray_address
+        settings.RAY_ADDRESS, settings.RAY_AUTH_TOKEN = self.ray_address, self.ray_token
         settings.SECRET_KEY = self.secret_key
 
 

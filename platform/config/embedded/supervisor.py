@@ -282,7 +282,7 @@ class Supervisor:
         if not given.ray_address and parts.is_ray_installed():
             services = replace(
                 services,
-                ray_address=f"{parts.LOOPBACK}:{parts.free_port()}",
+                ray_address=f"{parts.LOOPBACK}:{parts.free_ray_port()}",
                 ray_token=given.ray_token or secrets.token_hex(32),
             )
         return services

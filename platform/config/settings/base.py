@@ -84,6 +84,8 @@ _embedded: dict[str, str] = json.loads(_running.read_text()) if _running.is_file
 DATABASE_URL = env.text("DATABASE_URL", _embedded.get("DATABASE_URL", ""))
 REDIS_URL = env.text("REDIS_URL", _embedded.get("REDIS_URL", ""))
 RAY_ADDRESS = env.text("RAY_ADDRESS", _embedded.get("RAY_ADDRESS", ""))
+# The cluster's token, which its gateway requires too.
+RAY_AUTH_TOKEN = env.text("RAY_AUTH_TOKEN")
 # Ray's runtime environment of a fleet's processes. Runs cannot change it.
 RAY_RUNTIME_ENV = runtime_env(env.text("ROLLDECK_RAY_RUNTIME_ENV"))
 # Managers are named within it: deployments that share a cluster need one each.
