@@ -82,7 +82,7 @@ def reconcile_fleet(run_id: int) -> None:
     reconcile(
         run_id=run_id,
         cluster=configured_cluster(),
-        platform_url=settings.ROLLDECK_PUBLIC_URL,
+        platform_url=settings.ROLLDECK_INTERNAL_URL,
         now=timezone.now(),
     )
 
@@ -95,7 +95,7 @@ def end_orphans() -> list[str]:
     try:
         return reconciliation.end_orphans(
             cluster=configured_cluster(),
-            platform_url=settings.ROLLDECK_PUBLIC_URL,
+            platform_url=settings.ROLLDECK_INTERNAL_URL,
             now=timezone.now(),
         )
     except ClusterUnreachable as error:

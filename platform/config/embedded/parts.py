@@ -13,6 +13,7 @@ from typing import Final
 
 import redis
 
+from config.database_connections import JOB_PROCESSES
 from config.embedded.children import Child, Command, started, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
@@ -188,7 +189,6 @@ def default_cpus() -> int:
 
 # The parts of a deployment: start commands and readiness checks.
 
-JOB_PROCESSES: Final = 2
 # By default glibc returns the memory of each large body to the kernel, and the next request
 # faults in every page again, which takes 25 % of the CPU time of a 2 MB push. These settings
 # keep freed memory up to these sizes.
