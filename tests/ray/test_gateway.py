@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -176,3 +177,29 @@ def test_a_port_in_use_is_named(gateway: str, capsys: Any) -> None:
         command.main([gateway])
 
     assert f"cannot listen on 127.0.0.1:{gateway_of(gateway)[1]}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "usage: python -m rolldeck_server.cluster head|node HOST:PORT"),
+        (["tail"], "usage: python -m rolldeck_server.cluster head|node HOST:PORT"),
+        (["head", "6379"], "the address is '6379'; it must be host:port"),
+        (["node", "head:port"], "the address is 'head:port'; it must be host:port"),
+    ],
+)
+def test_the_command_of_an_installed_package_runs_both_parts(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rolldeck_server.cluster", *words],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/platform:{ROOT}/client"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode != 0
+    assert message in done.stderr

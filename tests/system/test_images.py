@@ -75,7 +75,11 @@ def images(folder: Path) -> dict[str, Image]:
     builder = ImageBuilder(
         context, folder, python=base_python(folder), arguments=torch_arguments(context, folder)
     )
-    return {f"rolldeck-{target}": builder.build(target) for target in ("web", "worker")}
+    built = {f"rolldeck-{target}": builder.build(target) for target in ("web", "worker")}
+    if (folder / "python").is_dir():  # its library is elsewhere, where only root may read
+        for image in built.values():
+            image.environment["LD_LIBRARY_PATH"] = str(folder / "python" / "lib")
+    return built
 
 
 @pytest.fixture(scope="module")

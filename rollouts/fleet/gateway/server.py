@@ -11,7 +11,8 @@ import secrets
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import ClassVar, Final
 
 import msgspec
@@ -28,9 +29,10 @@ SOCKET_SECONDS: Final = 30.0
 HEAD_SECONDS: Final = 1.0
 
 
-class Gateway(ThreadingHTTPServer):
+class Gateway(ThreadingTCPServer):
     """Server on the port after the head's."""
 
+    allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 64
 
@@ -105,7 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif route is None:
             self._answer(HTTPStatus.NOT_FOUND, b"no such route")
         elif not length.isdigit() or int(length) > MOST_BODY_BYTES:
-            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"the body is too large")
+            self._answer(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                b"the length of the body is missing or too large",
+            )
         else:
             self._run(route, self.rfile.read(int(length)))
 

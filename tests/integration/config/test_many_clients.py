@@ -186,7 +186,6 @@ def test_the_atropos_routes_ignore_cookies(url: str) -> None:
         ("/info", "application/json"),
         ("/api/v1/runs", "application/problem+json"),
         ("/api/v1/runs/alpha/groups", "application/problem+json"),
-        ("/healthz/live", "application/problem+json"),
     ],
 )
 def test_a_foreign_host_is_refused(url: str, path: str, media_type: str) -> None:
