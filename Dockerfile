@@ -1,7 +1,7 @@
 # Two images from one file: `web` for the server (without torch and ray), `worker` for fleets.
-# To pin a base image, pass its digest: --build-arg PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:…
+# To pin a base image, pass its digest: --build-arg PYTHON_IMAGE=python:3.13-slim-trixie@sha256:…
 ARG NODE_IMAGE=node:22-bookworm-slim
-ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG PYTHON_IMAGE=python:3.13-slim-trixie
 
 FROM ${NODE_IMAGE} AS dashboard
 WORKDIR /app/frontend
@@ -61,5 +61,5 @@ RUN pip install --require-hashes -r ${WORKER_REQUIREMENTS} \
     && pip install --no-deps --no-build-isolation -e ./client -e . \
     && python -m compileall -q platform client runs buffer rollouts frontend
 USER rolldeck
-EXPOSE 6379
-CMD ["celery", "--app=config", "worker", "--concurrency=2"]
+EXPOSE 6379 6380
+CMD ["python", "-m", "rollouts.fleet.gateway.node", "ray-head:6379"]

@@ -90,7 +90,7 @@ demo-grpo: setup ## Watch a language model work through lessons; ARGS as for dem
 	@$(BIN)/python manage.py demo grpo $(ARGS)
 
 lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
-	@$(LOCK) $(addprefix --extra ,embedded s3 tracing) -o requirements/web.txt
+	@$(LOCK) $(addprefix --extra ,embedded archive s3 tracing) -o requirements/web.txt
 	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
 	@$(LOCK_DOCS) -o requirements/docs.txt
 

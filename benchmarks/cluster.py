@@ -12,7 +12,7 @@ from typing import Final
 
 from config.embedded import parts
 from config.embedded.children import Child
-from rollouts.control.services.ray_cluster import disconnect_from_ray
+from rollouts.fleet.gateway.driver import disconnect_from_ray
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_SECONDS: Final = 120.0

@@ -5,14 +5,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.http_client import Line, request_bytes
-from config.embedded.children import DIE_WITH_PARENT
+from rollouts.fleet.process import die_with_parent
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 STOP_SECONDS: Final = 20.0
@@ -40,10 +39,9 @@ def server(
     start_seconds: float = 60.0,
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a server until the block ends; if this process is killed, the kernel stops it."""
-    shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT), str(int(signal.SIGINT))]
     with log.open("ab") as file:
         process = subprocess.Popen(
-            [*shim, str(os.getpid()), *argv],
+            [*die_with_parent.shim(signal.SIGINT), *argv],
             cwd=ROOT,
             env=dict(env),
             stdin=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ from kombu.exceptions import OperationalError
 from rollouts.control.queries.fleets import has_launched, runs_to_reconcile
 from rollouts.control.services import machines, reconciliation, recordings
 from rollouts.control.services.machines import record_cluster_nodes
-from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
+from rollouts.control.services.ray_cluster import ClusterUnreachable, configured_cluster
 from rollouts.control.services.reconciliation import reconcile
 from rollouts.curriculum.services import outcomes
 from rollouts.diagnosis import services as diagnosis
@@ -81,8 +81,8 @@ def reconcile_fleet(run_id: int) -> None:
     """Bring the fleet of one run one step closer to its desired state."""
     reconcile(
         run_id=run_id,
-        cluster=_cluster(),
-        platform_url=settings.ROLLDECK_PUBLIC_URL,
+        cluster=configured_cluster(),
+        platform_url=settings.ROLLDECK_INTERNAL_URL,
         now=timezone.now(),
     )
 
@@ -94,7 +94,9 @@ def end_orphans() -> list[str]:
         return []  # do not call a cluster that may not exist
     try:
         return reconciliation.end_orphans(
-            cluster=_cluster(), platform_url=settings.ROLLDECK_PUBLIC_URL, now=timezone.now()
+            cluster=configured_cluster(),
+            platform_url=settings.ROLLDECK_INTERNAL_URL,
+            now=timezone.now(),
         )
     except ClusterUnreachable as error:
         logger.info("orphaned managers not checked: %s", error)
@@ -106,12 +108,8 @@ def record_cluster() -> None:
     """Store the cluster's nodes for the cluster page."""
     if not settings.RAY_ADDRESS or not has_launched():
         return  # do not call a cluster that may not exist
-    record_cluster_nodes(cluster=_cluster(), address=settings.RAY_ADDRESS, now=timezone.now())
-
-
-def _cluster() -> RayCluster:
-    return RayCluster(
-        settings.RAY_ADDRESS, namespace=settings.RAY_NAMESPACE, runtime_env=settings.RAY_RUNTIME_ENV
+    record_cluster_nodes(
+        cluster=configured_cluster(), address=settings.RAY_ADDRESS, now=timezone.now()
     )
 
 
@@ -121,7 +119,7 @@ def record_cluster_now() -> None:
     if not settings.RAY_ADDRESS:
         return
     record_cluster_nodes(
-        cluster=_cluster(),
+        cluster=configured_cluster(),
         address=settings.RAY_ADDRESS,
         unless_newer_than_seconds=FRESH_SECONDS,
         now=timezone.now(),

@@ -17,13 +17,15 @@ import yaml
 from tests import processes
 from tests.image_builder import Image
 
-NAMED: Final = re.compile(r"\$\{(\w+)(?::([-?])([^${}]*))?\}")
+NAMED: Final = re.compile(r"\$\{(\w+)(?:(:?[-?])([^${}]*))?\}")
 # The nodes share this machine's ports, so Ray takes free ones.
 FREE_PORTS: Final = ("--min-worker-port=0", "--max-worker-port=0")
 
 
 def interpolated(text: str, variables: Mapping[str, str]) -> str:
     """Return `text` with compose's ``${NAME}``, ``${NAME:-default}`` and ``${NAME:?message}``.
+
+    A default without the colon is for an unset variable, not for an empty one.
 
     Raises:
         LookupError: With the message, if a required variable is missing or empty.
@@ -32,9 +34,11 @@ def interpolated(text: str, variables: Mapping[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
         name, kind, rest = found.groups()
         given = variables.get(name, "")
-        if not given and kind == "?":
+        if kind == "-" and name in variables:
+            return given
+        if not given and kind == ":?":
             raise LookupError(f"{name}: {rest}")
-        return given or (rest if kind == "-" else "")
+        return given or (rest if kind in {":-", "-"} else "")
 
     before = ""
     while before != text:  # a default may contain variables: the innermost first
@@ -50,6 +54,7 @@ class ComposeServices:
         images: Built images by name.
         variables: Variables of `.env`.
         replaced: Texts of commands and environments with their value on this machine.
+        of_files: Variables of `.env.platform`.
         folder: Parent of logs and temporary folders; short, as sockets are below it.
     """
 
@@ -61,10 +66,14 @@ class ComposeServices:
         variables: Mapping[str, str],
         replaced: Mapping[str, str],
         folder: Path,
+        of_files: Mapping[str, str] | None = None,
     ) -> None:
-        self._services: dict[str, Any] = yaml.safe_load(compose.read_text())["services"]
+        described = yaml.safe_load(compose.read_text())
+        self._services: dict[str, Any] = described["services"]
+        self._secrets: dict[str, Any] = described.get("secrets", {})
         self._images = images
         self._variables = variables
+        self._of_files = of_files or {}
         self._replaced = replaced
         self._folder = folder
         self._started: dict[str, subprocess.Popen[Any]] = {}
@@ -122,15 +131,16 @@ class ComposeServices:
     def command(self, service: str) -> list[str]:
         """Return the command of a service."""
         words = [self._replace(word) for word in self._services[service]["command"]]
-        if words[:2] == ["ray", "start"]:
-            words[2:2] = FREE_PORTS
-        return [word.replace("ray start ", f"ray start {' '.join(FREE_PORTS)} ") for word in words]
+        if "--" in words:  # before the words of `ray start`
+            place = words.index("--") + 1
+            words[place:place] = FREE_PORTS
+        return words
 
     def environment(self, service: str) -> dict[str, str]:
         """Return the variables of a service's container."""
         described = self._services[service]
         files = [entry["path"] for entry in described.get("env_file", [])]
-        found = dict(self._variables) if ".env" in files else {}
+        found = dict(self._of_files) if ".env.platform" in files else {}
         for name, value in described.get("environment", {}).items():
             if value is not None:
                 found[name] = interpolated(str(value), self._variables)
@@ -138,17 +148,41 @@ class ComposeServices:
                 found[name] = self._variables[name]
         return {name: self._replace(value) for name, value in found.items()}
 
+    def keep_running(self) -> None:
+        """Start ended services again that the file says to restart, as Docker does."""
+        for service in list(self._started):
+            described = self._services[service]
+            if described.get("restart") == "unless-stopped" and service in self.ended():
+                self.start(service)
+
+    def pid(self, service: str) -> int:
+        """Return the id of a service's first process."""
+        return self._started[service].pid
+
+    def _image(self, service: str) -> Image:
+        return self._images[interpolated(self._services[service]["image"], self._variables)]
+
     def _words(self, service: str, command: list[str] | None) -> list[str]:
-        image = self._images[self._services[service]["image"]]
+        image = self._image(service)
         return [*image.as_user(), *(command or self.command(service))]
 
     def _options(self, service: str) -> dict[str, Any]:
-        image = self._images[self._services[service]["image"]]
+        image = self._image(service)
         temporary = self._folder / service
         if not temporary.is_dir():
             temporary.mkdir()
             temporary.chmod(0o1777)
-        environment = {**image.environment, **self.environment(service), "TMPDIR": str(temporary)}
+        secrets = temporary / "secrets"
+        secrets.mkdir(exist_ok=True)
+        for name in self._services[service].get("secrets", []):
+            secret = secrets / name
+            secret.write_text(self._variables[self._secrets[name]["environment"]])
+            secret.chmod(0o444)
+        given = {
+            name: value.replace("/run/secrets", str(secrets))
+            for name, value in self.environment(service).items()
+        }
+        environment = {**image.environment, **given, "TMPDIR": str(temporary)}
         return {"cwd": image.path(""), "env": environment}
 
     def _replace(self, text: str) -> str:

@@ -71,6 +71,7 @@ import django  # noqa: E402 the settings need the servers' addresses
 django.setup()
 
 from tests.database import empty_quickly, own_database  # noqa: E402, F401 they need the settings
+from tests.gateway import gateway  # noqa: E402, F401 likewise
 from tests.local_clients import ask_for_loopback  # noqa: E402
 from tests.ray_head import ray_head  # noqa: E402, F401 the fixture of every folder that uses Ray
 

@@ -1,15 +1,13 @@
 """Start processes that end with the test process, and inspect processes by id."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.embedded.children import DIE_WITH_PARENT
+from rollouts.fleet.process import die_with_parent
 
 
 def start(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
@@ -32,8 +30,7 @@ def run(
 
 
 def _bound_to_us(command: Sequence[str]) -> list[str]:
-    shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
-    return [*shim, str(int(signal.SIGTERM)), str(os.getpid()), *command]
+    return [*die_with_parent.shim(signal.SIGTERM), *command]
 
 
 def is_gone(pid: int) -> bool:

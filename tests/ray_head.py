@@ -55,7 +55,7 @@ def ray_head() -> Iterator[RayHead]:
 def _head(temp_dir: Path) -> Iterator[RayHead]:
     # The cluster's workers import the fleet's code by name.
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
-    address = f"{parts.LOOPBACK}:{parts.free_port()}"
+    address = f"{parts.LOOPBACK}:{parts.free_ray_port()}"
     command = parts.ray_head_command(
         address=address,
         cpus=2,

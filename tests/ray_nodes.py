@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -98,7 +98,7 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     temp_dir = Path(tempfile.mkdtemp(prefix="rdnodes"))  # sockets need short paths
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     paths = os.pathsep.join(str(path) for path in code)
-    address = f"{ADDRESS}:{parts.free_port()}"
+    address = f"{ADDRESS}:{parts.free_ray_port()}"
     # A cluster of several machines, which the settings of the embedded one forbid.
     several = dict.fromkeys(parts.ON_LOOPBACK, "1")
     environment = {**inherited, **several, "PYTHONPATH": paths}
@@ -107,7 +107,15 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     )
     cluster = RayNodes(address=address, folder=temp_dir, environment=environment)
     try:
-        cluster.start(head)
+        if code is OUR_CODE:
+            cluster.start(head)
+        else:  # a head of another origin: the gateway runs beside it
+            gateway, words = head.argv[: head.argv.index("--")], head.argv[head.argv.index("--") :]
+            plain = (sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words[1:])
+            cluster.start(replace(head, argv=plain))
+            own = {**environment, "PYTHONPATH": os.pathsep.join(map(str, OUR_CODE))}
+            beside = replace(head, name="gateway", argv=gateway, env=own)
+            cluster.children.append(Child(beside, log_folder=temp_dir))
         yield cluster
     finally:
         for child in reversed(cluster.children):

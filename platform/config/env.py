@@ -1,5 +1,6 @@
 """Typed values from environment variables, with errors for invalid ones."""
 
+import ipaddress
 import os
 import tempfile
 from collections.abc import Iterable
@@ -11,11 +12,19 @@ class InvalidSetting(ValueError):
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the variable, or the content of the file named by ``<name>_FILE``."""
+    """Return the variable, or the content of the file named by ``<name>_FILE``.
+
+    Raises:
+        InvalidSetting: If the file cannot be read.
+    """
     path = os.environ.get(f"{name}_FILE")
-    if path:
+    if not path:
+        return os.environ.get(name, default)
+    try:
         return Path(path).read_text(encoding="utf-8").strip()
-    return os.environ.get(name, default)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise InvalidSetting(f"{name}_FILE is {path!r}, which cannot be read: {reason}") from None
 
 
 def choice(name: str, default: str, *, of: Iterable[str]) -> str:
@@ -65,6 +74,23 @@ def flag(name: str, *, default: bool = False) -> bool:
 def word_list(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def networks(name: str) -> list[str]:
+    """Return a comma-separated list of IP addresses and networks.
+
+    Raises:
+        InvalidSetting: If a part is neither.
+    """
+    found = word_list(name)
+    for word in found:
+        try:
+            ipaddress.ip_network(word)
+        except ValueError:
+            raise InvalidSetting(
+                f"{name}: {word!r} is neither an IP address nor a network such as 10.0.0.0/8"
+            ) from None
+    return found
 
 
 def folder(name: str, default: Path) -> Path:

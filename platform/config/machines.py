@@ -32,6 +32,7 @@ from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.module_loading import import_string
 
 from buffer.batches.api.batches import StoredAnswer, TrackedAnswer
+from config.database_connections import MACHINE_THREADS
 from config.decompression import CompressedRequest
 from config.http_protocol import Parts
 from web.http.problems import respond
@@ -41,8 +42,6 @@ from web.live.wakeups import WaitQueues
 from web.rules.errors import Invalid
 
 T = TypeVar("T")
-# Database and disk bound the throughput; more threads would only compete for one core.
-THREADS: Final = 8
 PIECE_BYTES: Final = 1 << 20
 # Joining such parts costs less than sending each.
 SMALL_BYTES: Final = 1 << 16
@@ -62,7 +61,7 @@ class Machines:
         self._others = others
         self._handler = _Handler()
         self._threads = ThreadPoolExecutor(
-            THREADS, thread_name_prefix="machines", initializer=_use_own_connection
+            MACHINE_THREADS, thread_name_prefix="machines", initializer=_use_own_connection
         )
         self._wait_queues: WaitQueues | None = None
 
@@ -90,13 +89,13 @@ class Machines:
 
     def close_connections(self) -> None:
         """Close the connection of each thread; call it only without requests in progress."""
-        together = threading.Barrier(THREADS)
+        together = threading.Barrier(MACHINE_THREADS)
 
         def close() -> None:
             together.wait()  # occupies every thread exactly once
             connection.close()
 
-        for done in [self._threads.submit(close) for _ in range(THREADS)]:
+        for done in [self._threads.submit(close) for _ in range(MACHINE_THREADS)]:
             done.result()
 
     async def _run(self, work: Callable[[], T]) -> T:

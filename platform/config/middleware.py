@@ -17,6 +17,7 @@ from django.utils.decorators import sync_and_async_middleware
 
 from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.batches import StoredAnswer
+from config import monitoring
 from config.log_filters import LONGEST_LINE, LONGEST_TEXT
 from runs.access.models import ApiToken
 from web.http import request_ids
@@ -66,6 +67,17 @@ def request_id_middleware(get_response: Sync | Async) -> Sync | Async:
             request_ids.CURRENT.reset(token)
 
     return answer_later if iscoroutinefunction(get_response) else answer
+
+
+def health_middleware(get_response: Sync) -> Sync:
+    """Answer health checks before the check of the host: probes use addresses of containers."""
+    views = {"/healthz/live": monitoring.live, "/healthz/ready": monitoring.ready}
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        view = views.get(request.path)
+        return get_response(request) if view is None else view(request)
+
+    return answer
 
 
 _POLICY: Final = (

@@ -27,8 +27,7 @@ handler404 = "config.errors.not_found"
 handler500 = "config.errors.server_error"
 
 urlpatterns = [
-    path("healthz/live", monitoring.live),
-    path("healthz/ready", monitoring.ready),
+    # config.middleware answers /healthz/live and /healthz/ready.
     path("metrics", monitoring.metrics),
     path("openapi.json", ApiDocument.as_view(), name="schema"),
     path("docs/errors", errors.page),

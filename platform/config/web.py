@@ -12,9 +12,11 @@ from typing import Final
 
 import django
 import uvicorn
+from django.conf import settings
 from uvicorn.supervisors import Multiprocess
 
 from config.connections import raise_open_files
+from config.env import InvalidSetting
 from rollouts.fleet.process import child_environment
 from web.live.websocket_protocol import PING_SECONDS, PING_TIMEOUT_SECONDS
 
@@ -29,9 +31,14 @@ def serve(listener: socket.socket, *, workers: int) -> None:
     child_environment.hide_this_process()
     raise_open_files()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
-    django.setup(set_prefix=False)
+    try:
+        django.setup(set_prefix=False)
+    except InvalidSetting as error:
+        sys.exit(f"rolldeck: {error}")
+    from config.database_connections import check_or_exit
     from config.own_folders import claim_or_exit  # Django's applications load first
 
+    check_or_exit(web_processes=workers)
     claim_or_exit()
     config = uvicorn.Config(
         "config.served:application",
@@ -48,7 +55,8 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         ws="web.live.websocket_protocol:BoundedWebSocket",
         server_header=False,
         # Without a proxy in front, a forwarded address is under the client's control.
-        proxy_headers=False,
+        proxy_headers=bool(settings.ROLLDECK_TRUSTED_PROXIES),
+        forwarded_allow_ips=settings.ROLLDECK_TRUSTED_PROXIES,
     )
     if workers == 1:
         uvicorn.Server(config).run(sockets=[listener])
@@ -61,7 +69,13 @@ def listener_at(place: str) -> socket.socket:
     if place.isdigit():
         return socket.socket(fileno=int(place))
     host, _, port = place.rpartition(":")
-    listener = socket.create_server((host, int(port)), backlog=BACKLOG)
+    try:
+        listener = socket.create_server((host, int(port)), backlog=BACKLOG)
+    except OSError as error:
+        sys.exit(
+            f"rolldeck: cannot listen on {place}: {error.strerror}. Another program may use the "
+            "port; name a free one"
+        )
     listener.set_inheritable(True)
     return listener
 

@@ -96,7 +96,7 @@ class EnvironmentProbeView(ApiView):
     @extend_schema(
         operation_id="environments_probe",
         request=ProbeEnvironment,
-        responses={200: ProbedEnvironment, **problems(404, 429)},
+        responses={200: ProbedEnvironment, **problems(404, 429, 503)},
         tags=["environments"],
     )
     def post(self, request: Request) -> HttpResponse:
@@ -104,7 +104,8 @@ class EnvironmentProbeView(ApiView):
 
         Creates the environment and plays one episode of random actions. Stores nothing.
 
-        It runs in a separate process without secrets, on the machine of the server.
+        It runs in a separate process without secrets, on the machine of the cluster's head, for at
+        most 20 seconds.
         """
         return answer(probe_environment(read(request, ProbeEnvironment)))
 
@@ -160,7 +161,8 @@ class RunChecksView(ApiView):
 
         Validates fields, environment, batch size, memory and disk before a launch.
 
-        Environments are created once, in a separate process without secrets.
+        Environments are created once, on the machine of the cluster's head, in a separate process
+        without secrets.
         """
         body = bodies.read(request, CheckRun)
         return bodies.answer(check_run(body, asked_by=person_of(request)))

@@ -25,7 +25,6 @@ ELSEWHERE = (
 # Errors of these modules never leave the code that calls them.
 CAUGHT_INSIDE = {
     "BrokenFragment",
-    "ClusterUnreachable",
     "EpisodeFailed",
     "FromAnotherEpoch",
     "FromTheFuture",

@@ -2,6 +2,7 @@
 
 import re
 from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import yaml
 from django.core.management import get_commands
 from django.utils.module_loading import import_string
+
+from config import celery_app, database_connections, web
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -18,7 +21,7 @@ EXAMPLE = (ROOT / ".env.example").read_text()
 OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
 # Read by Ray itself, not by the platform.
 RAYS_OWN = {
-    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
+    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED"),
     "RAY_health_check_period_ms",
 }
 # Read by the processes of fleets, not by the platform.
@@ -38,12 +41,21 @@ FIXED = {
 # Settings of the servers that only `manage.py up` starts.
 OF_UP = {"ROLLDECK_RAY_CPUS", "ROLLDECK_POSTGRES_BIN", "ROLLDECK_VALKEY_SERVER"}
 # Used by docker-compose.yml itself: in a URL, in a command, and for images.
-IMAGES = {"POSTGRES_IMAGE", "VALKEY_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE"}
-OF_COMPOSE = {"POSTGRES_PASSWORD", "ROLLDECK_WEB_WORKERS", *IMAGES}
+IMAGES = {
+    *("POSTGRES_IMAGE", "VALKEY_IMAGE", "PYTHON_IMAGE", "NODE_IMAGE", "CADDY_IMAGE"),
+    *("WORKER_IMAGE", "WORKER_REQUIREMENTS", "PIP_EXTRA_INDEX_URL"),
+}
+SIZES = {
+    *("WEB_MEMORY", "RAY_WORKER_MEMORY", "POSTGRES_MEMORY", "POSTGRES_SHARED_BUFFERS"),
+    *("POSTGRES_MAX_CONNECTIONS", "ROLLDECK_DOMAIN"),
+}
+# Each reaches containers as a file below /run/secrets only.
+SECRETS = {"POSTGRES_PASSWORD", "ROLLDECK_SECRET_KEY", "RAY_AUTH_TOKEN"}
+OF_COMPOSE = {*SECRETS, *IMAGES, *SIZES}
 PLATFORM = ("prepare", "web", "jobs", "beat")
 NODES = ("ray-head", "ray-worker", "ray-worker-gpu")
 NODE = {
-    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_USAGE_STATS_ENABLED"),
+    *("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_USAGE_STATS_ENABLED"),
     *("ROLLDECK_ENVIRONMENTS", "ROLLDECK_ENVIRONMENT_MODULES", "ROLLDECK_ENVIRONMENT_VARIABLES"),
     *("ROLLDECK_POLICIES", "ROLLDECK_ENVIRONMENT_WRAPPERS", "ROLLDECK_STEP_CALLBACKS"),
     *("ROLLDECK_ENVIRONMENT_CALLBACKS", "ROLLDECK_ENVIRONMENT_USER"),
@@ -63,18 +75,79 @@ def words(service: str) -> list[str]:
 
 
 def read_by_the_code() -> set[str]:
-    return {
-        name
-        for path in (ROOT / "platform" / "config").rglob("*.py")
-        for name in re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', path.read_text())
-    }
+    texts = [path.read_text() for path in (ROOT / "platform" / "config").rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', text)}
+    servers = {name for text in texts for name in re.findall(r'server_url\(\s*"([A-Z]+)"', text)}
+    return named | {f"{name}_{part}" for name in servers for part in ("URL", "PASSWORD")}
 
 
 def test_every_part_of_a_server_has_a_container() -> None:
     assert set(SERVICES) == {
         *("postgres", "valkey", "prepare", "web", "jobs", "beat"),
-        *("ray-head", "ray-worker", "ray-worker-gpu"),
+        *("ray-head", "ray-worker", "ray-worker-gpu", "caddy"),
     }
+
+
+@pytest.mark.parametrize("service", sorted(SERVICES))
+def test_every_service_has_a_health_check_limits_and_a_time_to_end(service: str) -> None:
+    found = SERVICES[service]
+
+    assert found["deploy"]["resources"]["limits"]["memory"]
+    assert re.fullmatch(r"\d+s", found["stop_grace_period"])
+    assert found["logging"]["driver"] == "json-file"
+    assert set(found["logging"]["options"]) == {"max-size", "max-file"}
+    if service == "prepare":  # runs once
+        assert found["restart"] == "no"
+        return
+    assert found["restart"] == "unless-stopped"
+    assert found["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}
+    assert {"interval", "timeout", "retries"} <= set(found["healthcheck"])
+
+
+def test_the_times_to_end_cover_the_shutdown_of_each_process() -> None:
+    grace = {name: int(service["stop_grace_period"][:-1]) for name, service in SERVICES.items()}
+
+    assert grace["web"] > web.GRACE_SECONDS
+    assert grace["jobs"] > celery_app.conf.task_time_limit
+    for node in NODES:
+        assert grace[node] > 30, "Ray drains for up to 30 s"
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_secrets_are_files_and_no_variables(service: str) -> None:
+    found = SERVICES[service]
+    paths = {
+        str(value).partition("-")[2].rstrip("}") if str(value).startswith("$") else str(value)
+        for name, value in found["environment"].items()
+        if name.endswith(("_FILE", "_PATH"))
+    }
+
+    assert {f"/run/secrets/{name}" for name in found["secrets"]} == paths
+    assert SECRETS & set(found["environment"]) == set()
+    assert {entry["environment"] for entry in COMPOSE["secrets"].values()} == SECRETS
+    assert {name.upper() for name in COMPOSE["secrets"]} == SECRETS
+    assert ".env" not in {entry["path"] for entry in found["env_file"]}
+
+
+def test_the_proxy_is_the_only_trusted_one() -> None:
+    address = SERVICES["caddy"]["networks"]["edge"]["ipv4_address"]
+    [subnet] = COMPOSE["networks"]["edge"]["ipam"]["config"]
+
+    trusted = SERVICES["web"]["environment"]["ROLLDECK_TRUSTED_PROXIES"]
+    assert trusted == f"${{ROLLDECK_TRUSTED_PROXIES:-{address}}}"
+    assert ip_address(address) in ip_network(subnet["subnet"])
+    assert {name for name in SERVICES if "edge" in SERVICES[name].get("networks", [])} == {
+        *("web", "caddy"),
+    }
+
+
+def test_the_database_of_compose_accepts_the_connections_of_its_services() -> None:
+    words = SERVICES["postgres"]["command"]
+    most = int(re.findall(r"max_connections=\$\{\w+:-(\d+)\}", " ".join(words))[0])
+    workers = SERVICES["web"]["command"][-1]
+    default = int(re.findall(r":-(\d+)\}", workers)[0])
+
+    assert database_connections.problem(web_processes=default, most=most, reserved=3) == ""
 
 
 @pytest.mark.parametrize("service", OURS)
@@ -82,15 +155,18 @@ def test_images_are_targets_of_the_dockerfile(service: str) -> None:
     target = SERVICES[service]["build"]["target"]
 
     assert re.search(rf"^FROM \S+ AS {target}$", DOCKERFILE, re.MULTILINE)
-    assert SERVICES[service]["image"] == f"rolldeck-{target}"
+    assert SERVICES[service]["image"] in {
+        f"rolldeck-{target}",
+        f"${{WORKER_IMAGE:-rolldeck-{target}}}",
+    }
 
 
 def test_only_images_with_ray_processes_contain_torch_and_ray() -> None:
     targets = {name: SERVICES[name]["build"]["target"] for name in OURS}
 
-    assert {name for name, target in targets.items() if target == "worker"} == {*("jobs", *NODES)}
-    web = DOCKERFILE.partition(" AS web")[2].partition("FROM ")[0]
-    assert "fleet" not in web
+    assert {name for name, target in targets.items() if target == "worker"} == {*NODES}
+    web_steps = DOCKERFILE.partition(" AS web")[2].partition("FROM ")[0]
+    assert "fleet" not in web_steps
     assert "requirements/worker.txt" in DOCKERFILE.partition(" AS worker")[2]
 
 
@@ -101,7 +177,7 @@ def test_the_images_contain_every_package() -> None:
 
 @pytest.mark.parametrize("service", OURS)
 def test_every_variable_is_read(service: str) -> None:
-    environment = set(SERVICES[service]["environment"])
+    environment = {name.removesuffix("_FILE") for name in SERVICES[service]["environment"]}
 
     assert environment - read_by_the_code() <= RAYS_OWN | FLEETS_OWN
 
@@ -109,7 +185,8 @@ def test_every_variable_is_read(service: str) -> None:
 @pytest.mark.parametrize("service", PLATFORM)
 def test_every_documented_variable_reaches_the_platform(service: str) -> None:
     environment = SERVICES[service]["environment"]
-    missing = in_the_example() - set(environment) - OF_UP - OF_COMPOSE
+    given = {name.removesuffix("_FILE") for name in environment}
+    missing = in_the_example() - given - OF_UP - OF_COMPOSE
 
     assert sorted(missing) == []
     # A hard-coded value would silently ignore .env and the shell.
@@ -133,20 +210,23 @@ def test_the_example_marks_variables_that_compose_does_not_pass_on() -> None:
 def test_compose_uses_its_own_variables() -> None:
     text = (ROOT / "docker-compose.yml").read_text()
 
-    assert {name for name in OF_COMPOSE if f"${{{name}:" in text} == OF_COMPOSE
+    used = {name for name in OF_COMPOSE if f"${{{name}:" in text}
+    assert used | {entry["environment"] for entry in COMPOSE["secrets"].values()} == OF_COMPOSE
 
 
 @pytest.mark.parametrize("service", PLATFORM)
 def test_every_line_of_the_env_files_reaches_the_platform(service: str) -> None:
     assert SERVICES[service]["env_file"] == [
-        {"path": ".env", "required": False},
+        {"path": ".env.platform", "required": False},
         {"path": ".env.nodes", "required": False},
     ]
 
 
 def test_files_with_secrets_stay_out_of_git_and_of_the_images() -> None:
     for name in (".gitignore", ".dockerignore"):
-        assert {".env", ".env.nodes"} <= set((ROOT / name).read_text().splitlines()), name
+        assert {".env", ".env.nodes", ".env.platform"} <= set(
+            (ROOT / name).read_text().splitlines()
+        ), name
 
 
 @pytest.mark.parametrize("service", NODES)
@@ -155,16 +235,17 @@ def test_containers_with_environment_code_have_no_secret_of_the_platform(service
 
     assert environment - {"RAY_health_check_period_ms"} == NODE
     assert SERVICES[service]["env_file"] == [{"path": ".env.nodes", "required": False}]
-    assert "secrets" not in SERVICES[service]
+    assert SERVICES[service]["secrets"] == ["ray_auth_token"]
 
 
 def test_the_gpu_worker_differs_from_the_other_by_its_devices_and_profile_alone() -> None:
     plain, gpu = SERVICES["ray-worker"], SERVICES["ray-worker-gpu"]
     (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
 
-    assert {
-        name: value for name, value in gpu.items() if name not in {"profiles", "deploy"}
-    } == plain
+    assert {name: value for name, value in gpu.items() if name not in {"profiles", "deploy"}} == {
+        name: value for name, value in plain.items() if name != "deploy"
+    }
+    assert gpu["deploy"]["resources"]["limits"] == plain["deploy"]["resources"]["limits"]
     assert gpu["profiles"] == ["gpu"]
     assert device == {
         "driver": "nvidia",
@@ -177,27 +258,29 @@ def test_the_reference_and_the_example_name_the_same_variables() -> None:
     # The first cell of each table row; external servers do not need compose's password.
     documented = set(re.findall(r"^\| `([A-Z_]+)` \|", SETTINGS, re.MULTILINE))
 
-    assert documented ^ in_the_example() == {"POSTGRES_PASSWORD", "RAY_AUTH_MODE", *IMAGES}
+    of_containers = {"POSTGRES_PASSWORD", *IMAGES, *SIZES}
+    assert documented ^ in_the_example() == {"RAY_AUTH_MODE", *of_containers}
 
 
 def test_every_variable_of_the_settings_has_its_line_and_comment_in_the_example() -> None:
     named = in_the_example()
     asked_for = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
 
+    asked_for = {name.removesuffix("_FILE") for name in asked_for}
     assert sorted((read_by_the_code() | asked_for) - named) == []
-    assert sorted(named - read_by_the_code() - asked_for - RAYS_OWN - FLEETS_OWN) == []
+    assert sorted(named - read_by_the_code() - asked_for - SECRETS - RAYS_OWN - FLEETS_OWN) == []
 
 
 def test_addresses_name_services_and_their_ports() -> None:
     environment = SERVICES["web"]["environment"]
 
-    assert "@postgres:5432/rolldeck" in environment["DATABASE_URL"]
+    assert "//rolldeck@postgres:5432/rolldeck" in environment["DATABASE_URL"]
     assert SERVICES["postgres"]["environment"]["POSTGRES_DB"] == "rolldeck"
     assert environment["REDIS_URL"] == "${REDIS_URL:-redis://valkey:6379/0}"
     assert f"--port={environment['RAY_ADDRESS'].partition(':')[2]}" in words("ray-head")
     assert environment["RAY_ADDRESS"].startswith("ray-head:")
-    for member in ("ray-worker", "ray-worker-gpu", "jobs"):
-        assert f"--address={environment['RAY_ADDRESS']}" in words(member)
+    for member in NODES:
+        assert words(member)[3] == environment["RAY_ADDRESS"]
 
 
 def test_the_web_port_is_one_number_and_stays_on_this_machine() -> None:
@@ -205,8 +288,9 @@ def test_the_web_port_is_one_number_and_stays_on_this_machine() -> None:
 
     assert SERVICES["web"]["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert f"0.0.0.0:{port}" in words("web")
-    assert SERVICES["web"]["environment"]["ROLLDECK_PUBLIC_URL"].endswith(f":-http://web:{port}}}")
-    assert "web" in SERVICES["web"]["environment"]["ROLLDECK_ALLOWED_HOSTS"]
+    assert SERVICES["web"]["environment"]["ROLLDECK_INTERNAL_URL"].endswith(
+        f":-http://web:{port}}}"
+    )
 
 
 def test_services_on_the_network_are_protected() -> None:
@@ -214,8 +298,6 @@ def test_services_on_the_network_are_protected() -> None:
 
     assert environment["ROLLDECK_AUTH"] == "required"
     assert environment["RAY_AUTH_MODE"] == "token"
-    for secret in ("ROLLDECK_SECRET_KEY", "RAY_AUTH_TOKEN"):
-        assert environment[secret].startswith(f"${{{secret}:?")
 
 
 def test_services_that_store_and_delete_payloads_share_a_folder() -> None:
@@ -228,6 +310,9 @@ def test_services_that_store_and_delete_payloads_share_a_folder() -> None:
 def test_commands_name_existing_files_and_modules() -> None:
     assert words("web")[:3] == ["python", "-m", "config.web"]
     assert find_spec("config.web")
+    for member in NODES:
+        assert words(member)[:2] == ["python", "-m"]
+        assert find_spec(words(member)[2])
     assert words("prepare") == ["python", "manage.py", "prepare"]
     assert get_commands()["prepare"] == "config"
     for service in ("jobs", "beat"):

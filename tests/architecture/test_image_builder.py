@@ -134,7 +134,7 @@ def test_a_service_runs_with_the_command_variables_and_network_of_this_machine(
         "image": "one",
         "command": command,
         "environment": {"URL": "http://${HOST:-web}:8000", "UNSET": None},
-        "env_file": [{"path": ".env", "required": False}],
+        "env_file": [{"path": ".env.platform", "required": False}],
     }
     compose = tmp_path / "docker-compose.yml"
     compose.write_text(yaml.safe_dump({"services": {"it": described}}))
@@ -142,14 +142,15 @@ def test_a_service_runs_with_the_command_variables_and_network_of_this_machine(
     services = ComposeServices(
         compose,
         images={"one": image},
-        variables={"MORE": "of .env"},
+        variables={},
+        of_files={"MORE": "of .env.platform"},
         replaced={"web:8000": "127.0.0.1:9"},
         folder=tmp_path,
     )
 
-    assert services.environment("it") == {"MORE": "of .env", "URL": "http://127.0.0.1:9"}
+    assert services.environment("it") == {"MORE": "of .env.platform", "URL": "http://127.0.0.1:9"}
     assert services.run("it") == 0
-    assert services.log_path("it").read_text() == "http://127.0.0.1:9 of .env\n"
+    assert services.log_path("it").read_text() == "http://127.0.0.1:9 of .env.platform\n"
     assert services.run("it", ["python", "-c", "raise SystemExit(3)"]) == 3
 
 

@@ -14,7 +14,7 @@ COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").re
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
 EXTRAS: Final = {
-    "web": ("embedded", "s3", "tracing"),
+    "web": ("embedded", "archive", "s3", "tracing"),
     "worker": (
         *("embedded", "fleet", "archive", "language", "prompts", "recording", "s3", "tracing"),
     ),
@@ -99,7 +99,8 @@ def test_every_base_image_can_be_given_with_its_digest() -> None:
     for service in COMPOSE["services"].values():
         if "build" in service:
             defaults = dict(re.findall(r"^ARG (\w+_IMAGE)=(\S+)$", DOCKERFILE, re.MULTILINE))
-            assert service["build"]["args"] == {
+            given = service["build"]["args"]
+            assert {name: given[name] for name in defaults} == {
                 name: f"${{{name}:-{image}}}" for name, image in defaults.items()
             }
         else:

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from config.cluster.messages import RayNode
-from rollouts.control.services.ray_cluster import Cluster, RayCluster, disconnect_from_ray
+from rollouts.control.services.ray_cluster import Cluster, RayCluster
+from rollouts.fleet.gateway.driver import disconnect_from_ray
 from tests.fake_cluster import FakeCluster
 from tests.ray_nodes import RayNodes, ray_nodes
 

@@ -14,10 +14,8 @@ from rolldeck import safetensors, weights_directory
 from rolldeck.errors import InvalidMessageError
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
-from rolldeck.wire import (
-    WeightsManifest,
-)
-from rollouts.control.services.ray_cluster import disconnect_from_ray
+from rolldeck.wire import WeightsManifest
+from rollouts.fleet.gateway.driver import disconnect_from_ray
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable

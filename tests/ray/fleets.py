@@ -11,7 +11,7 @@ import psutil
 
 from rolldeck.operator_requests import MachineCommand
 from rolldeck.wire import FleetReport, WorkerReport
-from rollouts.control.services.ray_cluster import disconnect_from_ray
+from rollouts.fleet.gateway.driver import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from tests import waiting

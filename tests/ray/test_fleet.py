@@ -14,7 +14,7 @@ import pytest
 
 from buffer.ingest.rules.fragments import real_steps
 from rolldeck.wire import FleetReport, WorkerReport, unpack_array
-from rollouts.control.services.ray_cluster import disconnect_from_ray
+from rollouts.fleet.gateway.driver import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
 from runs.config.rules import run_config
 from tests.processes import is_gone

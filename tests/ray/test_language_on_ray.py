@@ -11,7 +11,7 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import served  # noqa: E402 path set above
 
-from rollouts.control.services.ray_cluster import disconnect_from_ray  # noqa: E402
+from rollouts.fleet.gateway.driver import disconnect_from_ray  # noqa: E402
 from rollouts.fleet.process.settings import FleetSettings  # noqa: E402
 from runs.config.rules import run_config  # noqa: E402
 from tests.ray.fleets import eventually  # noqa: E402

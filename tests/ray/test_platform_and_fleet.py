@@ -25,7 +25,7 @@ SMALL = {"num_workers": 1, "envs_per_worker": 2, "envs_per_process": 2, "inferen
 def cluster(ray_head: RayHead, live_server: Any, settings: Any) -> RayCluster:
     """A cluster whose fleets reach this test's platform."""
     settings.RAY_ADDRESS = ray_head.address
-    settings.ROLLDECK_PUBLIC_URL = live_server.url
+    settings.ROLLDECK_INTERNAL_URL = live_server.url
     return RayCluster(ray_head.address)
 
 
@@ -93,7 +93,7 @@ def test_a_manager_that_no_run_owns_is_found_on_the_cluster_and_ended(
         incarnation="7-gone",
         run="gone",
         config=to_builtins(RunConfig()),
-        platform_url=settings.ROLLDECK_PUBLIC_URL,
+        platform_url=settings.ROLLDECK_INTERNAL_URL,
         token="rd_revoked",
     )
     cluster.launch(stray)

@@ -20,7 +20,7 @@ import threading
 import ray
 from ray._private.worker import global_worker
 
-from rollouts.control.services.ray_cluster import disconnect_from_ray
+from rollouts.fleet.gateway.driver import disconnect_from_ray
 
 
 class Knot:

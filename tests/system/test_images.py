@@ -5,33 +5,40 @@ the network of the containers and GPUs are not covered.
 """
 
 import hashlib
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
+import psutil
 import psycopg
 import pytest
+import yaml
 
+from config.embedded import parts
 from config.embedded.children import postgres_folder, unprivileged, valkey_server
 from rolldeck.trainer import Trainer
 from tests import processes
-from tests.compose_services import ComposeServices
+from tests.compose_services import ComposeServices, interpolated
 from tests.image_builder import Image, ImageBuilder, copy_context
 from tests.server import ROOT, free_port, wait_until
 
+logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.system, pytest.mark.alone("installs the packages of both images")]
 
 TOKEN = "a-bootstrap-token-of-the-images"
-PASSWORD = "a-database-password"
+PASSWORD = "a database:p@ss/word#1%?"
+RECOVERS_WITHIN_SECONDS = 30.0
 CPU_LOCK = "requirements/worker-cpu.txt"
 CUDA_PACKAGES = re.compile(r"(nvidia-(?!ml-py)|cuda-|triton==)")
 RUN = {
@@ -66,9 +73,13 @@ def images(folder: Path) -> dict[str, Image]:
     context = folder / "context"
     copy_context(ROOT, context)
     builder = ImageBuilder(
-        context, folder, python=base_python(), arguments=torch_arguments(context, folder)
+        context, folder, python=base_python(folder), arguments=torch_arguments(context, folder)
     )
-    return {f"rolldeck-{target}": builder.build(target) for target in ("web", "worker")}
+    built = {f"rolldeck-{target}": builder.build(target) for target in ("web", "worker")}
+    if (folder / "python").is_dir():  # its library is elsewhere, where only root may read
+        for image in built.values():
+            image.environment["LD_LIBRARY_PATH"] = str(folder / "python" / "lib")
+    return built
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +89,7 @@ def services(folder: Path, images: dict[str, Image]) -> Iterator[ComposeServices
     if os.geteuid() == 0:
         uid = images["rolldeck-web"].users["rolldeck"]
         os.chown(volume, uid, uid)
-    web, ray = free_port(), free_port()
+    web, ray = free_port(), parts.free_ray_port()
     with ExitStack() as stack:
         variables = {
             "POSTGRES_PASSWORD": PASSWORD,
@@ -94,6 +105,7 @@ def services(folder: Path, images: dict[str, Image]) -> Iterator[ComposeServices
             variables=variables,
             replaced={
                 "ray-head:6379": f"127.0.0.1:{ray}",
+                "ray-head:6380": f"127.0.0.1:{ray + 1}",
                 "--port=6379": f"--port={ray}",
                 "0.0.0.0:8000": f"127.0.0.1:{web}",
                 "127.0.0.1:8000": f"127.0.0.1:{web}",
@@ -108,13 +120,16 @@ def services(folder: Path, images: dict[str, Image]) -> Iterator[ComposeServices
         yield made
 
 
-def base_python() -> str:
-    """Return a Python that other users can read; a virtual environment below /root is not."""
+def base_python(folder: Path) -> str:
+    """Return a Python that other users can read: of this machine, or a copy of the tests' own."""
     for found in ("/usr/local/bin/python3", "/usr/bin/python3"):
-        test = [found, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"]
+        test = [found, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11, 5))"]
         if Path(found).exists() and subprocess.run(test, check=False).returncode == 0:
             return found
-    return str(getattr(sys, "_base_executable", sys.executable))
+    copy = folder / "python"
+    left_out = shutil.ignore_patterns("__pycache__", "site-packages", "test")
+    shutil.copytree(sys.base_prefix, copy, symlinks=True, ignore=left_out)
+    return str(copy / "bin" / f"python3.{sys.version_info.minor}")
 
 
 def torch_arguments(context: Path, folder: Path) -> dict[str, str]:
@@ -162,13 +177,16 @@ def started_postgres(folder: Path, stack: ExitStack) -> str:
     initialize += ["--locale=C.UTF-8", "--encoding=UTF8"]
     subprocess.run(initialize, check=True, capture_output=True)
     options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": ""}
-    words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    words = command_of("postgres")[1:]
+    words += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
     begin(stack, folder / "postgres.log", *prefix, str(binaries / "postgres"), "-D", data, *words)
-    server = f"postgresql://rolldeck:{PASSWORD}@127.0.0.1:{port}"
+    server = f"postgresql://rolldeck@127.0.0.1:{port}"
 
     def created() -> bool:
         try:
-            with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+            with psycopg.connect(
+                f"{server}/postgres", password=PASSWORD, autocommit=True
+            ) as connection:
                 connection.execute("CREATE DATABASE rolldeck")
         except psycopg.OperationalError:
             return False
@@ -180,9 +198,15 @@ def started_postgres(folder: Path, stack: ExitStack) -> str:
 
 def started_valkey(folder: Path, stack: ExitStack) -> str:
     port = free_port()
-    options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
+    options = [*command_of("valkey")[1:], "--bind", "127.0.0.1", "--port", str(port)]
     begin(stack, folder / "valkey.log", valkey_server(), *options)
     return f"redis://127.0.0.1:{port}/0"
+
+
+def command_of(service: str) -> list[str]:
+    """Return the command of a service without an image of ours."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    return [interpolated(word, {}) for word in services[service]["command"]]
 
 
 def begin(stack: ExitStack, log_path: Path, *command: Any) -> None:
@@ -203,7 +227,7 @@ def weights() -> dict[str, Any]:
 
 
 def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> None:
-    url = services.environment("web")["ROLLDECK_PUBLIC_URL"]
+    url = services.environment("web")["ROLLDECK_INTERNAL_URL"]
     address = services.environment("jobs")["RAY_ADDRESS"]
 
     services.start("web")
@@ -235,12 +259,74 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
             what="a batch of the fleet",
         )
         assert not isinstance(batch, dict), batch
+        assert len(batch.items) == 2
+        trainer.ack(batch)
+        for service in ("web", "jobs", "beat", "ray-head", "ray-worker"):
+            wait_until(
+                lambda service=service: services.is_healthy(service),
+                seconds=90,
+                interval_seconds=1,
+                what=f"{service} is healthy",
+            )
+        assert services.ended() == {}
+
+        before = state_of(url)
+        kill_head(services)
+        seconds = recovered(services, trainer, lambda: has_new_data(state_of(url), before))
+    logger.info("fragments of a new fleet after %.1f s", seconds)
 
     assert page.status_code == 200
     assert "<script" in page.text, "the dashboard's build is in the image"
     assert guide.status_code == 200, "so is the documentation site"
-    assert len(batch.items) == 2
     assert services.ended() == {}
+
+
+class RunState(NamedTuple):
+    """State of the run and its fleet."""
+
+    attempt: int
+    is_running: bool
+    accepted: int
+
+
+def state_of(url: str) -> RunState:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    run = f"{url}/api/v1/runs/{RUN['name']}"
+    fleet = httpx.get(f"{run}/fleet", headers=headers, timeout=30).json()
+    ledger = httpx.get(f"{run}/ledger", headers=headers, timeout=30).json()
+    accepted = int(ledger["fragments"]["accepted"])
+    return RunState(fleet["attempt"], fleet["observed"] == "running", accepted)
+
+
+def has_new_data(now: RunState, before: RunState) -> bool:
+    """Return whether a new fleet has sent more than was under way before."""
+    is_new = now.is_running and now.attempt > before.attempt
+    return is_new and now.accepted > before.accepted + 16
+
+
+def recovered(services: ComposeServices, trainer: Trainer, holds: Callable[[], bool]) -> float:
+    """Return the seconds until `holds`, with services started again and batches acknowledged."""
+    began = time.monotonic()
+
+    def does_hold() -> bool:
+        services.keep_running()
+        if batch := trainer.next_batch(wait_seconds=0.2):
+            trainer.ack(batch)
+        return holds()
+
+    wait_until(does_hold, seconds=RECOVERS_WITHIN_SECONDS, what="a new fleet")
+    return time.monotonic() - began
+
+
+def kill_head(services: ComposeServices) -> None:
+    """Kill Ray's server of the cluster with SIGKILL, and wait for the end of its container."""
+    [server] = [
+        process
+        for process in psutil.Process(services.pid("ray-head")).children(recursive=True)
+        if process.name() == "gcs_server"
+    ]
+    server.kill()
+    wait_until(lambda: "ray-head" in services.ended(), seconds=15, what="the head has ended")
 
 
 def test_the_worker_image_has_the_packages_of_its_extras(services: ComposeServices) -> None:
@@ -260,7 +346,9 @@ def test_the_commands_of_the_images_themselves_start(
 
     assert web[:3] == ["python", "-m", "config.web"]
     services.start("web", [word.replace("0.0.0.0:8000", f"127.0.0.1:{port}") for word in web])
-    services.start("jobs", worker)
+    address = services.environment("jobs")["RAY_ADDRESS"]
+    services.start("ray-worker", [word.replace("ray-head:6379", address) for word in worker])
+    services.start("jobs")
 
     wait_until(
         lambda: httpx.get(f"http://127.0.0.1:{port}/healthz/ready").status_code == 200,

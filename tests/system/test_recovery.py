@@ -102,6 +102,10 @@ def test_a_learning_run_survives_the_death_of_every_part(server: Server) -> None
         for part in (("celery", "worker"), ("config.web",)):
             old = set(server.children(*part))
             heals(server, sorted(old), healed=lambda part=part, old=old: is_new(server, part, old))
+        # The head, and with it the manager and all workers.
+        for part in (("gcs_server",), ("rollouts.fleet.gateway.command",)):
+            old = set(server.children(*part))
+            heals(server, sorted(old), healed=lambda part=part, old=old: is_new(server, part, old))
 
         assert trainer.poll() is None, (server.var / "trainer.log").read_text()[-2000:]
         reach_the_mark(server, seconds=LEARNS_WITHIN_SECONDS - (time.monotonic() - started))

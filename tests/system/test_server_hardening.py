@@ -109,9 +109,11 @@ def secrets_of(server: Server) -> dict[str, str]:
 
 
 def fleets_processes(server: Server) -> list[int]:
-    """Return Ray's processes with all of their descendants."""
+    """Return the processes of the gateway and of Ray with all of their descendants."""
     (head,) = [
-        pid for pid in server.children("ray.scripts.scripts") if parent(pid) == server.process.pid
+        pid
+        for pid in server.children("rollouts.fleet.gateway.command")
+        if parent(pid) == server.process.pid
     ]
     return [pid for pid in server.children() if head in ancestors(pid)]
 

@@ -400,7 +400,8 @@ export interface paths {
          * Run one episode in an environment
          * @description Creates the environment and plays one episode of random actions. Stores nothing.
          *
-         *     It runs in a separate process without secrets, on the machine of the server.
+         *     It runs in a separate process without secrets, on the machine of the cluster's head, for at
+         *     most 20 seconds.
          */
         post: operations["environments_probe"];
         delete?: never;
@@ -621,7 +622,8 @@ export interface paths {
          * Check a run configuration
          * @description Validates fields, environment, batch size, memory and disk before a launch.
          *
-         *     Environments are created once, in a separate process without secrets.
+         *     Environments are created once, on the machine of the cluster's head, in a separate process
+         *     without secrets.
          */
         post: operations["runs_check"];
         delete?: never;

@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from config import env
+from rollouts.fleet.process import die_with_parent
 
 # Start and stop child processes that end with their supervisor.
 
-DIE_WITH_PARENT: Final = Path(__file__).with_name("die_with_parent.py")
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -63,14 +62,12 @@ class Child:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         if self._log_bytes() > MAX_LOG_BYTES:
             self.log_path.replace(self._old_log)
-        shim = [sys.executable, "-I", "-S", str(DIE_WITH_PARENT)]
-        watched = [str(int(command.death_signal)), str(os.getpid())]
         with self.log_path.open("ab") as log:
             self._log_starts_at = log.tell()
             # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
             # then ends the children in order.
             self._process = subprocess.Popen(
-                [*shim, *watched, *command.argv],
+                [*die_with_parent.shim(command.death_signal), *command.argv],
                 env=dict(command.env),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -7,11 +7,13 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import redis
 
+from config.database_connections import JOB_PROCESSES
 from config.embedded.children import Child, Command, started, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
@@ -103,6 +105,15 @@ def free_port() -> int:
     return port
 
 
+def free_ray_port() -> int:
+    """Return a free port of the loopback interface; the next one, of the gateway, is free too."""
+    while True:
+        port = free_port()
+        with socket.socket() as probe, suppress(OSError, OverflowError):
+            probe.bind((LOOPBACK, port + 1))
+            return port
+
+
 def ray_head_command(
     *,
     address: str,
@@ -111,7 +122,7 @@ def ray_head_command(
     environment: Mapping[str, str],
     token_file: Path | None = None,
 ) -> Command:
-    """Return the start command of the head.
+    """Return the start command of the head with its gateway.
 
     Args:
         address: ``host:port`` to listen on.
@@ -132,9 +143,7 @@ def ray_head_command(
     }
     token = {"RAY_AUTH_TOKEN_PATH": str(token_file)} if token_file else {}
     words = [
-        "start",
         "--head",
-        "--block",
         f"--node-ip-address={host}",
         f"--port={port}",
         f"--num-cpus={cpus}",
@@ -148,7 +157,8 @@ def ray_head_command(
     ]
     return Command(
         name="ray",
-        argv=(sys.executable, "-P", "-m", "ray.scripts.scripts", *words),
+        # The gateway starts the head, and ends with it.
+        argv=(sys.executable, "-P", "-m", "rollouts.fleet.gateway.command", address, "--", *words),
         env={
             **HEALTH,
             **ON_LOOPBACK,
@@ -179,7 +189,6 @@ def default_cpus() -> int:
 
 # The parts of a deployment: start commands and readiness checks.
 
-JOB_PROCESSES: Final = 2
 # By default glibc returns the memory of each large body to the kernel, and the next request
 # faults in every page again, which takes 25 % of the CPU time of a 2 MB push. These settings
 # keep freed memory up to these sizes.

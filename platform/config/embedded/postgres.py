@@ -24,8 +24,7 @@ from rollouts.fleet.process import child_environment
 USER: Final = "rolldeck"
 DATABASE: Final = "rolldeck"
 START_SECONDS: Final = 30.0
-# Web workers, jobs and shells each hold a pool of connections.
-MAX_CONNECTIONS: Final = 200
+LEAST_CONNECTIONS: Final = 200
 
 
 class Postgres:
@@ -34,6 +33,7 @@ class Postgres:
     Args:
         data_folder: Created at the first start.
         socket_folder: Private to this user and short: a socket's path has at most 107 bytes.
+        connections: Number of connections that the deployment may open.
         is_disposable: Turns off fsync, for data discarded with its server, as in tests. Never
             set for a deployment.
     """
@@ -44,11 +44,13 @@ class Postgres:
         data_folder: Path,
         socket_folder: Path,
         log_folder: Path,
+        connections: int = 0,
         is_disposable: bool = False,
     ) -> None:
         self._data_folder = data_folder
         self._socket_folder = socket_folder
         self._log_folder = log_folder
+        self._connections = connections
         self._is_disposable = is_disposable
 
     @property
@@ -101,7 +103,7 @@ class Postgres:
             "random_page_cost": "1.1",
             "unix_socket_directories": str(self._socket_folder),
             "unix_socket_permissions": "0700",
-            "max_connections": str(MAX_CONNECTIONS),
+            "max_connections": str(max(LEAST_CONNECTIONS, self._connections)),
             "logging_collector": "off",
         }
         if self._is_disposable:

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from config import celery_app, env
 from config.embedded.children import StartFailed
-from config.settings.connections import celery_broker, database
+from config.settings.connections import celery_broker, database, server_url
 
 # Layout of ROLLDECK_VAR, and a lock that permits one server at a time.
 
@@ -108,6 +108,10 @@ def _make_private(folder: Path) -> None:
 # Addresses and secrets of a deployment's servers, for children, shells and this process.
 
 MODE_PRIVATE: Final = 0o600
+# Children get these addresses with their passwords, from this process.
+_OWN_VARIABLES: Final = {
+    *("RAY_ADDRESS", "DATABASE_URL", "DATABASE_PASSWORD", "REDIS_URL", "REDIS_PASSWORD"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +144,8 @@ class Services:
                 write_private(secret_key_file, secrets.token_urlsafe(48))
             secret_key = secret_key_file.read_text(encoding="utf-8").strip()
         return cls(
-            database_url=env.text("DATABASE_URL"),
-            redis_url=env.text("REDIS_URL"),
+            database_url=server_url("DATABASE"),
+            redis_url=server_url("REDIS"),
             ray_address=env.text("RAY_ADDRESS"),
             ray_token=env.text("RAY_AUTH_TOKEN"),
             secret_key=secret_key,
@@ -189,7 +193,7 @@ class Services:
         own = {
             name: value
             for name, value in os.environ.items()
-            if name not in {"RAY_ADDRESS", "RAY_ADDRESS_FILE"}
+            if name.removesuffix("_FILE") not in _OWN_VARIABLES
         }
         return own | {
             **{name: value for name, value in named.items() if value},
@@ -209,7 +213,7 @@ class Services:
         settings.REDIS_URL = self.redis_url
         settings.CELERY_BROKER_URL = celery_broker(self.redis_url)
         celery_app.conf.broker_url = settings.CELERY_BROKER_URL
-        settings.RAY_ADDRESS = self.ray_address
+        settings.RAY_ADDRESS, settings.RAY_AUTH_TOKEN = self.ray_address, self.ray_token
         settings.SECRET_KEY = self.secret_key
 
 

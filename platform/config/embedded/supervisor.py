@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from config import binding, env
 from config.connections import raise_open_files
+from config.database_connections import check_or_exit, needed
 from config.embedded import parts
 from config.embedded.children import StartFailed
 from config.embedded.parts import Valkey
@@ -167,6 +168,8 @@ def store(found: Exit) -> None:
 STOP_ORDER: Final = (("web", "jobs", "beat"), ("valkey", "postgres"))
 # Ray takes longest, and uses neither database nor broker.
 STOPPED_MEANWHILE: Final = ("ray",)
+RESERVED_CONNECTIONS: Final = 3
+"""Connections that PostgreSQL keeps free for superusers."""
 
 
 class Supervisor:
@@ -235,10 +238,9 @@ class Supervisor:
         has_ray = bool(not given.ray_address and services.ray_address)
         if has_ray:
             environment |= parts.ON_LOOPBACK
-        processes = env.integer(
-            "ROLLDECK_WEB_WORKERS", parts.default_web_processes(), at_least=1, at_most=64
-        )
-        for number in range(1, processes + 1):
+        if given.database_url:
+            check_or_exit(web_processes=web_processes())
+        for number in range(1, web_processes() + 1):
             self._watch.start(parts.web_part(listener, number=number, environment=environment))
         self._watch.start(parts.jobs_part(environment=environment))
         self._watch.start(parts.beat_part(self._folders, environment=environment))
@@ -265,6 +267,7 @@ class Supervisor:
                 data_folder=self._folders.postgres,
                 socket_folder=sockets,
                 log_folder=self._folders.log,
+                connections=needed(web_processes=web_processes()) + RESERVED_CONNECTIONS,
             )
             self._watch.start(parts.postgres_part(postgres))
             services = replace(services, database_url=postgres.url)
@@ -282,7 +285,7 @@ class Supervisor:
         if not given.ray_address and parts.is_ray_installed():
             services = replace(
                 services,
-                ray_address=f"{parts.LOOPBACK}:{parts.free_port()}",
+                ray_address=f"{parts.LOOPBACK}:{parts.free_ray_port()}",
                 ray_token=given.ray_token or secrets.token_hex(32),
             )
         return services
@@ -327,6 +330,13 @@ class Supervisor:
                 "No account exists yet. Create one in another terminal:\n"
                 f"  {manage_command('createsuperuser')}"
             )
+
+
+def web_processes() -> int:
+    """Return the number of web processes."""
+    return env.integer(
+        "ROLLDECK_WEB_WORKERS", parts.default_web_processes(), at_least=1, at_most=64
+    )
 
 
 def _listener() -> socket.socket:

@@ -15,8 +15,10 @@ from config.settings.connections import (
     mail_addresses,
     payload_storage,
     runtime_env,
+    server_url,
     smtp,
     tool_servers,
+    url_hosts,
     webhooks,
 )
 from rolldeck import __version__
@@ -71,8 +73,12 @@ _VAR = BASE_DIR / "var" if _IS_CHECKOUT else user_data_path("rolldeck", appautho
 ROLLDECK_VAR = env.folder("ROLLDECK_VAR", _VAR)
 ROLLDECK_HOST = env.text("ROLLDECK_HOST", "127.0.0.1")
 ROLLDECK_PORT = env.integer("ROLLDECK_PORT", 8000, at_least=1, at_most=65535)
-# The address under which fleets and trainers reach this platform.
+# The address of this platform for people, in links and mails, and for trainers.
 ROLLDECK_PUBLIC_URL = env.text("ROLLDECK_PUBLIC_URL", f"http://127.0.0.1:{ROLLDECK_PORT}")
+# The address for fleets, which may be in the same network.
+ROLLDECK_INTERNAL_URL = env.text("ROLLDECK_INTERNAL_URL", ROLLDECK_PUBLIC_URL)
+# Proxies in front of the server. Only from these, X-Forwarded-For names the client.
+ROLLDECK_TRUSTED_PROXIES = env.networks("ROLLDECK_TRUSTED_PROXIES")
 # open: the Atropos routes need no credentials from loopback.
 ROLLDECK_AUTH = env.choice("ROLLDECK_AUTH", "open", of=("open", "required"))
 ROLLDECK_BOOTSTRAP_TOKEN = env.text("ROLLDECK_BOOTSTRAP_TOKEN")
@@ -81,9 +87,11 @@ ROLLDECK_BOOTSTRAP_TOKEN = env.text("ROLLDECK_BOOTSTRAP_TOKEN")
 # for other commands such as `manage.py shell`.
 _running = ROLLDECK_VAR / "run" / "services.json"
 _embedded: dict[str, str] = json.loads(_running.read_text()) if _running.is_file() else {}
-DATABASE_URL = env.text("DATABASE_URL", _embedded.get("DATABASE_URL", ""))
-REDIS_URL = env.text("REDIS_URL", _embedded.get("REDIS_URL", ""))
+DATABASE_URL = server_url("DATABASE", _embedded.get("DATABASE_URL", ""))
+REDIS_URL = server_url("REDIS", _embedded.get("REDIS_URL", ""))
 RAY_ADDRESS = env.text("RAY_ADDRESS", _embedded.get("RAY_ADDRESS", ""))
+# The cluster's token, which its gateway requires too.
+RAY_AUTH_TOKEN = env.text("RAY_AUTH_TOKEN")
 # Ray's runtime environment of a fleet's processes. Runs cannot change it.
 RAY_RUNTIME_ENV = runtime_env(env.text("ROLLDECK_RAY_RUNTIME_ENV"))
 # Managers are named within it: deployments that share a cluster need one each.
@@ -93,7 +101,11 @@ RAY_NAMESPACE = env.text("ROLLDECK_RAY_NAMESPACE", "rolldeck")
 INSECURE_SECRET_KEY = "insecure-only-for-loopback"
 SECRET_KEY = env.text("ROLLDECK_SECRET_KEY", _embedded.get("SECRET_KEY", INSECURE_SECRET_KEY))
 DEBUG = env.flag("ROLLDECK_DEBUG")
-ALLOWED_HOSTS = env.word_list("ROLLDECK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# The hosts of both URLs, and others.
+ALLOWED_HOSTS = [
+    *env.word_list("ROLLDECK_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"),
+    *url_hosts(ROLLDECK_PUBLIC_URL, ROLLDECK_INTERNAL_URL),
+]
 CSRF_TRUSTED_ORIGINS = env.word_list("ROLLDECK_TRUSTED_ORIGINS")
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -128,6 +140,7 @@ MIDDLEWARE = [
     "config.middleware.request_id_middleware",
     "config.middleware.CallLog",  # outermost of these: sees the final response
     "config.middleware.SecurityHeaders",
+    "config.middleware.health_middleware",  # before the check of the host
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -176,6 +189,8 @@ ROLLDECK_STRATEGIES = env.word_list("ROLLDECK_STRATEGIES")
 
 # --- Data ---
 DATABASES = {"default": database(DATABASE_URL)}
+# Connections of a process, in addition to those of config.machines.
+POOL_CONNECTIONS = DATABASES["default"]["OPTIONS"]["pool"]["max_size"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 MEDIA_ROOT = ROLLDECK_VAR / "media"
 STORAGES = {

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+from config import env
 from config.env import InvalidSetting
 from runs.alerts.rules import InvalidWebhook, check_url
 from runs.config.rules import servers
@@ -26,9 +28,48 @@ RECONNECT_SECONDS: Final = 1.0
 _S3_OPTIONS: Final = {"endpoint": "endpoint_url", "region": "region_name"}
 
 
+def server_url(name: str, default: str = "") -> str:
+    """Return the URL ``<name>_URL`` with the password ``<name>_PASSWORD``, if that is set.
+
+    Raises:
+        InvalidSetting: If the URL is invalid, or has a password of its own too.
+    """
+    url, password = env.text(f"{name}_URL", default), env.text(f"{name}_PASSWORD")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for another text than a number
+        is_url = "@" not in parts.path and parts.netloc.count("@") < 2 and not parts.fragment
+    except ValueError:
+        is_url = False
+    if not is_url and "://" in url:
+        raise InvalidSetting(
+            f"{name}_URL is no valid URL; put a password with characters such as / : @ # into "
+            f"{name}_PASSWORD"
+        )
+    if not password:
+        return url
+    if not url:
+        raise InvalidSetting(f"{name}_PASSWORD is set without {name}_URL")
+    if parts.password:
+        raise InvalidSetting(f"{name}_URL has a password, and {name}_PASSWORD is set; use one")
+    user, _, host = parts.netloc.rpartition("@")
+    netloc = f"{user.removesuffix(':')}:{quote(password, safe='')}@{host}"
+    return urlunsplit(parts._replace(netloc=netloc))
+
+
 def database(url: str) -> dict[str, Any]:
-    """Return Django's entry for a libpq URL, with its query parameters such as a socket folder."""
-    parts = conninfo_to_dict(url)
+    """Return Django's entry for a libpq URL, with its query parameters such as a socket folder.
+
+    Raises:
+        InvalidSetting: If the URL is invalid.
+    """
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        reason = " ".join(str(error).split())
+        if "://" in url:  # without parts of a password
+            reason = "put a password with special characters into DATABASE_PASSWORD"
+        raise InvalidSetting(f"DATABASE_URL is no valid URL: {reason}") from None
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.get("dbname", ""),
@@ -54,6 +95,12 @@ def database(url: str) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": False,
         "TEST": {"NAME": "test_rolldeck"},
     }
+
+
+def url_hosts(*urls: str) -> list[str]:
+    """Return the host names of URLs."""
+    hosts = (urlsplit(url).hostname for url in urls)
+    return [f"[{host}]" if ":" in host else host for host in hosts if host]
 
 
 def celery_broker(redis_url: str) -> str:

@@ -1,10 +1,12 @@
 """Probes of environments, and denials of environments to new runs."""
 
 from datetime import datetime
+from typing import Final
 
 import msgspec
 from django.db import transaction
 
+from rollouts.control.services.ray_cluster import configured_cluster
 from rollouts.environments.models import DeniedEnvironment
 from rollouts.environments.queries import may_be_named
 from rollouts.environments.schemas import (
@@ -13,7 +15,6 @@ from rollouts.environments.schemas import (
     ProbedEpisode,
     ProbeEnvironment,
 )
-from rollouts.environments.services import probes as trials
 from rollouts.fleet.probe.messages import ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from rollouts.tasks.rules.task import KIND as TASK
@@ -22,20 +23,25 @@ from runs.config.rules.sections import specs_in
 from runs.events.services import ACTOR_LENGTH, record_event
 from web.rules.errors import InvalidField, NotFound
 
+PROBE_SECONDS: Final = 20.0
+"""Time limit of a probe."""
+
 
 def probe_environment(body: ProbeEnvironment) -> ProbedEnvironment:
-    """Construct an environment and play one episode of random actions in it.
+    """Construct an environment on the cluster and play one episode of random actions in it.
 
     Raises:
         NotFound: If fleets of this deployment cannot step it.
+        ClusterUnreachable: If the cluster does not respond.
         TooManyProbes: If too many probes are in progress.
     """
     if not may_be_named(body.spec) or body.spec.startswith((TASK, DATASET)):
         raise NotFound(f"{body.spec!r} is not registered for fleets on this server")
-    outcome = trials.run_probe(
+    outcome = configured_cluster().probe(
         ProbeRequest(
             kind="environment", spec=body.spec, kwargs=body.kwargs, episode_steps=body.steps
-        )
+        ),
+        seconds=PROBE_SECONDS,
     )
     return ProbedEnvironment(
         spec=body.spec,

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from msgspec import UNSET
 
+from rollouts.control.services.ray_cluster import ClusterUnreachable, configured_cluster
 from rollouts.environments import rules
 from rollouts.environments.rules import Cluster, DiskRoom, Finding
 from rollouts.environments.schemas import CheckRun, FindingRow, RunCheck
-from rollouts.environments.services import probes
-from rollouts.fleet.manager.placement import NodeRoom
+from rollouts.environments.services.check_results import PROBE_SECONDS
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
 from runs.config.rules import extensions, run_config
@@ -30,11 +30,13 @@ from runs.projects.rules import ProjectArchived, UnknownProject
 from web.disk_space import free_disk_bytes
 
 _REGISTER: Final = (
-    "The check ran on the web server's machine. If the fleet's machines have it, launch; otherwise "
-    "install or register it there."
+    "The check ran on the machine of the cluster's head. If the fleet's machines have it, launch; "
+    "otherwise install or register it there."
 )
 WORKER_SECONDS: Final = 45.0
 """Time limit of a probe that runs a worker."""
+LESSONS_AT_ONCE: Final = 3
+"""Maximum number of lessons that one check constructs."""
 EPISODE_STEPS: Final = 1000
 """Maximum number of random steps of the first episode."""
 _REFUSED_BY_NAME: Final = ("WrongInterface: ", "UnsupportedSpace: ")
@@ -115,24 +117,32 @@ def _name(name: str) -> list[Finding]:
 
 def _static_findings(config: RunConfig) -> list[Finding]:
     requests = _environments(config)
-    if settings.RAY_ADDRESS:
-        requests.append(("fleet", ProbeRequest(kind="cluster", address=settings.RAY_ADDRESS)))
+    ray = configured_cluster()
 
-    def probe(request: ProbeRequest) -> Outcome:
+    def rooms() -> Cluster:
+        try:
+            return Cluster(nodes=ray.rooms())
+        except ClusterUnreachable as error:
+            return Cluster(trouble=str(error))
+
+    def probe(request: ProbeRequest) -> Outcome | None:
         # A worker imports torch, which takes long on a busy machine.
-        return probes.run_probe(request, seconds=WORKER_SECONDS if request.run_config else None)
+        seconds = WORKER_SECONDS if request.run_config else PROBE_SECONDS
+        try:
+            return ray.probe(request, seconds=seconds)
+        except ClusterUnreachable:
+            return None
 
     # Each waits for a separate process: concurrently they take as long as the slowest.
-    with ThreadPoolExecutor(max_workers=max(1, len(requests))) as threads:
+    with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
+        reading = threads.submit(rooms)
         outcomes = list(threads.map(probe, [request for _, request in requests]))
-    tried = [
-        (field, one, outcome) for (field, one), outcome in zip(requests, outcomes, strict=True)
+        cluster = reading.result()
+    environments = [
+        (field, one, outcome)
+        for (field, one), outcome in zip(requests, outcomes, strict=True)
+        if outcome is not None
     ]
-    environments = [each for each in tried if each[1].kind != "cluster"]
-    cluster = Cluster(trouble="no cluster is configured (RAY_ADDRESS)")
-    if settings.RAY_ADDRESS:
-        nodes = [NodeRoom(total=node.total, free=node.free) for node in outcomes[-1].nodes]
-        cluster = Cluster(nodes=nodes, trouble=outcomes[-1].trouble)
     measured = [outcome.bytes_per_step for _, _, outcome in environments if not outcome.trouble]
     made = [outcome for _, _, outcome in environments if outcome.fragment_bytes]
     room = DiskRoom(
@@ -141,6 +151,11 @@ def _static_findings(config: RunConfig) -> list[Finding]:
         retention_bytes=settings.ROLLDECK_RETENTION_BYTES,
     )
     return [
+        *(
+            _unchecked(field, one.spec)
+            for (field, one), outcome in zip(requests, outcomes, strict=True)
+            if outcome is None
+        ),
         *_of_environments(environments, config),
         *rules.partners(config),
         *rules.batches(config),
@@ -176,7 +191,7 @@ def _environments(config: RunConfig) -> list[tuple[str, ProbeRequest]]:
         for name, lesson in config.language.lessons.items()
         if not lesson.spec.startswith(("task:", *rules.PARTNERS))
     }
-    return list(foreign.values())[: probes.PROBES_AT_ONCE - 1]
+    return list(foreign.values())[:LESSONS_AT_ONCE]
 
 
 def _probed_kwargs(lesson: LessonConfig) -> dict[str, Any]:
@@ -187,6 +202,18 @@ def _probed_kwargs(lesson: LessonConfig) -> dict[str, Any]:
     servers = {"rewards", "tools"}
     rest = {name: value for name, value in lesson.kwargs.items() if name not in servers}
     return {**rest, "rewards": rewards} if rewards else rest
+
+
+def _unchecked(field: str, spec: str) -> Finding:
+    return Finding(
+        level="warning",
+        subject="Environment",
+        field=field,
+        message=f"{spec} was not constructed: environments are checked on the cluster, which does "
+        "not respond.",
+        remedy="Check again when the cluster responds, or launch the run: a failure is reported "
+        "with its cause.",
+    )
 
 
 def _of_environments(

@@ -1,4 +1,4 @@
-"""Probe an environment, a lesson or a cluster once, in a separate process.
+"""Probe an environment or a lesson once, in a separate process.
 
 ``python -m rollouts.fleet.probe.command`` reads a :class:`ProbeRequest` from its standard input and
 writes an :class:`Outcome` per line; the last one counts. The probed code is untrusted: the caller
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rollouts.fleet.probe.messages import Outcome, ProbeRequest, Room
+from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from runs.config.rules.extensions import ENVIRONMENT_CALLBACKS, STEP_CALLBACKS, WRAPPERS
 
 Report = Callable[[Outcome], None]
@@ -35,11 +35,10 @@ def main() -> None:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
-    if request.kind != "cluster":
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     began = time.monotonic()
 
     def report(outcome: Outcome) -> None:
@@ -58,7 +57,7 @@ def probe(request: ProbeRequest, *, report: Report = lambda _: None) -> Outcome:
 
     `report` receives the result so far before the policy is called, which may never return.
     """
-    tries = {"environment": _environment, "lesson": _lesson, "cluster": _cluster}
+    tries = {"environment": _environment, "lesson": _lesson}
     try:
         return tries[request.kind](request, report)
     except ModuleNotFoundError as error:
@@ -225,21 +224,6 @@ def _lesson(request: ProbeRequest, _: Report) -> Outcome:
     import_registered_modules()
     environment = load_environment(request.spec, request.kwargs)
     return Outcome(observation=getattr(environment, "description", ""))
-
-
-def _cluster(request: ProbeRequest, _: Report) -> Outcome:
-    import ray
-
-    from rollouts.fleet.manager.worker_placement import rooms
-
-    ray.init(address=request.address, log_to_driver=False, configure_logging=False)
-    found = [Room(total=_numbers(node.total), free=_numbers(node.free)) for node in rooms()]
-    ray.shutdown()
-    return Outcome(nodes=found)
-
-
-def _numbers(amounts: Mapping[str, float]) -> dict[str, float]:
-    return {name: float(amount) for name, amount in amounts.items()}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from runs.config.rules.sections import ExtensionConfig
 class ProbeRequest(Struct, frozen=True, kw_only=True):
     """Request of a probe."""
 
-    kind: Literal["environment", "lesson", "cluster"]
+    kind: Literal["environment", "lesson"]
     spec: str = ""
     kwargs: dict[str, Any] = {}
     episode_steps: int = 0
@@ -23,15 +23,6 @@ class ProbeRequest(Struct, frozen=True, kw_only=True):
     """For environments: settings of a policy that takes a step; empty for none."""
     run_config: dict[str, Any] = {}
     """For environments: a run of which a worker makes one fragment; empty for none."""
-    address: str = ""
-    """Address of the cluster."""
-
-
-class Room(Struct, frozen=True, kw_only=True):
-    """Total and free resources of a living node, keyed by Ray's resource names."""
-
-    total: dict[str, float]
-    free: dict[str, float]
 
 
 class Episode(Struct, frozen=True, kw_only=True):
@@ -82,4 +73,3 @@ class Outcome(Struct, frozen=True, kw_only=True):
     parameters: int = 0
     """Number of the policy's parameters."""
     episode: Episode | None = None
-    nodes: list[Room] = []

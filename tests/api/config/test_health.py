@@ -26,6 +26,16 @@ def test_the_readiness_route_lists_each_server(client: Client) -> None:
     assert answer.json() == {"status": "ready", "database": "up", "redis": "up"}
 
 
+@pytest.mark.parametrize("route", ["live", "ready"])
+def test_health_checks_may_name_any_host(client: Client, route: str, settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["deck.example"]
+
+    answer = client.get(f"/healthz/{route}", headers={"Host": "10.42.0.17:8000"})
+
+    assert answer.status_code == 200
+    assert client.get("/api/v1/server", headers={"Host": "10.42.0.17:8000"}).status_code == 400
+
+
 def test_without_redis_the_platform_is_slower_but_ready(client: Client, settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     answer = client.get("/healthz/ready")

@@ -1,5 +1,9 @@
 """The API and the admin check a limited number of passwords, also in parallel."""
 
+import os
+import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,7 +23,7 @@ from runs.access.rules import (
 )
 from runs.access.services import BoundedPBKDF2PasswordHasher
 from tests.factories import bearer
-from tests.web_process import WebProcess, web_process
+from tests.web_process import ROOT, WebProcess, web_process
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -195,3 +199,69 @@ def test_the_old_password_in_the_form_of_a_new_one_counts_as_well(
 
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) <= WINDOW_SECONDS
+
+
+def forwarded(web: WebProcess, opened: ExitStack, client: str) -> httpx.Client:
+    """Return a browser that comes from `client` through a proxy on this machine."""
+    browser = opened.enter_context(
+        httpx.Client(base_url=web.url, timeout=120, headers={"X-Forwarded-For": client})
+    )
+    browser.get("/admin/login/")
+    return browser
+
+
+@pytest.mark.parametrize(
+    ("proxies", "limits_the_other"),
+    [("10.0.0.0/8, 127.0.0.1", False), ("10.0.0.0/8", True), ("", True)],
+)
+def test_only_a_trusted_proxy_names_the_address_of_an_attempt(
+    tmp_path: Path, opened: ExitStack, proxies: str, limits_the_other: bool
+) -> None:
+    User.objects.create_user("alice", password=PASSWORD)
+    with web_process(
+        tmp_path / "web.log",
+        DJANGO_SETTINGS_MODULE="config.settings.test",
+        ROLLDECK_TRUSTED_PROXIES=proxies,
+    ) as web:
+        attacker = forwarded(web, opened, "203.0.113.9")
+        for _ in range(20):
+            by_api(attacker, f"nobody-{_}", "a wrong guess")
+
+        own = by_api(attacker, "nobody", "a wrong guess")
+        # The first address is under the control of the client, the last one of the proxy.
+        lying = by_api(forwarded(web, opened, "198.51.100.7, 203.0.113.9"), "nobody", "a guess")
+        other = by_api(forwarded(web, opened, "198.51.100.7"), "alice", PASSWORD)
+
+    assert outcome(own) == outcome(lying) == REFUSED
+    assert outcome(other) == (REFUSED if limits_the_other else SIGNED_IN)
+
+
+def test_a_proxy_that_is_no_network_and_a_port_in_use_end_the_start_with_one_line(
+    tmp_path: Path,
+) -> None:
+    def last_line(place: str, **variables: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "config.web", place, "1"],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": ".:platform:client"} | variables,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        return done.stderr.strip().rpartition("\n")[2]
+
+    free = "127.0.0.1:0"
+    assert last_line(free, ROLLDECK_TRUSTED_PROXIES="proxy") == (
+        "rolldeck: ROLLDECK_TRUSTED_PROXIES: 'proxy' is neither an IP address nor a network such "
+        "as 10.0.0.0/8"
+    )
+    assert last_line(free, ROLLDECK_SECRET_KEY_FILE=f"{tmp_path}/none") == (
+        f"rolldeck: ROLLDECK_SECRET_KEY_FILE is '{tmp_path}/none', which cannot be read: No such "
+        "file or directory"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert last_line(place).startswith(f"rolldeck: cannot listen on {place}: Address already")

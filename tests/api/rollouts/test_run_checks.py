@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.environments.services import probes
+from rollouts.control.services.ray_cluster import RayCluster
 from runs.lifecycle.models import Run
 from tests.factories import make_run
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
 
 def check(client: APIClient, **body: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_refused_values_are_findings_at_their_field(
 def test_a_check_of_fields_only_creates_no_environment(
     operator: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probes, "run_probe", lambda *_, **__: pytest.fail("probed"))
+    monkeypatch.setattr(RayCluster, "probe", lambda *_, **__: pytest.fail("probed"))
     config = {"fleet": {"num_workers": 0}}
 
     assert check(operator, preset="cartpole", fields_only=True)["result"] == "ready"
@@ -114,3 +114,30 @@ def test_a_check_suggests_a_free_name(operator: APIClient) -> None:
     assert suggested(preset="pendulum") == "pendulum-1"
     assert suggested() == "run-1"
     assert suggested(name="né w!/") == "nw-1"
+
+
+def test_the_web_process_checks_no_environment_without_a_cluster(
+    operator: APIClient, settings: Any
+) -> None:
+    settings.RAY_ADDRESS = "127.0.0.1:1"
+
+    answer = check(operator, preset="cartpole")
+    probed = operator.post(
+        "/api/v1/environments/probes", {"spec": "gymnasium:CartPole-v1"}, format="json"
+    )
+
+    assert answer["result"] == "risky"
+    assert "was not constructed" in finding(answer, "environment.spec")["message"]
+    assert "no Ray cluster at 127.0.0.1:1" in finding(answer, "fleet.num_workers")["message"]
+    assert (probed.status_code, probed.json()["code"]) == (503, "cluster_unreachable")
+    assert "no Ray cluster at 127.0.0.1:1" in probed.json()["detail"]
+
+
+def test_a_gateway_with_another_token_is_not_used(operator: APIClient, settings: Any) -> None:
+    settings.RAY_AUTH_TOKEN = "another"
+
+    answer = check(operator, preset="cartpole")
+
+    assert (
+        "the token is not that of this cluster" in finding(answer, "fleet.num_workers")["message"]
+    )

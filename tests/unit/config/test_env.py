@@ -49,3 +49,25 @@ def test_an_invalid_flag_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(env.InvalidSetting, match="SERVER_FLAG"):
         env.flag("SERVER_FLAG")
+
+
+def test_a_missing_file_of_a_secret_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_SECRET_FILE", "/nowhere/secret")
+
+    with pytest.raises(env.InvalidSetting, match="SERVER_SECRET_FILE is '/nowhere/s"):
+        env.text("SERVER_SECRET")
+
+
+def test_addresses_and_networks_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_PROXIES", "10.0.0.0/8, 127.0.0.1, fd00::/8")
+
+    assert env.networks("SERVER_PROXIES") == ["10.0.0.0/8", "127.0.0.1", "fd00::/8"]
+    assert env.networks("SERVER_MISSING") == []
+
+
+@pytest.mark.parametrize("value", ["proxy", "10.0.0.1/8", "10.0.0.0/33", "127.0.0.1:80", "*"])
+def test_other_texts_than_networks_are_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("SERVER_PROXIES", value)
+
+    with pytest.raises(env.InvalidSetting, match=r"SERVER_PROXIES: .* neither an IP address"):
+        env.networks("SERVER_PROXIES")

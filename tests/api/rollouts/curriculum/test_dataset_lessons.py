@@ -12,7 +12,7 @@ from tests.factories import bearer
 from tests.lesson_factories import language
 from tests.unit.rollouts.fleet.datasets.dataset_files import sums, write_jsonl, write_parquet
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 BYTES = {"tokenizer": "bytes"}
 
 

@@ -12,7 +12,7 @@ from runs.lifecycle.models import Run
 from tests.factories import make_run, make_user
 from tests.lesson_factories import language, lesson
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
 SPEC = "rolldeck:recall-v0"
 

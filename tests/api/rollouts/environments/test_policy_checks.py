@@ -8,10 +8,11 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
-from rollouts.environments.services import probes, run_checks
+from rollouts.environments.services import run_checks
+from rollouts.fleet.gateway import probes
 from rollouts.fleet.probe.messages import Outcome
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 NETWORKS = Path(__file__).parents[3] / "unit/rollouts/fleet"
 NAMES = ("Plain", "WrongOutputs", "Raises", "RaisesInStep", "no_module")
 

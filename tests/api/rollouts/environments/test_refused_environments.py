@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 ENVIRONMENTS = Path(__file__).parents[3] / "unit/rollouts/fleet"
 NAMES = ("Plain", "vector", "WithText", "RaisesLate", "NotFinite", "HugeReward", "Large")
 CASES: dict[str, tuple[str, str, str, str]] = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 CALLBACKS = Path(__file__).parents[3] / "unit/rollouts/fleet"
 ONE = "environment.step_callbacks[0]"
 

@@ -17,7 +17,7 @@ from rollouts.fleet.groups.errors import LessonFailed
 from runs.lifecycle.models import Run
 from tests.lesson_factories import language, lesson
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("gateway")]
 
 MODULE: Final = "poisoned_by_a_spec"
 POISON: Final = """

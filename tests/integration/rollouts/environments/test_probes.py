@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.environments.services import probes
+from rollouts.fleet.gateway import probes
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 
 FOREIGN = """
@@ -115,7 +115,7 @@ def test_the_number_of_simultaneous_probes_is_limited(monkeypatch: pytest.Monkey
     held = [probes._room.acquire(blocking=False) for _ in range(probes.PROBES_AT_ONCE)]
     try:
         with pytest.raises(probes.TooManyProbes):
-            probes.run_probe(environment("gymnasium:CartPole-v1"))
+            probes.run_probe(environment("gymnasium:CartPole-v1"), seconds=120)
     finally:
         for taken in held:
             if taken:

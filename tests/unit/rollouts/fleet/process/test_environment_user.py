@@ -75,7 +75,7 @@ PROGRAM: Final = """
 import json, sys, time
 import numpy as np
 from rolldeck.operator_requests import RecordingCommand
-from rollouts.environments.services.probes import run_probe
+from rollouts.fleet.gateway.probes import run_probe
 from rollouts.fleet.probe.messages import ProbeRequest
 from rollouts.fleet.rewards.functions import Answered
 from rollouts.fleet.rewards.pool import RewardWorker
@@ -135,7 +135,8 @@ result["recordings"] = [[one.state, one.reason, len(one.content)] for one in sen
 rewards = RewardWorker({0: RewardConfig(kind="module:spying:reward")})
 result["reward"] = rewards.score(0, Answered("p", "r", "a", {}))
 rewards.kill()
-outcome = run_probe(ProbeRequest(kind="environment", spec=SPEC, kwargs={"kind": "probe"}))
+request = ProbeRequest(kind="environment", spec=SPEC, kwargs={"kind": "probe"})
+outcome = run_probe(request, seconds=60)
 result["probe"] = outcome.trouble
 worker.close()
 print(json.dumps(result))

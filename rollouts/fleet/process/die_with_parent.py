@@ -15,6 +15,11 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
+def shim(death_signal: int) -> list[str]:
+    """Return the beginning of a command line; the thread that starts it is the one watched."""
+    return [sys.executable, "-I", "-S", __file__, str(int(death_signal)), str(os.getpid())]
+
+
 def become() -> None:
     """Request the parent-death signal, then exec the command; the request survives exec."""
     signal_number, parent, *command = sys.argv[1:]

@@ -1,7 +1,7 @@
 """Subprocesses that probe the objects named in a configuration, with a time limit.
 
-The web server imports no environment and no Ray. A child without secrets does, in a temporary
-folder, and its whole process group is killed at the time limit.
+The gateway imports no environment. A child without secrets does, in a temporary folder, and its
+whole process group is killed at the time limit.
 """
 
 import contextlib
@@ -18,26 +18,19 @@ import msgspec
 
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.fleet.process import child_environment
-from web.rules.errors import TooManyRequests
 
-PROBE_SECONDS: Final = 20.0
 PROBE_COMMAND: Final = (sys.executable, "-P", "-m", "rollouts.fleet.probe.command")
 PROBES_AT_ONCE: Final = 4
 LONGEST_ANSWER_BYTES: Final = 1 << 20
 _room = BoundedSemaphore(PROBES_AT_ONCE)
 
 
-class TooManyProbes(TooManyRequests):
+class TooManyProbes(Exception):
     """The limit on concurrent probes is reached."""
 
-    title = "Too many checks are under way"
-    retry_after_seconds = 5
 
-
-def run_probe(request: ProbeRequest, *, seconds: float | None = None) -> Outcome:
-    """Probe an object in a subprocess; a failure is part of the outcome.
-
-    The time limit is :data:`PROBE_SECONDS`, unless `seconds` is given.
+def run_probe(request: ProbeRequest, *, seconds: float) -> Outcome:
+    """Probe an object in a subprocess for at most `seconds`; a failure is part of the outcome.
 
     Raises:
         TooManyProbes: If too many probes are in progress.
@@ -46,7 +39,7 @@ def run_probe(request: ProbeRequest, *, seconds: float | None = None) -> Outcome
         raise TooManyProbes("too many configurations are being checked: retry in a few seconds")
     try:
         with tempfile.TemporaryDirectory(prefix="rolldeck-trial-") as folder:
-            return _within(Path(folder), request, PROBE_SECONDS if seconds is None else seconds)
+            return _within(Path(folder), request, seconds)
     finally:
         _room.release()
 
@@ -56,18 +49,12 @@ def _within(folder: Path, request: ProbeRequest, seconds: float) -> Outcome:
     request_path.write_bytes(msgspec.json.encode(request))
     home = folder / "home"
     home.mkdir(mode=0o700)
-    # A probe of Ray needs the cluster's token and imports no environment.
-    user = None if request.kind == "cluster" else child_environment.environment_user()
+    user = child_environment.environment_user()
     if user is not None:
         folder.chmod(0o711)
         os.chown(home, user.uid, user.gid)
-    # Without the platform's secrets. Ray's own variables, such as its cluster token, are only for
-    # probes of Ray.
-    variables = child_environment.for_environments(os.environ)
-    if request.kind != "cluster":
-        variables = child_environment.with_user(variables)
-    else:
-        variables |= {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    # Without secrets, such as the token of the cluster.
+    variables = child_environment.with_user(child_environment.for_environments(os.environ))
     variables |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with request_path.open("rb") as reading, answer_path.open("wb") as writing:
         child = subprocess.Popen(
