@@ -1,6 +1,6 @@
 """Models of runs and of the requests about them."""
 
-from runs.access.models import ApiToken, LoginCount, TokenIssuer
+from runs.access.models import ApiToken, LoginCount, TokenIssuer, User
 from runs.alerts.models import Alert, AlertDelivery, AlertRule, AlertSnooze
 from runs.deployment.models import PART_KINDS, Deployment, PartExit, ProcessHeartbeat, ServerNotice
 from runs.events.models import RunEvent
@@ -43,5 +43,6 @@ __all__ = [
     "ServerNotice",
     "TokenIssuer",
     "Trainer",
+    "User",
     "WeightsCommand",
 ]

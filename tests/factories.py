@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 
-from runs.access.models import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer, User
 from runs.access.services import create_token
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.rules import Registration, RunStatus

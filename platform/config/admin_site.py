@@ -80,7 +80,7 @@ _GROUPS: Final = (
     (
         "People",
         (
-            ("People", "person", "auth.user"),
+            ("People", "person", "runs.user"),
             ("Groups of people", "group", "auth.group"),
             ("Admin log", "receipt_long", "admin.logentry"),
         ),

@@ -5,7 +5,7 @@ from typing import Final
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
@@ -13,7 +13,7 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from runs.access.models import ApiToken, LoginCount
+from runs.access.models import ApiToken, LoginCount, User
 from runs.access.services import revoke_token
 from web.admin.decisions import Decision, reason_or_page
 from web.admin.read_only import (
@@ -33,7 +33,6 @@ REVOKE: Final = Decision(
 )
 
 
-admin.site.unregister(User)
 admin.site.unregister(Group)
 
 

@@ -1,10 +1,21 @@
-"""API tokens, and counters of password attempts."""
+"""Users, API tokens, and counters of password attempts."""
 
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+
+
+class User(AbstractUser):
+    """A person with an account."""
+
+    id = models.AutoField(primary_key=True)
+
+    class Meta(AbstractUser.Meta):
+        # The table of django.contrib.auth's own model, which the first versions used.
+        db_table = "auth_user"
 
 
 class TokenIssuer(models.TextChoices):

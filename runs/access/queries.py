@@ -5,11 +5,11 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from django.contrib.auth import get_user
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.sessions.backends.db import SessionStore
 from django.db.models import Q
 
-from runs.access.models import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer, User
 from runs.access.rules import Caller, Role, token_caller
 from runs.access.schemas import AuditRow, Session, TokenRow
 from runs.events.models import RunEvent

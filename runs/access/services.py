@@ -25,7 +25,6 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
-from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core import signing
 from django.db import connection, transaction
@@ -36,7 +35,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from runs.access import rules
-from runs.access.models import ApiToken, LoginCount, TokenIssuer
+from runs.access.models import ApiToken, LoginCount, TokenIssuer, User
 from runs.access.queries import OPERATORS_GROUP
 from runs.access.rules import SCOPES, Role
 from runs.events.services import record_event

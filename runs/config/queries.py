@@ -2,10 +2,10 @@
 
 from typing import cast
 
-from django.contrib.auth.models import User
 from django.db.models import Q
 
 from runs.access import rules
+from runs.access.models import User
 from runs.access.rules import Caller
 from runs.config.rules.preset_rules import PRESET, may_change
 from runs.config.schemas import AccessName, SavedPresetRow

@@ -7,9 +7,9 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import transaction
 
+from runs.access.models import User
 from runs.access.rules import Caller
 from runs.config import queries as presets
 from runs.config.queries import is_changeable, seen_by

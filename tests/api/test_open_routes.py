@@ -68,7 +68,7 @@ def test_the_table_lists_the_routes_that_answer_without_credentials(settings: An
     assert open_routes == listed()
 
 
-@pytest.mark.parametrize("name", ["nothing", "runs", "auth/user/1/nothing"])
+@pytest.mark.parametrize("name", ["nothing", "runs", "runs/user/1/nothing"])
 def test_other_addresses_of_the_admin_require_a_sign_in(name: str) -> None:
     answer = Client().get(f"/admin/{name}/")
 

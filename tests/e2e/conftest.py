@@ -105,7 +105,8 @@ def server(
     create_superuser(server)
     in_the_shell(
         server,
-        "from django.contrib.auth.models import Group, User;"
+        "from django.contrib.auth.models import Group;"
+        "from runs.access.models import User;"
         f"[User.objects.create_user(name, password={PASSWORD!r})"
         f" for name in ({VIEWER!r}, {SIGNED_OUT!r})];"
         "operators = Group.objects.get_or_create(name='operator')[0].user_set;"

@@ -16,7 +16,7 @@ pytestmark = [
 
 LINK = (
     "from datetime import UTC, datetime;"
-    "from django.contrib.auth.models import User;"
+    "from runs.access.models import User;"
     "from runs.access.services import make_login_link;"
     f"user = User.objects.get(username={USERNAME!r});"
     "print(make_login_link(user, then='/settings', now=datetime.now(UTC)))"

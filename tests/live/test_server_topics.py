@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.contrib.sessions.models import Session as BrowserSession
 
 from config.cluster.messages import Cluster
 from rollouts.control.services.machines import cordon_machine
+from runs.access.models import User
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import clear_notice, record_heartbeat, set_notice
 from runs.live import rules as topic_names

@@ -9,7 +9,8 @@ from tests.server import Server
 
 OPERATOR: Final = "grace"
 _CREATE: Final = f"""
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
+from runs.access.models import User
 user = User.objects.create_user({OPERATOR!r}, password={PASSWORD!r})
 Group.objects.get_or_create(name="operator")[0].user_set.add(user)
 """

@@ -7,7 +7,8 @@ from hashlib import blake2s
 from typing import Final
 
 import numpy as np
-from django.contrib.auth.models import User
+
+from runs.access.models import User
 
 PREFIX: Final = "seed-"
 """Prefix of the names of sample runs."""

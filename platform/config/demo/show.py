@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any, Final
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.utils import timezone
 from rich.console import Console, Group
@@ -29,6 +28,7 @@ from rollouts.control.queries.fleets import fleet_state
 from rollouts.curriculum.queries.lessons import lesson_changes, lessons
 from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
 from rollouts.episodes.queries import episodes
+from runs.access.models import User
 from runs.access.services import create_token, make_login_link
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunVerb

@@ -374,6 +374,7 @@ UNFOLD: dict[str, Any] = {
 }
 
 # --- People ---
+AUTH_USER_MODEL = "runs.User"
 # The only backend, so every password check counts as an attempt.
 AUTHENTICATION_BACKENDS = ["runs.access.services.CountedPasswords"]
 PASSWORD_HASHERS = ["runs.access.services.BoundedPBKDF2PasswordHasher"]

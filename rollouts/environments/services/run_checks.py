@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 from django.conf import settings
-from django.contrib.auth.models import User
 from msgspec import UNSET
 
 from rollouts.control.services.ray_cluster import ClusterUnreachable, configured_cluster
@@ -18,6 +17,7 @@ from rollouts.environments.schemas import CheckRun, FindingRow, RunCheck
 from rollouts.environments.services.check_results import PROBE_SECONDS
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
 from rollouts.tasks.rules.dataset_config import KIND as DATASET
+from runs.access.models import User
 from runs.config.rules import extensions, run_config
 from runs.config.rules.extensions import BUILT_IN
 from runs.config.rules.language_config import LessonConfig

@@ -1,9 +1,9 @@
 """Identity of the caller, as used in events, leases and rights."""
 
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import AbstractBaseUser
 from rest_framework.request import Request
 
-from runs.access.models import ApiToken
+from runs.access.models import ApiToken, User
 from runs.access.queries import caller_of_token, caller_of_user
 from runs.access.rules import Caller
 

@@ -4,7 +4,6 @@ import csv
 import io
 
 from django.contrib.auth import authenticate, login, logout
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
@@ -22,6 +21,7 @@ from rest_framework.request import Request
 from runs.access import queries, services
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Anyone, Known, Readers
+from runs.access.models import User
 from runs.access.queries import session_of
 from runs.access.schemas import AuditList, Session, SessionCount, SignIn
 from runs.access.services import LINK_LIFETIME, redeem_login_token, remember_browser

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from runs.access.models import User
 from runs.config.rules import run_config
 from runs.config.rules.run_config import RunConfig, merged
 from runs.config.rules.sections import names_in, search_terms

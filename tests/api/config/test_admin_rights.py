@@ -1,10 +1,10 @@
 """View-only users of the admin see a table, but neither see nor can run its actions."""
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Permission
 from django.test import Client
 
-from runs.access.models import ApiToken
+from runs.access.models import ApiToken, User
 from runs.lifecycle.models import Run
 from tests.factories import make_run, make_token
 

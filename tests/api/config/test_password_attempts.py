@@ -13,9 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from django.contrib.auth.models import User
 
-from runs.access.models import LoginCount
+from runs.access.models import LoginCount, User
 from runs.access.rules import (
     ATTEMPTS_PER_ADDRESS,
     ATTEMPTS_PER_NAME_AND_PLACE,

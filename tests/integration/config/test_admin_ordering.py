@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 from django.test import Client, RequestFactory
 
+from runs.access.models import User
 from runs.lifecycle.models import Run
 from tests.factories import NOON, make_run
 from web.admin.read_only import COUNTED_AT_MOST, ReadOnlyAdmin

@@ -3,10 +3,9 @@
 from datetime import UTC, datetime
 
 import pytest
-from django.contrib.auth.models import User
 
 from config.demo.show import Returns, lesson_reader, prepare, run_state
-from runs.access.models import ApiToken
+from runs.access.models import ApiToken, User
 from runs.access.services import redeem_login_token
 from runs.lifecycle.models import Run
 

@@ -6,11 +6,11 @@ from statistics import median
 from typing import Final
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
 from benchmarks.processes import cpu_seconds
+from runs.access.models import User
 from runs.lifecycle.models import Environment, Run
 from tests.factories import NOON, make_run
 

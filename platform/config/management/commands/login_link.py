@@ -3,11 +3,11 @@
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from config.embedded.services import Folders, manage_command, public_url
+from runs.access.models import User
 from runs.access.services import make_login_link
 
 

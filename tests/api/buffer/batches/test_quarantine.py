@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Permission
 from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
@@ -14,6 +14,7 @@ from buffer import jobs
 from buffer.items.models import Batch, TrajectoryGroup
 from buffer.items.queries import ledger_part
 from rolldeck import wire
+from runs.access.models import User
 from runs.events.models import RunEvent
 from tests.api.buffer.outside_run import OutsideRun, make_words_run
 from tests.buffer_factories import body, fragment, push

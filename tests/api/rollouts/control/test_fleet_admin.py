@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -17,6 +16,7 @@ from rollouts.control.services.recordings import request_recordings, update_reco
 from rollouts.control.services.worker_requests import request_log
 from rollouts.metrics.schemas import Metric, MetricsPush
 from rollouts.metrics.services.metrics import record_metrics
+from runs.access.models import User
 from runs.lifecycle.models import Run
 from tests.fake_cluster import FakeCluster
 from tests.integration.rollouts.report_factories import (

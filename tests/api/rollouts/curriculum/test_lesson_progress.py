@@ -1,12 +1,12 @@
 """Training progress of lessons by version, and the admin of lessons."""
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
 from rollouts.curriculum.models import Evaluation, Lesson, LessonChange, LessonOutcome
 from rollouts.curriculum.queries.lessons import lesson_progress
+from runs.access.models import User
 from tests.factories import bearer, make_run
 from tests.lesson_factories import Class, lesson
 

@@ -2,9 +2,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
+from runs.access.models import User
 from runs.access.rules import ATTEMPTS_PER_NAME_AND_PLACE
 from runs.access.services import make_login_link
 from runs.events.models import RunEvent

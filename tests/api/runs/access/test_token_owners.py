@@ -3,11 +3,11 @@
 from typing import Any, Final
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.test import Client
 
-from runs.access.models import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer, User
 from runs.access.queries import role_of
 from runs.access.rules import Role
 from runs.access.services import UnknownScope, adopt_bootstrap_token, authenticate

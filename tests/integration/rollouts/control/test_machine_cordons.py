@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -12,6 +11,7 @@ from rollouts.control.models import MachineCordon
 from rollouts.control.queries.fleets import control_of
 from rollouts.control.queries.machines import machine_cordons
 from rollouts.control.services.machines import cordon_machine, record_cluster_nodes
+from runs.access.models import User
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb
