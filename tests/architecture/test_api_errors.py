@@ -38,6 +38,7 @@ CAUGHT_INSIDE = {
     "MalformedCredentials",
     "NotDelivered",
     "NotStorable",
+    "RemovalPostponed",
     "Retried",
     "TooFewChunks",
     "UnknownEnvironment",
