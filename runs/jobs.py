@@ -7,14 +7,22 @@ from runs.access import services
 from runs.alerts.jobs import send_webhooks
 from runs.alerts.services import alerts
 from runs.deployment import services as deployment
+from runs.lifecycle.services import deletion
 
 __all__ = [
     "delete_old_alerts",
     "delete_old_login_attempts",
     "delete_silent_processes",
+    "remove_deleted_runs",
     "send_webhooks",
     "watch_conditions",
 ]
+
+
+@shared_task(name="runs.jobs.remove_deleted_runs")
+def remove_deleted_runs() -> int:
+    """Remove rows and bytes of deleted runs; return the number of rows."""
+    return deletion.remove_deleted_runs(clock=timezone.now)
 
 
 @shared_task(name="runs.jobs.delete_silent_processes")

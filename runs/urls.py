@@ -20,6 +20,8 @@ from runs.alerts.api import (
 from runs.config.api import PresetsView, PresetView
 from runs.deployment.api import NoticeView
 from runs.lifecycle.api.runs import (
+    DeletionPreviewView,
+    DeletionsView,
     EnvironmentsView,
     EventsView,
     RunConfigSchemaView,
@@ -113,7 +115,9 @@ urlpatterns = [
     path("runs.csv", RunsCsvView.as_view()),
     path("run-activity", RunActivityView.as_view()),
     path("run-actions", RunActionsView.as_view()),
+    path("deletions", DeletionsView.as_view()),
     path("runs/<slug:run>", RunView.as_view()),
+    path("runs/<slug:run>/deletion", DeletionPreviewView.as_view()),
     *(path(f"runs/<slug:run>/{verb}", status_change_view(verb).as_view()) for verb in RunVerb),
     path("runs/<slug:run>/tags", TagsView.as_view()),
     path("runs/<slug:run>/notes", NotesView.as_view()),

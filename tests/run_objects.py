@@ -45,7 +45,7 @@ def make_objects(run: Run, *, mark: str) -> dict[str, list[models.Model]]:
 
     Texts are `mark`, so that a response that contains one of them is detected.
     """
-    trainer = _made(Trainer, run=run, identity=mark, name=mark)
+    trainer = _made(Trainer, run=run, uuid=run.pk, identity=mark, name=mark)
     batch = _made(Batch, run=run, trainer=trainer, state="leased", kind="groups", ordinal=INDEX)
     quarantined = _made(Batch, run=run, state="quarantined", kind="groups", ordinal=INDEX + 1)
     _made(Curriculum, run=run)

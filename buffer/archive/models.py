@@ -33,8 +33,8 @@ class ArchiveJob(models.Model):
         Run, on_delete=models.CASCADE, related_name="archive_jobs", db_index=False
     )
     verb = models.CharField(max_length=7, choices=[(str(v), str(v)) for v in ArchiveVerb])
-    # For restorations: the export whose file is read.
-    source = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE)
+    # For restorations: the export whose file is read; null once the run of the export is deleted.
+    source = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL)
     state = models.CharField(max_length=7, choices=[(str(s), str(s)) for s in ArchiveState])
     window = models.JSONField(help_text="State, steps and environments that were asked for.")
     report = models.JSONField(default=dict, blank=True, help_text="Counts so far.")
@@ -50,8 +50,8 @@ class ArchiveJob(models.Model):
                 name="archive_job_state_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(verb=ArchiveVerb.EXPORT) ^ Q(source__isnull=False),
-                name="archive_job_restores_an_export",
+                condition=~Q(verb=ArchiveVerb.EXPORT) | Q(source=None),
+                name="archive_job_export_has_no_source",
             ),
         ]
         indexes = [

@@ -88,7 +88,7 @@ def digest_run(*, run_id: int, accepted: int, now: datetime) -> int:
         sql.execute(SQL["groups_to_digest"], _position(cursor) | {"limit": GROUPS_AT_ONCE})
         rows = [_Row(*row) for row in sql.fetchall()]
     if rows:
-        _store_digests(Run.objects.get(pk=run_id), rows)
+        _store_digests(Run.with_deleted.get(pk=run_id), rows)
         cursor.written_in, cursor.item_id = rows[-1].written_in, rows[-1].group_id
     with connection.cursor() as sql:
         sql.execute(SQL["has_groups_to_digest"], _position(cursor))
@@ -124,7 +124,7 @@ def renew_run(run_id: int) -> int:
         sql.execute(SQL["groups_to_renew"], limits)
         rows = [_Row(*row) for row in sql.fetchall()]
     if rows:
-        _store_digests(Run.objects.get(pk=run_id), rows)
+        _store_digests(Run.with_deleted.get(pk=run_id), rows)
     cursor.renew_before = rows[-1].group_id if len(rows) == GROUPS_AT_ONCE else None
     cursor.save(update_fields=["renew_before"])
     return len(rows)

@@ -224,6 +224,17 @@ def counts(run_id: int, kind: ItemKind, **which: Any) -> list[CountRow]:
     return [CountRow(*row) for row in rows.order_by()]
 
 
+def accepted_items(run_id: int) -> int:
+    """Return the number of items that a run has accepted."""
+    kinds = (counts(run_id, kind, state=ACCEPTED) for kind in ItemKind)
+    return sum(count.items for rows in kinds for count in rows)
+
+
+def stored_bytes(kind: ItemKind, run_id: int) -> int:
+    """Return the size of the items that a run has accepted, those removed by retention included."""
+    return sum(count.size_bytes for count in counts(run_id, kind, state__in=list(ItemState)))
+
+
 def open_items(run_id: int, kind: ItemKind) -> int:
     """Return the number of a run's items that are neither served nor dropped."""
     return sum(count.items for count in counts(run_id, kind, state__in=OPEN))

@@ -1106,3 +1106,18 @@ EXISTS (
     AND (b.state = 'returned' OR b.trainer_id = (
         SELECT t.id FROM runs_trainer t WHERE t.run_id = runs_run.id AND t.identity = %s))
 )
+
+-- bytes_of_items --
+-- Segment, object and size of those of the items whose bytes are stored and not dropped.
+SELECT i.id, i.segment, i.object, i.size_bytes
+FROM {table} i JOIN buffer_segment s ON s.number = i.segment AND s.dropped_at IS NULL
+WHERE i.id = ANY(%s)
+
+-- delete_payloads --
+-- Delete the bytes of items of one kind from the partition of a segment.
+DELETE FROM buffer_payload WHERE segment = %s AND kind = %s AND item_id = ANY(%s)
+
+-- objects_of_others --
+-- Those of the objects of segments that hold bytes of another run.
+SELECT DISTINCT object FROM {table}
+WHERE segment = ANY(%s) AND object = ANY(%s) AND run_id <> %s

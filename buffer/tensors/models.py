@@ -12,7 +12,7 @@ class TensorObject(models.Model):
     Its row is written before its bytes. It is removed when no tensor refers to it.
     """
 
-    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=80, blank=True, help_text="Empty: in `content`.")
     content = models.BinaryField(null=True, help_text="Bytes of a small push.")
     size_bytes = models.PositiveBigIntegerField()

@@ -13,6 +13,7 @@ from isal.isal_zlib import crc32
 
 from buffer.ingest.services.pushes import QueueFull, check_accepts
 from buffer.payloads.services import objects
+from buffer.payloads.services.removal import check_may_remove
 from buffer.tensors.models import StoredTensor, TensorObject
 from buffer.tensors.rules import (
     AFTER_PREFIX,
@@ -56,7 +57,7 @@ def put_tensors(*, run: Run, body: bytes, now: datetime) -> TensorReceipt:
     """
     parts = parts_of(body)
     check_accepts(run)
-    held = TensorObject.objects.filter(run=run).aggregate(held=Sum("size_bytes"))["held"] or 0
+    held = stored_tensor_bytes(run.pk)
     if held >= settings.ROLLDECK_MAX_RUN_BYTES:
         raise QueueFull(
             f"{run.name} holds {held} bytes of tensors, "
@@ -163,10 +164,34 @@ def remove_unused(ids: Iterable[int]) -> int:
 
 
 def remove_unused_objects(*, now: datetime) -> int:
-    """Remove objects of interrupted pushes and of deleted runs; return their number."""
+    """Remove objects of interrupted pushes; return their number."""
     users = StoredTensor.objects.filter(object_id=OuterRef("pk"))
     old = TensorObject.objects.filter(~Exists(users), created_at__lt=now - WRITE_TIME)
     return remove_unused(old.values_list("pk", flat=True)[:_UNUSED_AT_ONCE])
+
+
+def remove_objects(_run_id: int, ids: Sequence[int]) -> int:
+    """Remove the bytes of objects of a deleted run; return their size.
+
+    Raises:
+        RemovalPostponed: While a backup copies objects.
+        PayloadStorageDown: If the storage is unavailable.
+    """
+    check_may_remove()
+    size = 0
+    for name, size_bytes in TensorObject.objects.filter(pk__in=ids).values_list(
+        "name", "size_bytes"
+    ):
+        if name:
+            objects.delete(name)
+        size += size_bytes
+    return size
+
+
+def stored_tensor_bytes(run_id: int) -> int:
+    """Return the size of the tensors of a run."""
+    held = TensorObject.objects.filter(run_id=run_id).aggregate(held=Sum("size_bytes"))["held"]
+    return int(held or 0)
 
 
 def _locked(run: Run, prefixes: Sequence[str]) -> set[int]:

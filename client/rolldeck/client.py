@@ -170,6 +170,22 @@ class Run:
         """End the fleet immediately."""
         return self._act("kill", reason)
 
+    def delete(self, reason: str) -> Row:
+        """Delete the run with all its data, and return the deletion.
+
+        The run disappears at once and its name is free; the server removes rows and bytes in the
+        background. ``GET /api/v1/deletions`` has the progress.
+
+        Args:
+            reason: Recorded in the audit log.
+
+        Raises:
+            Conflict: If the run is active.
+        """
+        call = Call(method="DELETE", path=_path(self.name), params={"reason": reason})
+        deletion: Row = self._connection.json(call)
+        return deletion
+
     def wait(
         self,
         until: str | Collection[str] = ENDED,

@@ -25,6 +25,7 @@ _JOBS: Final = {
     "forget silent parts": ("runs.jobs.delete_silent_processes", 600.0),
     "forget login attempts": ("runs.jobs.delete_old_login_attempts", 600.0),
     "probe the cluster": ("rollouts.jobs.record_cluster", 60.0),
+    "remove deleted runs": ("runs.jobs.remove_deleted_runs", 5.0),
     "watch conditions": ("runs.jobs.watch_conditions", 5.0),
     "send webhooks": ("runs.alerts.jobs.send_webhooks", 5.0),
     "forget alerts": ("runs.jobs.delete_old_alerts", 3600.0),

@@ -5,24 +5,35 @@ functions of the higher ones, once Django has loaded its models.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from django.utils import timezone
 
+from buffer.archive.models import ArchiveJob
+from buffer.archive.services.archive_jobs import archived_bytes, remove_archives
 from buffer.batches.queries import queues
 from buffer.inspect.api.fragments import newest_part
 from buffer.inspect.queries import group_contents
-from buffer.items.queries import ledger_part
+from buffer.items.models import FragmentChunk, TrajectoryGroup
+from buffer.items.queries import accepted_items, ledger_part, stored_bytes
+from buffer.items.rules.states import ItemKind
+from buffer.payloads.services.removal import remove_payloads
+from buffer.tensors.models import TensorObject
+from buffer.tensors.services import remove_objects, stored_tensor_bytes
 from buffer.tokenizers.queries import uploaded_table
 from config.cluster.status import cluster_admin_part, cluster_part
 from rollouts import jobs
+from rollouts.control.models import Recording
 from rollouts.control.queries.fleets import (
     fleet_heartbeats,
     fleet_state,
     running_fragments,
+    unended_fleet,
     weights_part,
 )
 from rollouts.control.schemas import FleetState
+from rollouts.control.services.recordings import recorded_bytes, remove_recordings
 from rollouts.curriculum.queries.curricula import built_in_table, check_language
 from rollouts.curriculum.queries.lessons import curriculum_part
 from rollouts.diagnosis.queries import run_activity
@@ -37,11 +48,19 @@ from runs.alerts.schemas import AlertSummary
 from runs.config import services
 from runs.deployment import queries as deployment
 from runs.deployment.schemas import Notice
+from runs.lifecycle.models import PolicyVersion, Run
 from runs.lifecycle.queries import event_series, run_part
-from runs.lifecycle.services import lifecycle
+from runs.lifecycle.services import deletion, lifecycle
+from runs.lifecycle.services.deletion import StoredBytes
 from runs.live.rules import ALERTS, CLUSTER, CLUSTER_ADMIN, RUN_LIST
 from runs.search.queries import columns, lists
 from runs.search.queries.lists import active_run_rows, inactive_run_rows
+from runs.weights.services import (
+    remove_weights,
+    remove_weights_directory,
+    stored_weights_bytes,
+    weights_directory_bytes,
+)
 from web.live import parts
 from web.live.announcements import announce
 
@@ -124,4 +143,25 @@ def fill() -> None:
     group_contents.READERS[:] = [uploaded_table, built_in_table]
     queues.RUNNING_COUNTERS[:] = [running_fragments]
     services.CONFIG_CHECKS[:] = [check_language, refuse_denied]
+    deletion.STORED.update(
+        {
+            TrajectoryGroup: StoredBytes(
+                remove=partial(remove_payloads, ItemKind.GROUPS),
+                size_bytes=partial(stored_bytes, ItemKind.GROUPS),
+            ),
+            FragmentChunk: StoredBytes(
+                remove=partial(remove_payloads, ItemKind.FRAGMENTS),
+                size_bytes=partial(stored_bytes, ItemKind.FRAGMENTS),
+            ),
+            TensorObject: StoredBytes(remove=remove_objects, size_bytes=stored_tensor_bytes),
+            ArchiveJob: StoredBytes(remove=remove_archives, size_bytes=archived_bytes),
+            Recording: StoredBytes(remove=remove_recordings, size_bytes=recorded_bytes),
+            PolicyVersion: StoredBytes(remove=remove_weights, size_bytes=stored_weights_bytes),
+            Run: StoredBytes(remove=remove_weights_directory, size_bytes=weights_directory_bytes),
+        }
+    )
+    deletion.SPLITS[TrajectoryGroup] = '"segment" IS NULL'
+    deletion.COUNTED.update({TrajectoryGroup, FragmentChunk})
+    deletion.COUNT_ITEMS[:] = [accepted_items]
+    deletion.BLOCKERS[:] = [unended_fleet]
     lifecycle.SUBSCRIBERS[:] = [diagnosis_changed, jobs.queue_reconcile]

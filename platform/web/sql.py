@@ -10,7 +10,8 @@ hundreds of requests per second.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar, overload
@@ -59,6 +60,19 @@ def cursor(row_factory: BaseRowFactory[Any] = tuple_row) -> psycopg.Cursor[Any]:
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
     return psycopg.Cursor(raw, row_factory=row_factory)
+
+
+@contextmanager
+def one_process(lock: str) -> Iterator[bool]:
+    """Hold an advisory lock for a block; yield whether no other process holds it."""
+    with connection.cursor() as held:
+        held.execute("SELECT pg_try_advisory_lock(hashtext(%s))", [lock])
+        is_exclusive = bool(held.fetchone()[0])
+        try:
+            yield is_exclusive
+        finally:
+            if is_exclusive:
+                held.execute("SELECT pg_advisory_unlock(hashtext(%s))", [lock])
 
 
 def rows(

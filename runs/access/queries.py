@@ -44,7 +44,8 @@ def audit(*, filters: dict[str, str], before: int | None, limit: int) -> list[Au
         before: Only rows with a smaller id.
         limit: Maximum number of rows.
     """
-    found = RunEvent.objects.all()
+    # Events of a deleted run are hidden until they are removed.
+    found = RunEvent.objects.filter(run__deleted_at=None)
     whole = {"actor": "actor", "run": "run__name", "kind": "kind", "request": "request_id"}
     for name, column in whole.items():
         if filters.get(name):

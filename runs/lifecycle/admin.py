@@ -1,17 +1,37 @@
 """Admin pages of runs, their trainers, environments and notes."""
 
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
-from django.contrib import admin
-from django.db.models import Model
+from django.contrib import admin, messages
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from runs.access.models import ApiToken
 from runs.events.models import RunEvent
-from runs.lifecycle.models import Environment, PolicyVersion, Run, RunNote, Trainer
-from web.admin.read_only import RUN_FILTER, ReadOnlyAdmin, as_written, is_empty, links_to_lists
+from runs.lifecycle.models import Environment, PolicyVersion, Run, RunDeletion, RunNote, Trainer
+from runs.lifecycle.services.deletion import RunActive, delete_run
+from web.admin.decisions import Decision, reason_or_page
+from web.admin.read_only import (
+    RUN_FILTER,
+    ReadOnlyAdmin,
+    as_written,
+    is_empty,
+    links_to_lists,
+    register_read_only,
+)
 
-# Admin of runs and their rows; all read-only except for the revocation of tokens.
+# Admin of runs and their rows; all read-only except for deletions and the revocation of tokens.
+
+DELETE: Final = Decision(
+    title="Delete these runs?",
+    effect="Each run that is not active disappears at once, and its name is free. All its rows and"
+    " bytes are removed in the background. This cannot be undone.",
+    verb="Delete",
+    destroys=True,
+)
 
 
 @admin.register(Run)
@@ -32,6 +52,24 @@ class RunAdmin(ReadOnlyAdmin):
     readonly_fields = ("related_links",)
     run_lookup = ""
     dashboard = "/runs/{run}"
+    actions: ClassVar[tuple[Any, ...]] = ("delete_runs",)
+
+    @admin.action(description="Delete", permissions=["act"])
+    def delete_runs(self, request: HttpRequest, chosen: QuerySet[Run]) -> TemplateResponse | None:
+        """Delete the selected runs; a job removes their rows and bytes."""
+        reason = reason_or_page(self, request, chosen, DELETE)
+        if not isinstance(reason, str):
+            return reason
+        actor = f"user:{request.user}"
+        for run in chosen:
+            try:
+                delete_run(address=run.address, actor=actor, reason=reason, now=timezone.now())
+            except RunActive as refusal:
+                messages.warning(request, f"{run.name}: {refusal}")
+                continue
+            self.audit(request, run, f"deleted; {reason}")
+            messages.success(request, f"{run.name} is deleted.")
+        return None
 
     @admin.display(description="related rows")
     def related_links(self, run: Run) -> SafeString:
@@ -89,6 +127,17 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     def related_links(self, row: Environment) -> SafeString:
         """Return links to the lists of the environment's rows."""
         return links_to_lists(*self.belonging, run__id__exact=row.run_id, env_id=row.env_id)
+
+
+register_read_only(
+    RunDeletion,
+    columns="name requested_at requested_by reason items removed_items removed_rows removed_bytes"
+    " finished_at problem",
+    filters=(is_empty("finished_at"),),
+    search_fields=("name",),
+    search_help="A part of the name of the deleted run",
+    run_lookup="",
+)
 
 
 # Admin of run notes.

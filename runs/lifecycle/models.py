@@ -64,10 +64,23 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Return the epoch in which a new run of a name begins.
 
         Inference servers, folders of weights and producers address a run by its name. Epochs
-        continue over all runs of a name, so that (epoch, step) names one version for all of them.
+        continue over all runs of a name, deleted ones included, so that (epoch, step) names one
+        version for all of them.
         """
-        newest = self.filter(name=name).aggregate(newest=Max("epoch"))["newest"]
-        return newest + 1 if newest else 0
+        known = (self.filter(name=name), RunDeletion.objects.filter(name=name))
+        newest = [rows.aggregate(newest=Max("epoch"))["newest"] or 0 for rows in known]
+        return max(newest) + 1 if any(newest) else 0
+
+
+_RunManager = models.Manager.from_queryset(RunQuerySet)
+
+
+class RunManager(_RunManager["Run"]):
+    """Manager that hides deleted runs, whose rows are being removed."""
+
+    def get_queryset(self) -> RunQuerySet:
+        """Return the runs that are not deleted."""
+        return RunQuerySet(self.model, using=self._db).filter(deleted_at=None)
 
 
 class Run(models.Model):
@@ -93,6 +106,8 @@ class Run(models.Model):
     )
     created_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True)
+    # Set with `archived_at`; a job removes the row after all others of the run.
+    deleted_at = models.DateTimeField(null=True, blank=True)
     project = models.ForeignKey(
         "runs.Project", null=True, blank=True, on_delete=models.SET_NULL, related_name="runs"
     )
@@ -184,7 +199,8 @@ class Run(models.Model):
     # Problem found by the last audit of the ledger.
     ledger_problem = models.TextField(blank=True)
 
-    objects = RunQuerySet.as_manager()
+    objects = RunManager()
+    with_deleted = RunQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -211,6 +227,10 @@ class Run(models.Model):
                 condition=~Q(status=RunStatus.DRAINING) | ~Q(drain_target=""),
                 name="run_draining_has_a_target",
             ),
+            models.CheckConstraint(
+                condition=Q(deleted_at=None) | Q(archived_at__isnull=False),
+                name="run_deleted_is_archived",
+            ),
         ]
         indexes = [
             models.Index(F("created_at").desc(), name="run_newest_first"),
@@ -229,6 +249,11 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def address(self) -> str:
+        """Address of the run: its name, and its id once it is archived."""
+        return self.name if self.archived_at is None else f"{self.name}--{self.pk}"
 
     @property
     def has_fleet(self) -> bool:
@@ -364,6 +389,34 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.epoch}.{self.step} of {self.run_id}"
+
+
+class RunDeletion(models.Model):
+    """The deletion of a run: its request and its progress. The row outlives the run."""
+
+    run_number = models.PositiveBigIntegerField(unique=True, help_text="Primary key of the run.")
+    name = models.CharField(max_length=80, db_index=True)
+    epoch = models.PositiveIntegerField(help_text="Newest epoch of the run.")
+    reason = models.TextField()
+    requested_by = models.CharField(max_length=200)
+    requested_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+    items = models.PositiveBigIntegerField(help_text="Groups or fragments at the request.")
+    size_bytes = models.PositiveBigIntegerField(help_text="Stored bytes at the request.")
+    removed_items = models.PositiveBigIntegerField(default=0)
+    removed_rows = models.PositiveBigIntegerField(default=0, help_text="Of all tables.")
+    removed_bytes = models.PositiveBigIntegerField(default=0)
+    problem = models.TextField(blank=True, help_text="Why the last step failed.")
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["id"], condition=Q(finished_at=None), name="run_deletion_unfinished"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"deletion of {self.name}"
 
 
 # Notes of runs.

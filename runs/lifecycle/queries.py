@@ -9,15 +9,25 @@ import msgspec
 from django.conf import settings
 
 from runs.events.models import RunEvent
-from runs.lifecycle.models import Environment, PolicyVersion, Run, RunKind, RunNote, Trainer
+from runs.lifecycle.models import (
+    Environment,
+    PolicyVersion,
+    Run,
+    RunDeletion,
+    RunKind,
+    RunNote,
+    Trainer,
+)
 from runs.lifecycle.rules import (
     RunStatus,
     allowed_verbs,
     next_name,
+    parse_archived,
     stem_of,
     was_seen_recently,
 )
 from runs.lifecycle.schemas import (
+    DeletionRow,
     EnvironmentRow,
     Event,
     Notes,
@@ -83,6 +93,13 @@ class RunArchived(RunNotFound):
     title = "The run is archived"
 
 
+class RunDeleted(RunNotFound):
+    """The run was deleted."""
+
+    code = "run_deleted"
+    title = "The run is deleted"
+
+
 class NoWeights(NotFound):
     """The requested weights do not exist."""
 
@@ -144,11 +161,11 @@ def readable_run(address: str) -> Run:
     """Return the run at an address, current or archived (:mod:`runs.lifecycle.rules`).
 
     Raises:
-        RunNotFound: If there is no such run.
+        RunDeleted, RunNotFound: If the run was deleted; if there is no such run.
     """
     run = first_row(Run, "name = %s AND archived_at IS NULL", [address]) or Run.objects.at(address)
     if run is None:
-        raise RunNotFound(f"run {address!r} not found")
+        raise _absence(address)
     return run
 
 
@@ -176,14 +193,43 @@ def run_id_named(name: str) -> int:
 
 
 def _absence(name: str) -> RunNotFound:
-    """Return the error for a name without a current run."""
+    """Return the error for an address without a current run."""
     run = Run.objects.at(name)
-    if run is None or run.archived_at is None:
+    if run is None:
+        return _deleted(name) or RunNotFound(f"run {name!r} not found")
+    if run.archived_at is None:
         return RunNotFound(f"run {name!r} not found")
     return RunArchived(
         f"run {run.name!r} was archived on {run.archived_at:%Y-%m-%d at %H:%M} UTC and is"
         f" read-only; unarchive it (id {run.pk}) to change it"
     )
+
+
+def _deleted(address: str) -> RunDeleted | None:
+    """Return the error for the address of a deleted run, or None."""
+    deletions, archived = RunDeletion.objects.order_by("-id"), parse_archived(address)
+    deletion = deletions.filter(name=address).first()
+    if deletion is None and archived is not None:
+        deletion = deletions.filter(name=archived.name, run_number=archived.run_id).first()
+    if deletion is None:
+        return None
+    return RunDeleted(
+        f"run {deletion.name!r} was deleted on {deletion.requested_at:%Y-%m-%d at %H:%M} UTC"
+    )
+
+
+def deletions(*, before: int | None = None, limit: int = 50) -> list[DeletionRow]:
+    """Return deletions of runs older than deletion `before`, newest first."""
+    found = RunDeletion.objects.order_by("-id")
+    if before is not None:
+        found = found.filter(id__lt=before)
+    return [deletion_row(row) for row in found[:limit]]
+
+
+def deletion_row(deletion: RunDeletion) -> DeletionRow:
+    """Return a deletion for the API."""
+    own = {f: getattr(deletion, f) for f in DeletionRow.__struct_fields__ if f != "run"}
+    return DeletionRow(**own, run=deletion.name)
 
 
 def served_steps(run_id: int) -> int:

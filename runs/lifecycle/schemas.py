@@ -187,6 +187,44 @@ class ActionReason(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: Reason = ""
 
 
+class DeletionPreview(Struct, frozen=True, kw_only=True):
+    """Amount that the deletion of a run would remove."""
+
+    items: int
+    """Groups or fragments that the run has accepted."""
+    size_bytes: int
+    """Of items, weights, recordings, archives and tensors."""
+    refusal: str
+    """Why the run cannot be deleted now; empty if it can."""
+
+
+class DeletionRow(Struct, frozen=True, kw_only=True):
+    """The deletion of a run, with its progress."""
+
+    id: int
+    run: str
+    """Name of the deleted run; another run may have it since."""
+    reason: str
+    requested_by: str
+    requested_at: datetime
+    finished_at: datetime | None
+    """Time at which all rows and bytes were removed; null until then."""
+    items: int
+    """Groups or fragments at the request."""
+    size_bytes: int
+    """Stored bytes at the request."""
+    removed_items: int
+    removed_rows: int
+    """Removed rows of all tables."""
+    removed_bytes: int
+    problem: str
+    """Why the removal waits; empty while it proceeds."""
+
+
+class DeletionList(Page[DeletionRow], frozen=True, kw_only=True):
+    """Deletions of runs, newest first."""
+
+
 class ResetRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Reason for archiving an outside run and replacing it by a new one."""
 

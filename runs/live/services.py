@@ -101,6 +101,8 @@ class RunTopic:
         if names is None:
             # After a reset, there is a new run at the address, with an empty page.
             run = Run.objects.only("pk").at(self.name.partition(":")[2])
+            if run is None and self.run_id is not None:
+                return self._deleted()
             if run is not None and run.pk != self.run_id:
                 self.run_id, self._shown, self._read_at = run.pk, Topic(), {}
         if self.run_id is None:
@@ -112,6 +114,12 @@ class RunTopic:
             return None
         self.sequence = found.sequence = next_sequence()
         return found
+
+    def _deleted(self) -> Change:
+        """Return that the run does not exist any more; nothing is read from now on."""
+        self.run_id = None
+        self.sequence = next_sequence()
+        return Change(sequence=self.sequence, parts=self._shown.changed_parts({"run": None}))
 
     def _read_parts(self, run_id: int, names: Collection[str] | None) -> dict[str, Any]:
         """Read the parts of a page; those without a pace are of one moment."""

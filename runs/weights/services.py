@@ -9,6 +9,8 @@ Only the newest files are kept; the rows stay.
 import contextlib
 import hashlib
 import os
+import shutil
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
+from django.db.models import Sum
 
 from rolldeck import safetensors
 from rolldeck.errors import InvalidMessageError
@@ -215,6 +218,43 @@ def _delete_old_files(run_id: int) -> None:
     for version in kept[KEPT_FILES:]:
         transaction.on_commit(partial(default_storage.delete, str(version.file.name)))
         PolicyVersion.objects.filter(pk=version.pk).update(file="")
+
+
+def remove_weights(run_id: int, version_ids: Sequence[int]) -> int:
+    """Remove the files of versions of a deleted run; return their size in bytes."""
+    versions = PolicyVersion.objects.filter(run_id=run_id, pk__in=version_ids).exclude(file="")
+    size = 0
+    for name, size_bytes in versions.values_list("file", "size_bytes"):
+        default_storage.delete(name)
+        size += size_bytes
+    return size
+
+
+def stored_weights_bytes(run_id: int) -> int:
+    """Return the size of the stored weights of a run."""
+    kept = PolicyVersion.objects.filter(run_id=run_id).exclude(file="")
+    return int(kept.aggregate(size=Sum("size_bytes"))["size"] or 0)
+
+
+def remove_weights_directory(run_id: int, _ids: Sequence[int]) -> int:
+    """Remove the folder of weights that a deleted run shared with its fleet; return its size."""
+    run = Run.with_deleted.filter(pk=run_id).first()
+    folder = weights_directory(run) if run else ""
+    if not folder:
+        return 0
+    size = _bytes_below(Path(folder))
+    shutil.rmtree(folder, ignore_errors=True)
+    return size
+
+
+def weights_directory_bytes(run_id: int) -> int:
+    """Return the size of the folder of weights that a run shares with its fleet."""
+    folder = weights_directory(Run.objects.get(pk=run_id))
+    return _bytes_below(Path(folder)) if folder else 0
+
+
+def _bytes_below(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 # Commands that pin, unpin or reload the weights of workers.

@@ -37,6 +37,7 @@ CAUGHT_INSIDE = {
     "MalformedCredentials",
     "NotDelivered",
     "NotStorable",
+    "RemovalPostponed",
     "Retried",
     "TooFewChunks",
     "UnknownEnvironment",

@@ -6,7 +6,7 @@ restoration continues where it stopped.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,11 +20,11 @@ from buffer.archive.models import ArchiveJob, ArchiveState, ArchiveVerb
 from buffer.archive.rules import Window
 from buffer.archive.services.export import ExportReport, export_run
 from buffer.archive.services.restore import RestoreReport, restore_archive
-from buffer.payloads.services.retention import one_process
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk
 from web.rules.errors import Conflict, NotFound, TooManyRequests
+from web.sql import one_process
 
 MAX_OPEN: Final = 100
 _OPEN: Final = (ArchiveState.QUEUED, ArchiveState.WORKING)
@@ -176,7 +176,34 @@ def _expire(job: ArchiveJob, *, actor: str, now: datetime) -> bool:
 
 
 def _path(job: ArchiveJob) -> Path:
-    return Path(settings.ROLLDECK_VAR) / "archives" / f"{job.pk}.parquet"
+    return _path_of(job.pk)
+
+
+def _path_of(job_id: int) -> Path:
+    return Path(settings.ROLLDECK_VAR) / "archives" / f"{job_id}.parquet"
+
+
+def remove_archives(_run_id: int, job_ids: Sequence[int]) -> int:
+    """Remove the files of archive jobs of a deleted run; return their size in bytes."""
+    return sum(_removed(_path_of(job_id)) for job_id in job_ids)
+
+
+def _removed(path: Path) -> int:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    path.unlink(missing_ok=True)
+    return size
+
+
+def archived_bytes(run_id: int) -> int:
+    """Return the size of the archive files of a run."""
+    jobs = ArchiveJob.objects.filter(
+        run_id=run_id, verb=ArchiveVerb.EXPORT, state=ArchiveState.DONE
+    )
+    paths = [_path(job) for job in jobs]
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
@@ -197,7 +224,10 @@ def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
             except Exception as error:  # noqa: BLE001 stored in the row of the job
                 _log.exception("%s failed", job)
                 changed = {"state": ArchiveState.FAILED, "error": str(error)[:2000]}
-            ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed)
+            done += 1
+            if not ArchiveJob.objects.filter(pk=job.pk).update(finished_at=clock(), **changed):
+                _path(job).unlink(missing_ok=True)  # its run was deleted meanwhile
+                continue
             record_event(
                 run_id=job.run_id,
                 kind=f"archive_{job.verb}_{changed['state']}",
@@ -208,7 +238,6 @@ def run_archive_jobs(*, clock: Callable[[], datetime]) -> int:
                 details={"archive": job.pk},
                 now=clock(),
             )
-            done += 1
     return done
 
 

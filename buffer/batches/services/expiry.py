@@ -235,7 +235,11 @@ def drop_other_epochs() -> int:
     """Drop open fragments of past epochs; return the number dropped."""
     behind = (
         Tally.objects.filter(
-            state__in=OPEN, kind="fragments", run__kind=RunKind.FLEET, epoch__lt=F("run__epoch")
+            state__in=OPEN,
+            kind="fragments",
+            run__kind=RunKind.FLEET,
+            run__deleted_at=None,
+            epoch__lt=F("run__epoch"),
         )
         .values("run_id")
         .annotate(open=Sum("items"))

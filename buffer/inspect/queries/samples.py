@@ -27,7 +27,7 @@ class SampledRun:
         """Return a run with its address, which has the id once it is archived."""
         return cls(
             id=run.pk,
-            address=run.name if run.archived_at is None else f"{run.name}--{run.pk}",
+            address=run.address,
             project=None if run.project is None else run.project.name,
         )
 

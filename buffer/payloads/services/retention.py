@@ -8,8 +8,7 @@ fails. Metadata is kept: reading an item of a dropped segment raises
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -30,7 +29,7 @@ from buffer.payloads.services.contents import (
 )
 from buffer.payloads.services.partitions import remove_segment, segment_info
 from runs.events.services import record_event
-from web.sql import filled, statements_of
+from web.sql import filled, one_process, statements_of
 
 SQL: Final = statements_of("buffer")
 
@@ -95,19 +94,6 @@ def apply_retention(*, now: datetime, limits: RetentionLimits | None = None) -> 
     return report
 
 
-@contextmanager
-def one_process(lock: str) -> Iterator[bool]:
-    """Hold an advisory lock for a block; yield whether no other process holds it."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s))", [lock])
-        is_exclusive = bool(cursor.fetchone()[0])
-        try:
-            yield is_exclusive
-        finally:
-            if is_exclusive:
-                cursor.execute("SELECT pg_advisory_unlock(hashtext(%s))", [lock])
-
-
 def _open_items(kind: ItemKind, number: int) -> "QuerySet[Any]":
     return _MODELS[kind]._default_manager.filter(segment=number, state__in=OPEN)  # noqa: SLF001
 
@@ -138,8 +124,15 @@ def _move(kind: ItemKind, number: int, ids: list[int]) -> set[int]:
     """Copy items; return the ids of items with bytes."""
     found = readable_contents(kind, ids)
     moved: list[tuple[int, PayloadLocation, bytes]] = []
-    for codec in {stored.codec for stored in found.values()}:
-        same = [(item_id, one.content) for item_id, one in found.items() if one.codec == codec]
+    items = _MODELS[kind]._default_manager.filter(pk__in=ids)  # noqa: SLF001
+    runs = dict(items.values_list("pk", "run_id"))
+    # An object of each run, so that a deletion of one removes no bytes of another.
+    for run_id, codec in {(runs[item_id], stored.codec) for item_id, stored in found.items()}:
+        same = [
+            (item_id, one.content)
+            for item_id, one in found.items()
+            if (runs[item_id], one.codec) == (run_id, codec)
+        ]
         places = write_contents([content for _, content in same], codec=codec)
         moved += [
             (item_id, place, content)

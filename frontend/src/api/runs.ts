@@ -80,6 +80,23 @@ export function useReset(name: string) {
   });
 }
 
+export function deletionQuery(address: string) {
+  return queryOptions({
+    queryKey: ["deletion", address],
+    queryFn: () => body(api.GET("/api/v1/runs/{run}/deletion", { params: { path: { run: address } } })),
+    gcTime: 0,
+  });
+}
+
+/** Delete a run with all its data. */
+export function useDeleteRun(address: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (reason: string) => body(api.DELETE("/api/v1/runs/{run}", { params: { path: { run: address }, query: { reason } } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["runs"] }),
+  });
+}
+
 export type Asked = { verb: RunVerb; reason: string };
 
 export function useAsk(name: string) {

@@ -122,13 +122,15 @@ def text_parameter(request: Request, name: str, *, choices: Collection[str] = ()
 REASON_LETTERS: Final = 2000
 
 
-def reason_in(request: Request) -> str:
+def reason_in(request: Request, *, is_required: bool = False) -> str:
     """Return the reason of a deletion from the query, as DELETE requests may have no body.
 
     Raises:
-        InvalidBody: If it is too long or contains NUL.
+        InvalidBody: If it is too long or contains NUL, or if it is required and blank.
     """
     reason = request.query_params.get("reason", "")
+    if is_required and not reason.strip():
+        raise InvalidBody("reason", "required")
     if len(reason) > REASON_LETTERS or "\x00" in reason:
         raise InvalidBody("reason", f"must be at most {REASON_LETTERS} characters without NUL")
     return reason

@@ -15,6 +15,12 @@ REASON = OpenApiParameter(
     {"type": "string", "maxLength": 2000},
     description="Reason for the audit log; at most 2,000 characters.",
 )
+REQUIRED_REASON = OpenApiParameter(
+    "reason",
+    {"type": "string", "minLength": 1, "maxLength": 2000},
+    required=True,
+    description="Reason for the audit log; at most 2,000 characters.",
+)
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},

@@ -157,6 +157,13 @@ def runs_to_reconcile(*, now: datetime) -> list[int]:
     )
 
 
+def unended_fleet(run_id: int) -> str:
+    """Return that a run's fleet has not ended on the cluster yet; empty if it has."""
+    if not Fleet.objects.filter(run_id=run_id).exclude(incarnation="").exists():
+        return ""
+    return "its fleet has not ended on the cluster yet: repeat the request in a few seconds"
+
+
 def has_launched() -> bool:
     """Return whether any manager was ever launched."""
     return Fleet.objects.filter(attempt__gt=0).exists()

@@ -1,6 +1,7 @@
 """Requests to record episodes, and storage of the recordings."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -9,6 +10,7 @@ from django.conf import settings
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
+from django.db.models import Sum
 
 from rolldeck.operator_requests import RecordingUpdate
 from rollouts.control.models import Recording
@@ -177,6 +179,22 @@ def _delete_old(run_id: int) -> None:
     failed = Recording.objects.filter(run_id=run_id, state="failed").order_by("-requested_at")
     kept = failed.values_list("pk", flat=True)[:FAILED_KEPT]
     failed.exclude(pk__in=list(kept)).delete()
+
+
+def remove_recordings(run_id: int, recording_ids: Sequence[uuid.UUID]) -> int:
+    """Remove the files of recordings of a deleted run; return their size in bytes."""
+    stored = Recording.objects.filter(run_id=run_id, pk__in=recording_ids).exclude(file="")
+    size = 0
+    for name, size_bytes in stored.values_list("file", "size_bytes"):
+        default_storage.delete(name)
+        size += size_bytes
+    return size
+
+
+def recorded_bytes(run_id: int) -> int:
+    """Return the size of the recordings of a run."""
+    stored = Recording.objects.filter(run_id=run_id).exclude(file="")
+    return int(stored.aggregate(size=Sum("size_bytes"))["size"] or 0)
 
 
 def give_up_recordings(*, now: datetime) -> int:

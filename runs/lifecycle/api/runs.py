@@ -28,6 +28,8 @@ from runs.config.services import registered_extensions
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import (
     EVENTS_PER_PAGE,
+    deletion_row,
+    deletions,
     environments,
     events,
     readable_run,
@@ -39,16 +41,20 @@ from runs.lifecycle.schemas import (
     ActionReason,
     ChangeRun,
     CreateRun,
+    DeletionList,
+    DeletionPreview,
+    DeletionRow,
     EnvironmentList,
     EventList,
     Preset,
     RunConfigSchema,
     RunDetail,
 )
+from runs.lifecycle.services.deletion import delete_run, deletion_size, refusal
 from runs.lifecycle.services.lifecycle import change_status, create_and_start, launch_values
 from runs.lifecycle.services.settings import change_settings
-from web.http.bodies import answer, read
-from web.http.openapi import problems
+from web.http.bodies import answer, read, reason_in
+from web.http.openapi import REQUIRED_REASON, problems
 from web.http.paging import page_of, page_parameters
 from web.http.problems import PROBLEM_TYPE, Problem
 from web.http.views import ApiView
@@ -169,6 +175,7 @@ class OperationSchema(AutoSchema):
 # API views that create, show and control runs.
 
 EVENTS_PER_ANSWER = 100
+DELETIONS_PER_PAGE = 200
 
 
 class CreateRunView(ApiView):
@@ -217,7 +224,7 @@ class RunView(ApiView):
 
     def get_permissions(self) -> list[BasePermission]:
         """Return the permission: readers and machines read the run, operators change it."""
-        return [Operators() if self.request.method == "PATCH" else RunMachines()]
+        return [Operators() if self.request.method in ("PATCH", "DELETE") else RunMachines()]
 
     @extend_schema(operation_id="runs_get", responses={200: RunDetail}, tags=["runs"])
     def get(self, request: Request, run: str) -> HttpResponse:
@@ -249,6 +256,27 @@ class RunView(ApiView):
         )
         return answer(run_detail(changed))
 
+    @extend_schema(
+        operation_id="runs_delete",
+        parameters=[REQUIRED_REASON],
+        request=None,
+        responses={202: DeletionRow, **problems(409)},
+        tags=["runs"],
+    )
+    def delete(self, request: Request, run: str) -> HttpResponse:
+        """Delete a run.
+
+        A run that is not active, with all its data. It disappears from all lists at once and its
+        name is free; rows and bytes are removed in the background.
+        """
+        deletion = delete_run(
+            address=run,
+            actor=identity_of(request),
+            reason=reason_in(request, is_required=True),
+            now=timezone.now(),
+        )
+        return answer(deletion_row(deletion), status=202)
+
 
 class StatusChangeView(ApiView):
     """A status change of a run; each verb has its own route."""
@@ -267,6 +295,49 @@ class StatusChangeView(ApiView):
             now=timezone.now(),
         )
         return answer(run_detail(moved))
+
+
+class DeletionPreviewView(ApiView):
+    """Preview of the deletion of a run."""
+
+    permission_classes = [Operators]
+
+    @extend_schema(
+        operation_id="runs_preview_deletion", responses={200: DeletionPreview}, tags=["runs"]
+    )
+    def get(self, request: Request, run: str) -> HttpResponse:
+        """Preview a run's deletion.
+
+        The number of its groups or fragments, its stored bytes, and why it cannot be deleted now.
+        """
+        found = readable_run(run)
+        size = deletion_size(found)
+        preview = DeletionPreview(
+            items=size.items, size_bytes=size.size_bytes, refusal=refusal(found)
+        )
+        return answer(preview)
+
+
+class DeletionsView(ApiView):
+    """Deletions of runs."""
+
+    permission_classes = [Readers]
+
+    @extend_schema(
+        operation_id="deletions_list",
+        parameters=page_parameters(default=50, most=DELETIONS_PER_PAGE),
+        responses={200: DeletionList},
+        tags=["runs"],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """List deletions of runs.
+
+        Newest first, with their progress.
+        """
+        page = page_of(request, int, default=50, most=DELETIONS_PER_PAGE)
+        found = deletions(before=page.after, limit=page.limit + 1)
+        rows, cursor = page.cut(found, lambda deletion: deletion.id)
+        return answer(DeletionList(results=rows, next=cursor))
 
 
 SUMMARIES = {

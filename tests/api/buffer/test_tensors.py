@@ -17,7 +17,9 @@ from rolldeck import safetensors, tensor_store
 from rolldeck.errors import ConflictError, NotFoundError
 from rolldeck.tensor_store import TensorStore, Value, bytes_value
 from runs.lifecycle.models import Run
-from tests.factories import bearer, make_run, make_token
+from runs.lifecycle.rules import RunStatus
+from runs.lifecycle.services.deletion import delete_run, deletion_size, remove_deleted_runs
+from tests.factories import NOON, bearer, make_run, make_token
 from tests.live_server import serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -225,7 +227,7 @@ def test_a_damaged_object_is_reported(server: Server) -> None:
     assert (refused.status_code, refused.json()["code"]) == (410, "tensor_lost")
 
 
-def test_objects_of_interrupted_pushes_and_deleted_runs_are_removed(server: Server) -> None:
+def test_objects_of_interrupted_pushes_are_removed(server: Server) -> None:
     server.put(WHOLE)
     now = datetime.now(UTC)
     name = "tensors-0/interrupted"
@@ -237,9 +239,19 @@ def test_objects_of_interrupted_pushes_and_deleted_runs_are_removed(server: Serv
     assert remove_unused_objects(now=later) == 1
     assert objects.read({name: [(0, 1)]}) == {}
     assert server.arrays(*LARGE)
-    Run.objects.filter(pk=server.run.pk).delete()
-    assert remove_unused_objects(now=later) == 1
+
+
+def test_objects_of_a_deleted_run_are_removed(server: Server) -> None:
+    server.put(WHOLE)
+    row = TensorObject.objects.get()
+    assert deletion_size(server.run).size_bytes == row.size_bytes
+    Run.objects.filter(pk=server.run.pk).update(status=RunStatus.STOPPED)
+
+    delete_run(address=server.run.address, actor="user:ada", reason="old", now=NOON)
+    remove_deleted_runs(clock=lambda: NOON)
+
     assert not TensorObject.objects.exists()
+    assert not row.name or objects.read({row.name: [(0, 1)]}) == {}
 
 
 def test_objects_stay_while_a_backup_copies_them(server: Server) -> None:

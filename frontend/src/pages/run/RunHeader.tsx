@@ -16,9 +16,10 @@ import runCss from "@/pages/run/run.module.css";
 import { UndoPause } from "@/pages/run/UndoPause";
 import { uptimeText } from "@/pages/run/uptime";
 import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
-import { arrival } from "@/pages/run/verbs";
+import { arrival, isActive } from "@/pages/run/verbs";
 import { viewLink } from "@/share/link";
 
+const DeleteRun = onDemand(() => import("@/pages/run/DeleteRun"), "default");
 const ProjectOfRun = onDemand(() => import("@/pages/run/ProjectOfRun"), "default");
 const TagsDialog = onDemand(() => import("@/pages/run/TagsDialog"), "default");
 
@@ -63,6 +64,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
   const mayOperate = useMayOperate();
   const [isTagging, setTagging] = useState(false);
   const [isMoving, setMoving] = useState(false);
+  const [isDeleting, setDeleting] = useState(false);
   const isProven = useIsProven(run, fleet?.confirmed_at);
   const arrived = arrival(run, fleet, isProven);
   return (
@@ -98,6 +100,11 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
             <>
               <Menu.Item onClick={() => setTagging(true)}>{run.tags.length > 0 ? "Edit tags" : "Add tags"}</Menu.Item>
               <Menu.Item onClick={() => setMoving(true)}>{run.project ? "Change project" : "Add to project"}</Menu.Item>
+              {!isActive(run) && (
+                <Menu.Item className={runCss.kill} data-verb="delete" onClick={() => setDeleting(true)}>
+                  Delete…
+                </Menu.Item>
+              )}
             </>
           )}
           <Menu.Divider />
@@ -115,6 +122,7 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
       </div>
       <VerbProblem ask={ask} />
       {isMoving && <ProjectOfRun run={run} onClose={() => setMoving(false)} />}
+      {isDeleting && <DeleteRun run={run} title={title} onClose={() => setDeleting(false)} />}
       {isTagging && <TagsDialog run={run} onClose={() => setTagging(false)} />}
     </>
   );

@@ -28,6 +28,45 @@ it("kills a run only with its name and a reason", async () => {
   expect(server.bodies("POST", "/api/v1/runs/to-kill/kill")).toEqual([{ reason: "out of patience" }]);
 });
 
+it("deletes an ended run with its name and a reason, and names the data that is removed", async () => {
+  const server = serverFor();
+  addRun(server, runOf("to-delete", { status: "completed", allowed_verbs: [] }));
+  server
+    .on("GET", "/api/v1/runs/{run}/deletion", { items: 1200, size_bytes: 3_000_000, refusal: "" })
+    .on("DELETE", "/api/v1/runs/{run}", {} as never);
+  await load("/runs/to-delete");
+  await press("More actions");
+  fireEvent.click(await one("[data-verb=delete]"));
+  const asked = await dialog("Delete to-delete?");
+  expect(await asked.findByText("1,200 groups and 3 MB will be removed.")).toBeVisible();
+  fill(asked.getByLabelText(/^Reason/), "wrong data");
+  expect(asked.getByRole("button", { name: "Delete" })).toBeDisabled();
+  fill(asked.getByLabelText(/^Type to-delete to confirm/), "to-delete");
+  fireEvent.click(asked.getByRole("button", { name: "Delete" }));
+  await waitFor(() => expect(here()).toBe("/runs"));
+  const [sent] = server.asked.filter(({ verb }) => verb === "DELETE");
+  expect(sent?.path).toBe("/api/v1/runs/to-delete");
+  expect(sent?.query.get("reason")).toBe("wrong data");
+});
+
+it("does not offer to delete an active run", async () => {
+  const server = serverFor();
+  addRun(server, runOf("active"));
+  await load("/runs/active");
+  await press("More actions");
+  await one("[data-verb=kill]");
+  expect(document.querySelector("[data-verb=delete]")).toBeNull();
+});
+
+it("shows that the open run was deleted", async () => {
+  const server = serverFor();
+  addRun(server, runOf("open", { status: "completed", allowed_verbs: [] }));
+  await load("/runs/open");
+  await one("[data-status=completed]");
+  server.tell("run:open", { run: null });
+  expect(await screen.findByText("Run open was deleted.")).toBeVisible();
+});
+
 it("stops a run only with its name and a reason, and names the data that is dropped", async () => {
   const server = serverFor();
   addRun(server, runOf("to-stop"));

@@ -66,7 +66,8 @@ function RunLosses({ run }: { run: string }) {
 
 function LiveRun({ name }: { name: string }) {
   const topic = `run:${name}` as const;
-  const shown = usePart(topic, "run") ?? undefined;
+  const part = usePart(topic, "run");
+  const shown = part ?? undefined;
   const fleet = usePart(topic, "fleet");
   const diagnosed = usePart(topic, "diagnosis") ?? undefined;
   const queue = usePart(topic, "queue") ?? undefined;
@@ -93,6 +94,8 @@ function LiveRun({ name }: { name: string }) {
     [addressed, fleet, diagnosed, queue, ledger, curriculum, episodes, events, at, speed, ask],
   );
 
+  // The part is null once the run is deleted.
+  if (part === null) return <Missing name={name} error={{ code: "run_deleted", detail: `Run ${name} was deleted.` }} />;
   if (!run || !addressed || !parts) return error ? <Missing name={name} error={error} /> : <Skeletons heights={[64, 44, 76, 330]} />;
   // Unarchived: the name is the run's address again.
   if (!run.archived_at && run.name !== name) return <Navigate to="/runs/$name" params={{ name: run.name }} replace />;

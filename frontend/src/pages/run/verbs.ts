@@ -59,6 +59,11 @@ export const VERBS: Record<Verb, VerbLook> = {
   },
 };
 
+const ACTIVE: RunStatus[] = ["queued", "starting", "running", "paused", "draining"];
+
+/** Whether a run is active, so that it cannot be deleted. */
+export const isActive = ({ status, archived_at }: RunSummary) => archived_at === null && ACTIVE.includes(status);
+
 const WANTED: Partial<Record<RunStatus, string[]>> = {
   running: ["running"],
   paused: ["paused"],

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.test import Client
 
 from runs.access.models import ApiToken, LoginCount, User
@@ -12,7 +13,8 @@ from runs.config.services import save_preset
 from runs.deployment.models import Deployment
 from runs.deployment.schemas import SetNotice
 from runs.deployment.services import record_exit, record_heartbeat, set_notice
-from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run, RunDeletion
+from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.registry import register_environment, register_trainer
 from runs.lifecycle.services.settings import write_notes
 from runs.weights.models import WeightsCommand
@@ -88,6 +90,9 @@ def run() -> Run:
     make_project(name="a")
     record_exit(host="a", part="jobs", reason="a", log="", now=NOON)
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
+    RunDeletion.objects.create(
+        run_number=run.pk + 1, name="a", epoch=0, items=0, size_bytes=0, requested_at=NOON
+    )
     return run
 
 
@@ -106,6 +111,7 @@ def test_every_model_is_registered() -> None:
         "processheartbeat",
         "project",
         "run",
+        "rundeletion",
         "runevent",
         "runnote",
         "savedobject",
@@ -161,3 +167,24 @@ def test_people_without_staff_rights_cannot_open_the_admin() -> None:
     client.force_login(make_user(role="operator"))
 
     assert client.get("/admin/").status_code == 302
+
+
+def test_the_action_deletes_ended_runs_and_names_refusals(browser: Client) -> None:
+    ended = make_run(name="beta", status=RunStatus.STOPPED)
+    active = make_run(name="gamma")
+    chosen = {"action": "delete_runs", "_selected_action": [ended.pk, active.pk]}
+
+    asked = browser.post("/admin/runs/run/", chosen).content.decode()
+    assert "Delete these runs?" in asked
+    assert Run.objects.filter(name="beta").exists()
+    answer = browser.post(
+        "/admin/runs/run/", chosen | {"decided": "1", "reason": "wrong data"}, follow=True
+    ).content.decode()
+
+    assert "beta is deleted." in answer
+    assert "gamma is running: stop or kill it before you delete it" in answer
+    assert list(Run.objects.values_list("name", flat=True)) == ["gamma"]
+    deletion = RunDeletion.objects.get(name="beta")
+    assert (deletion.reason, deletion.requested_by) == ("wrong data", "user:ada")
+    assert LogEntry.objects.get().change_message == "deleted; wrong data"
+    assert "beta" in browser.get("/admin/runs/rundeletion/").content.decode()
