@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0011_saved_views'),
+        ('runs', '0012_own_users'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

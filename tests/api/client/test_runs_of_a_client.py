@@ -116,12 +116,13 @@ def test_the_package_has_at_most_twelve_public_names() -> None:
 def test_a_run_is_deleted_with_a_reason_once_it_has_ended(client: Client) -> None:
     run = client.runs.create("alpha", kind="outside")
 
-    with pytest.raises(Conflict, match="alpha is running: stop or kill it before you delete it"):
+    refusal = "alpha is running: stop or kill it before you delete it"
+    with pytest.raises(ConflictError, match=refusal):
         run.delete(reason="wrong data")
     run.kill(reason="wrong data")
     deletion = run.delete(reason="wrong data")
 
     assert (deletion["run"], deletion["reason"]) == ("alpha", "wrong data")
-    with pytest.raises(NotFound, match="run 'alpha' was deleted on"):
+    with pytest.raises(NotFoundError, match="run 'alpha' was deleted on"):
         run.refresh()
     assert client.runs.create("alpha", kind="outside").status == "running"
