@@ -230,7 +230,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("POST", "/api/v1/runs/<slug:run>/evaluations"): OPERATE,
     ("PUT", "/api/v1/runs/<slug:run>/evaluations/<uuid:evaluation>/lease"): WORK,
     ("GET", "/api/v1/runs/<slug:run>/metrics"): READ,
-    ("POST", "/api/v1/runs/<slug:run>/metrics"): TRAIN,
+    ("POST", "/api/v1/runs/<slug:run>/metrics"): TRAIN | {"env"},
     ("GET", "/api/v1/runs/<slug:run>/metrics/keys"): READ,
     ("GET", "/api/v1/runs/<slug:run>/metrics/samples"): READ,
     ("GET", "/api/v1/runs/<slug:run>/metrics/lines"): READ,

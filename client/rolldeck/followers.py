@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import quote
 
 import msgspec
 
 from rolldeck.batches import FragmentView
+from rolldeck.client import ENDED
 from rolldeck.errors import InvalidMessageError
 from rolldeck.http import Call, Connection, PlatformClient
 from rolldeck.wire import (
@@ -18,8 +19,6 @@ from rolldeck.wire import (
 )
 
 __all__ = ["Followed", "Follower", "FollowerState"]
-
-ENDED: Final = frozenset({"completed", "stopped", "failed"})
 
 
 class FollowerState(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,25 +2,35 @@
 
 A rollout handler registers its environment, reads the metrics group and project, then produces and
 sends groups. It polls the length of the queue: above an upper threshold it pauses, below a lower
-one it resumes. At the end it disconnects. It works the same with Rolldeck
-(``http://host:8000/atropos/<run>``) and with a stock ``atroposlib`` server.
+one it resumes. It saves the environment's state at the checkpoint interval of the run, and loads it
+after a restart. It ends with its run: after the planned train steps, or when the run is over. At
+the end it disconnects. It works the same with Rolldeck (``http://host:8000/atropos/<run>``) and
+with a stock ``atroposlib`` server.
 """
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from rolldeck.client import ENDED
 from rolldeck.closing import Closing
-from rolldeck.errors import InvalidAnswerError, RolldeckError
+from rolldeck.errors import InvalidAnswerError, RolldeckError, RunNotAcceptingError, RunOverError
 from rolldeck.http import Call, Connection
+from rolldeck.metrics import metrics_call
 from rolldeck.pacing import RESUME_FRACTION, HandlerState, PauseRule
 from rolldeck.sender import GroupSender
 
 logger = logging.getLogger("rolldeck")
 
+ATROPOS: Final = "/atropos/"
+"""Path of Rolldeck's Atropos routes, before the name of the run."""
+CHECKPOINTS: Final = "env_checkpoints"
+"""Folder of the states of environments in the checkpoint folder of a run."""
 WAITING_ANSWER: Final = "wait for trainer to start"
 Group = Mapping[str, Any]
 Produced = Group | Sequence[Group] | None
@@ -37,6 +47,12 @@ class Registration:
     """Metrics group and project for a tracker; None if the trainer named none."""
     project: str | None
     batch_size: int
+    checkpoint_dir: str = ""
+    """Checkpoint folder of the run; empty without one."""
+    checkpoint_interval: int = 0
+    """Train steps between two checkpoints; 0 or less for none."""
+    num_steps: int = 0
+    """Planned train steps of the run; 0 or less without a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +73,8 @@ class HandlerEvent:
     """An event that a tracker may log."""
 
     kind: str
-    """``registered``, ``sent``, ``status``, ``paused``, ``resumed`` or ``disconnected``."""
+    """``registered``, ``loaded``, ``sent``, ``status``, ``metrics``, ``paused``, ``resumed``,
+    ``saved``, ``ended`` or ``disconnected``."""
     values: Mapping[str, Any]
 
 
@@ -84,6 +101,8 @@ class Pace:
 
 Tracker = Callable[[HandlerEvent], None]
 Produce = Callable[[], Produced]
+StateHook = Callable[[Path, int], None]
+"""Function of a folder and a train step."""
 
 
 class RolloutHandler(Closing):
@@ -93,9 +112,13 @@ class RolloutHandler(Closing):
 
         offer = EnvironmentOffer(desired_name="gsm8k", max_token_length=2048, group_size=8)
         with RolloutHandler("http://host:8000/atropos/demo", offer, token=token) as handler:
-            handler.run(produce)  # until another thread calls handler.stop()
+            handler.run(produce)  # until the run ends, or another thread calls handler.stop()
 
     `produce` returns a scored group, several groups, or None if none is ready.
+
+    Attributes:
+        step: Train step of the run, as of its last response.
+        ended: Reason why the run has ended; empty while it goes on.
     """
 
     def __init__(
@@ -107,6 +130,8 @@ class RolloutHandler(Closing):
         pace: Pace | None = None,
         tracker: Tracker | None = None,
         sender: GroupSender | None = None,
+        save: StateHook | None = None,
+        load: StateHook | None = None,
         connection: Connection | None = None,
     ) -> None:
         """Configure the handler without sending a request.
@@ -119,9 +144,19 @@ class RolloutHandler(Closing):
             tracker: Called with every event, in the thread of `run`.
             sender: Sends the groups in binary form to the same run of a Rolldeck server; without
                 it they are sent as JSON, which any Atropos server accepts.
+            save: Writes the state of the environment into an empty folder, at the checkpoint
+                interval of the run. The folder is that of a checkpoint once `save` has returned:
+                ``<checkpoint folder>/env_checkpoints/<name>/step-<step>``.
+            load: Reads the state from the newest such folder of this environment's name, after a
+                registration with a run that has trained.
             connection: Existing connection to use; `close` leaves it open.
         """
         self.offer = offer
+        self.step = 0
+        self.ended = ""
+        self._save = save
+        self._load = load
+        self._saved_step = 0
         self.pace = pace or Pace()
         self.state = HandlerState.RUNNING
         self.registration: Registration | None = None
@@ -145,7 +180,12 @@ class RolloutHandler(Closing):
         self._stopping.set()
 
     def run(self, produce: Produce) -> None:
-        """Register, then produce and send while the queue permits, until `stop` is called."""
+        """Register, then produce and send while the queue permits, until the run ends or `stop`.
+
+        Raises:
+            InvalidAnswerError: If the server is no Atropos server.
+            RolldeckError: Another subclass for a refusal, or if the server is unreachable.
+        """
         registration = self.register()
         if registration is None:
             return
@@ -154,14 +194,16 @@ class RolloutHandler(Closing):
             off_policy_tolerance=self.pace.off_policy_tolerance,
             resume_fraction=self.pace.resume_fraction,
         )
+        self._load_state(registration)
+        self._end_after_plan()
         examined = time.monotonic()
-        while not self._stopping.is_set():
+        while not (self._stopping.is_set() or self.ended):
             if self.state is HandlerState.RUNNING:
-                self.send(produce())
+                self._send_or_end(produce())
             else:
                 self._stopping.wait(self.pace.poll_seconds)
             due = time.monotonic() - examined >= self.pace.poll_seconds
-            if due or self.state is HandlerState.PAUSED:
+            if not self.ended and (due or self.state is HandlerState.PAUSED):
                 examined = time.monotonic()
                 self._adjust_state(rule)
         self.disconnect()
@@ -200,7 +242,11 @@ class RolloutHandler(Closing):
             group=wandb.get("group"),
             project=wandb.get("project"),
             batch_size=int(served.get("batch_size", -1)),
+            checkpoint_dir=str(answer.get("checkpoint_dir") or ""),
+            checkpoint_interval=int(answer.get("checkpoint_interval") or 0),
+            num_steps=int(answer.get("num_steps") or 0),
         )
+        self.step = self._saved_step = self.registration.starting_step
         self._track(
             "registered",
             name=self.registration.wandb_name,
@@ -236,8 +282,29 @@ class RolloutHandler(Closing):
             paced=answer.get("paced") is True,
             held=answer.get("held") is True,
         )
+        self.step = status.current_step
         self._track("status", current_step=status.current_step, queue_size=status.queued_groups)
         return status
+
+    def log(self, metrics: Mapping[str, float], *, step: int | None = None) -> None:
+        """Store metrics of the environment with the run, and give them to the tracker.
+
+        A stock server has no metrics; there, only the tracker gets them.
+
+        Args:
+            metrics: Numbers by name, such as ``env/solved``.
+            step: Train step; by default that of the last response.
+
+        Raises:
+            RolldeckError: If the platform refuses, or is unreachable.
+        """
+        at = self.step if step is None else step
+        base, is_of_run, _ = self._connection.url.partition(ATROPOS)
+        if is_of_run and metrics:
+            run = self._connection.url.rstrip("/").rpartition("/")[2]
+            path = f"/api/v1/runs/{run}/metrics"
+            self._connection.of(base).send(metrics_call(path, metrics, step=at))
+        self._track("metrics", current_step=at, **metrics)
 
     def disconnect(self) -> None:
         """Unregister this environment; repeated calls do nothing."""
@@ -245,11 +312,86 @@ class RolloutHandler(Closing):
             return
         body = {"env_id": self.registration.env_id}
         self.registration = None
-        self._request(Call(method="POST", path="/disconnect-env", json=body))
+        try:
+            self._request(Call(method="POST", path="/disconnect-env", json=body))
+        except RunOverError:
+            if not self.ended:  # a run that is over has no environments
+                raise
         self._track("disconnected")
+
+    def _send_or_end(self, produced: Produced) -> None:
+        try:
+            self.send(produced)
+        except (RunNotAcceptingError, RunOverError):
+            self._end_if_over()
+            if not self.ended:
+                raise
+
+    def _end_if_over(self) -> None:
+        """Read whether the run is over; a stock server does not report it."""
+        status = self._request(Call(method="GET", path="/status")).get("status")
+        if status in ENDED:
+            self._end(f"the run is {status}")
+
+    def _end_after_plan(self) -> None:
+        planned = self._registered().num_steps
+        if 0 < planned <= self.step:
+            self._end(f"{planned} train steps are done")
+
+    def _end(self, reason: str) -> None:
+        self.ended = reason
+        logger.info("%s ends at step %d: %s", self.offer.desired_name, self.step, reason)
+        self._track("ended", current_step=self.step, reason=reason)
+
+    def _states(self, name: str) -> Path | None:
+        folder = self._registered().checkpoint_dir
+        return Path(folder) / CHECKPOINTS / name if folder else None
+
+    def _load_state(self, registration: Registration) -> None:
+        """Load the newest state of an environment of this name, up to the step of the run."""
+        states = self._states("")
+        if self._load is None or states is None or registration.starting_step <= 0:
+            return
+        # A restarted environment has another number behind its name.
+        name = self.offer.desired_name
+        found = [
+            (int(folder.name.removeprefix("step-")), folder)
+            for folder in [*states.glob(f"{name}/step-*"), *states.glob(f"{name}_*/step-*")]
+            if folder.name.removeprefix("step-").isdigit()
+        ]
+        found = [(step, folder) for step, folder in found if step <= registration.starting_step]
+        if not found:
+            logger.info("%s has no saved state in %s", name, states)
+            return
+        step, folder = max(found)
+        self._load(folder, step)
+        self._track("loaded", step=step, folder=str(folder))
+
+    def _save_state(self) -> None:
+        """Save the state once per interval of train steps."""
+        registration = self._registered()
+        interval, states = registration.checkpoint_interval, self._states(registration.wandb_name)
+        is_due = interval > 0 and self.step // interval > self._saved_step // interval
+        if self._save is None or states is None or not is_due:
+            return
+        folder = states / f"step-{self.step}"
+        part = folder.with_name(f"{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        self._save(part, self.step)
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+        self._saved_step = self.step
+        self._track("saved", step=self.step, folder=str(folder))
 
     def _adjust_state(self, rule: PauseRule) -> None:
         status = self.status()
+        self._save_state()
+        self._end_after_plan()
+        if status.held and not self.ended:
+            self._end_if_over()
+        if self.ended:
+            return
         # The server counts groups; batches are counted in sequences.
         queued = status.queued_groups * self.offer.group_size
         state = (

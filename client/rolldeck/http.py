@@ -16,6 +16,7 @@ import uuid
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -128,7 +129,7 @@ class Connection(Closing):
         """
         url, token = url_and_token(url, token)
         parts = parts_of(url)
-        self._base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self._base = _base_of(parts)
         self._headers = {
             "User-Agent": f"rolldeck/{__version__}",
             "Accept-Encoding": ACCEPT_ENCODING,
@@ -146,6 +147,12 @@ class Connection(Closing):
 
     def close(self) -> None:
         self._pool.clear()
+
+    def of(self, url: str) -> "Connection":
+        """Return a connection to another path of this server, with the same sockets and token."""
+        other = copy(self)
+        vars(other).update(url=url, _base=_base_of(parts_of(url)))
+        return other
 
     def send(self, call: Call) -> Response:
         """Send `call` and return the response, with a status below 400.
@@ -376,6 +383,10 @@ def _pool_for(server: SplitResult) -> urllib3.PoolManager:
     auth = urlsplit(proxy).netloc.rpartition("@")[0]
     options["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(auth) or None)
     return urllib3.ProxyManager(proxy, **options)
+
+
+def _base_of(parts: SplitResult) -> str:
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
 def _is_unsent(error: HTTPError) -> bool:

@@ -17,7 +17,6 @@ leases two more batches while one is trained on; they too come again after a cra
 
 import hashlib
 import logging
-import math
 import queue
 import threading
 import time
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from rolldeck import safetensors, weights_directory
 from rolldeck.batches import Batch, FragmentView
+from rolldeck.client import ENDED
 from rolldeck.closing import Closing
 from rolldeck.errors import (
     InvalidAnswerError,
@@ -39,6 +39,7 @@ from rolldeck.errors import (
     TrainerNotRegisteredError,
 )
 from rolldeck.http import Call, Connection, download
+from rolldeck.metrics import metrics_call
 from rolldeck.safetensors import Content, array_of
 from rolldeck.tokenizer_files import TokenizerClient
 from rolldeck.wire import (
@@ -132,7 +133,6 @@ MAX_WAIT_SECONDS: Final = 60.0
 EARLY_PAUSE_SECONDS: Final = 0.5
 MAX_HELD: Final = 16
 """Maximum number of batches that a trainer may hold."""
-ENDED: Final = frozenset({"completed", "stopped", "failed"})
 # Groups arrive in the codec in which they were pushed, without conversion.
 STORED_BATCH: Final = f"{BATCH_TYPE}; groups=stored"
 Weights = Mapping[str, NDArray[Any]]
@@ -427,14 +427,8 @@ class Trainer(TokenizerClient):
             metrics: Numbers; one that is not finite becomes a counted gap in its chart.
             step: Train step, counted from 1.
         """
-        samples = [
-            {"name": name, "step": step, "value": _written(float(value))}
-            for name, value in metrics.items()
-        ]
-        if not samples:
-            return
-        path = f"{self._root}/metrics"
-        self._connection.send(Call(method="POST", path=path, json={"samples": samples}))
+        if metrics:
+            self._connection.send(metrics_call(f"{self._root}/metrics", metrics, step=step))
 
     def _shared_folder(self) -> Path | None:
         """Return the shared weights folder; None if weights are uploaded."""
@@ -448,13 +442,6 @@ def ack_or_log(trainer: Trainer, batch: Batch) -> None:
         trainer.ack(batch)
     except LeaseLostError as error:
         logger.warning("batch %d was not acknowledged: %s", batch.head.ordinal, error)
-
-
-def _written(value: float) -> float | str:
-    """Return the number, or its name if JSON cannot represent it."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _field(answer: object, name: str) -> Any:

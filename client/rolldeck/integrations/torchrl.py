@@ -25,8 +25,9 @@ from torchrl.collectors import BaseCollector
 from torchrl.weight_update import TransportBackend, WeightSyncScheme
 
 from rolldeck.batches import Batch
+from rolldeck.client import ENDED
 from rolldeck.torch_tensors import tensors_of
-from rolldeck.trainer import ENDED, MAX_HELD, Trainer, ack_or_log
+from rolldeck.trainer import MAX_HELD, Trainer, ack_or_log
 
 __all__ = ["PublishedWeights", "RunCollector", "fragments_tensordict"]
 

@@ -31,10 +31,11 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from rolldeck.batches import Batch
+from rolldeck.client import ENDED
 from rolldeck.errors import InvalidMessageError
 from rolldeck.integrations.token_rows import token_rows
 from rolldeck.safetensors import BITS, float32_of
-from rolldeck.trainer import ENDED, MAX_HELD, Trainer, TrainerRegistration, ack_or_log
+from rolldeck.trainer import MAX_HELD, Trainer, TrainerRegistration, ack_or_log
 
 # Settings of TRL and of a run that have to agree.
 

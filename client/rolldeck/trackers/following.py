@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from rolldeck.client import ENDED
 from rolldeck.errors import RolldeckError
 from rolldeck.http import Backoff
 from rolldeck.trackers.contract import TrackedRun, Tracker, TrackerError
-from rolldeck.trackers.source import ENDED, SCALARS_AT_ONCE, CursorFile, RunSource
+from rolldeck.trackers.source import SCALARS_AT_ONCE, CursorFile, RunSource
 
 logger = logging.getLogger("rolldeck")
 

@@ -170,7 +170,6 @@ def _message(role: str, text: str) -> Mapping[str, str]:
 
 # Values of a run that a tracker has not stored yet, read over the API.
 
-ENDED: Final = frozenset({"completed", "stopped", "failed"})
 LIFECYCLE: Final = (
     "created",
     "status",

@@ -69,8 +69,8 @@ class MetricsView(ApiView):
     """Metric samples of a run."""
 
     def get_permissions(self) -> list[object]:  # type: ignore[override]
-        """Return the permissions: trainers write, all readers of the run read."""
-        return [scoped("trainer")() if self.request.method == "POST" else Readers()]
+        """Return the permissions: trainers and environments write, readers of the run read."""
+        return [scoped("trainer", "env")() if self.request.method == "POST" else Readers()]
 
     @extend_schema(
         operation_id="metrics_list",
