@@ -14,8 +14,8 @@ initial model of its inference server, and --batch-size and --temperature replac
 the sampling, the latter where a group states no temperature.
 
 Sources: GRPO, Shao et al. 2024, arXiv:2402.03300, equation 3, without its KL penalty; the other
-rules of advantage as in `rolldeck.advantages`; --tis as in Yao et al. 2025, "Your efficient RL
-framework secretly brings you off-policy RL training".
+rules of advantage as in `rolldeck.training.advantages`; --tis as in Yao et al. 2025, "Your
+efficient RL framework secretly brings you off-policy RL training".
 """
 
 import argparse
@@ -33,9 +33,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer, TrainerRegistration
+from rolldeck.training.advantages import RULES, Rule, of_batch, token_weights, with_variance
 from rollouts.fleet.datasets.dataset_task import lesson_task
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.building import Built, build, clone_behavior

@@ -9,7 +9,7 @@ step. The run is an outside run; the token has the scopes `env` and `trainer`.
 The policy is one vector of logits, the same for every position; a score is the share of a
 sequence's tokens that equal the target.
 
-The advantage is GRPO's, from `rolldeck.advantages`.
+The advantage is GRPO's, from `rolldeck.training.advantages`.
 """
 
 import argparse
@@ -20,10 +20,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rolldeck.advantages import of_batch
 from rolldeck.http import Call, Connection
 from rolldeck.sender import GroupSender
 from rolldeck.trainer import Trainer
+from rolldeck.training.advantages import of_batch
 
 VOCABULARY: Final = 16
 TARGET: Final = 7

@@ -30,8 +30,8 @@ from examples.ppo_recurrent import (
     settings_of,
     train,
 )
-from rolldeck.chunks import join, stack
 from rolldeck.trainer import Batch
+from rolldeck.training.chunks import join, stack
 
 SETTINGS = PpoSettings(epochs=1, fragments_per_minibatch=1, gamma=0.98)
 """One epoch with a gradient step per chunk; `clip` is not used."""

@@ -11,7 +11,7 @@ when the fleet acted, and `--advantages vtrace` (the default) also corrects the 
 them; `--advantages gae` treats the steps as on-policy.
 
 Source of the algorithm: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; GAE and
-V-trace as in `rolldeck.returns`.
+V-trace as in `rolldeck.training.returns`.
 """
 
 import argparse
@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.returns import TrainingTargets, Transitions, gae, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
+from rolldeck.training.returns import TrainingTargets, Transitions, gae, transitions, vtrace
 from rollouts.fleet.environments.run_spaces import spaces_of
 
 Floats = NDArray[np.float32]

@@ -13,8 +13,8 @@ returns near −1,000. The fleet is not aware of it: running means and standard 
 into the first and the last layer of the published weights, and unfolded when a trainer resumes.
 
 Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equation 7; V-trace as in
-`rolldeck.returns`; changing the scale of values without changing them, van Hasselt et al. 2016,
-arXiv:1602.07714, equations 9 and 10.
+`rolldeck.training.returns`; changing the scale of values without changing them, van Hasselt et al.
+2016, arXiv:1602.07714, equations 9 and 10.
 """
 
 import argparse
@@ -31,8 +31,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.returns import TrainingTargets, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
+from rolldeck.training.returns import TrainingTargets, transitions, vtrace
 from rollouts.fleet.environments.run_spaces import spaces_of
 
 Arrays = Mapping[str, NDArray[Any]]

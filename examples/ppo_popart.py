@@ -2,14 +2,14 @@
 
     python -m examples.ppo_popart --url http://127.0.0.1:8000 --run acrobot --token rd_…
 
-It is `ppo_cartpole.py` with `rolldeck.popart`: the value network learns targets of mean 0 and
-deviation 1, so the learning rate and the gradient clip fit returns of 1 as well as of 100,000.
+It is `ppo_cartpole.py` with `rolldeck.training.popart`: the value network learns targets of mean 0
+and deviation 1, so the learning rate and the gradient clip fit returns of 1 as well as of 100,000.
 `--reward-scale 1000` multiplies every reward, to try it on any environment.
 
 The fleet is not aware of it: the published weights are those of a value network in the unit of the
 rewards. A trainer that resumes begins with their outputs and statistics of its own.
 
-Source: PopArt, van Hasselt et al. 2016, arXiv:1602.07714, as in `rolldeck.popart`.
+Source: PopArt, van Hasselt et al. 2016, arXiv:1602.07714, as in `rolldeck.training.popart`.
 """
 
 from typing import Any
@@ -29,8 +29,8 @@ from examples.ppo_cartpole import (
     settings_of,
     train,
 )
-from rolldeck.popart import PopArt
-from rolldeck.returns import TrainingTargets, Transitions
+from rolldeck.training.popart import PopArt
+from rolldeck.training.returns import TrainingTargets, Transitions
 
 BETA = 0.1
 """Weight of the newest batch in the statistics; they cover about 10 batches."""

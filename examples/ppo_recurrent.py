@@ -11,7 +11,7 @@ A run with an `mlp` policy is trained in the same way, without memory; the diffe
 returns is the benefit of the memory.
 
 Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; V-trace as in
-`rolldeck.returns`; starting from stored states, Kapturowski et al. 2019 (R2D2), section 3.
+`rolldeck.training.returns`; starting from stored states, Kapturowski et al. 2019 (R2D2), section 3.
 """
 
 import argparse
@@ -27,8 +27,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rolldeck.returns import TrainingTargets, transitions, vtrace
 from rolldeck.trainer import Batch, Trainer
+from rolldeck.training.returns import TrainingTargets, transitions, vtrace
 from rollouts.fleet.environments.run_spaces import spaces_of
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -20,8 +20,8 @@ from buffer.ingest.schemas.groups_json import decode_group
 from buffer.ingest.services.pushes import accept_groups, check_accepts, check_kind
 from buffer.items.queries import server_limits
 from buffer.items.rules.states import ItemKind
-from rolldeck.advantages import RULES
 from rolldeck.captures import CallPush, ScoreReceipt
+from rolldeck.training.advantages import RULES
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from web.disk_space import check_disk

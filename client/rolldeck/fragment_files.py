@@ -3,7 +3,7 @@
 A file ``fragments-000001.msgpack`` is the body of a push, an encoded
 :class:`rolldeck.wire.FragmentPush`, so a platform accepts it too. A trainer reads a folder with::
 
-    arrays = stack(join([*read_fragments("rollouts")]))  # rolldeck.chunks
+    arrays = stack(join([*read_fragments("rollouts")]))  # rolldeck.training.chunks
 """
 
 import threading

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from rolldeck.advantages import grpo
+from rolldeck.training.advantages import grpo
 from rollouts.fleet.engine import checkpoints
 from rollouts.fleet.engine.transformer import Transformer
 from tests.partners.trl_runs import (

@@ -18,8 +18,8 @@ from torchrl.objectives.value.functional import generalized_advantage_estimate
 from examples.torchrl_ppo import Learner, policy_for
 from rolldeck.batches import Batch
 from rolldeck.integrations.torchrl import PublishedWeights, RunCollector, fragments_tensordict
-from rolldeck.returns import gae, transitions
 from rolldeck.trainer import MAX_HELD, Trainer, TrainerRegistration
+from rolldeck.training.returns import gae, transitions
 
 GAMMA, LAMBDA = 0.9, 0.8
 

@@ -11,10 +11,10 @@ from buffer.ingest.rules import groups as group_rules
 from buffer.ingest.rules.groups import Lengths, Violation
 from buffer.items.rules.limits import Limits
 from buffer.items.rules.score_statistics import mean_and_deviation
-from rolldeck import advantages
-from rolldeck.advantages import Rule
 from rolldeck.groups import overrides_of
 from rolldeck.ragged import Rows
+from rolldeck.training import advantages
+from rolldeck.training.advantages import Rule
 
 
 class Rules(Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     limits: Limits
     lenient: bool
     advantages: str = ""
-    """Rule of :data:`rolldeck.advantages.RULES` for groups without advantages; may be empty."""
+    """Rule of `rolldeck.training.advantages` for groups without advantages; may be empty."""
 
     def advantages_of(
         self, lengths: Lengths, scores: NDArray[Any], fields: Mapping[str, Any]

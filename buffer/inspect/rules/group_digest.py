@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from buffer.inspect.rules.facts import Facts, facts_of
 from buffer.inspect.rules.message_parts import parts_of
 from buffer.inspect.rules.sequence_views import mean_advantages
-from rolldeck.advantages import of_batch
 from rolldeck.groups import DISTILLATION, IGNORED, GroupArrays
+from rolldeck.training.advantages import of_batch
 
 MOST_SEQUENCES: Final = 64
 """Sequences whose scores and lengths are listed individually."""

@@ -28,11 +28,11 @@ import numpy as np
 from torch import Tensor
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
-from rolldeck.advantages import RULES, Rule
 from rolldeck.batches import Batch
 from rolldeck.integrations.token_rows import token_rows
 from rolldeck.integrations.trl import RunEndedError, check_language
 from rolldeck.trainer import MAX_HELD, Trainer, ack_or_log
+from rolldeck.training.advantages import RULES, Rule
 
 __all__ = ["AsyncRollouts"]
 

@@ -6,7 +6,7 @@ The run names the policy, for instance `{"policy": {"kind": "package:lstm"}}`, a
 with flat observations and one discrete action.
 
 Sources: PPO, Schulman et al. 2017, arXiv:1707.06347, equations 7 and 9; V-trace as in
-`rolldeck.returns`; starting from stored states, Kapturowski et al. 2019 (R2D2), section 3.
+`rolldeck.training.returns`; starting from stored states, Kapturowski et al. 2019 (R2D2), section 3.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from own_policy.network import LstmPolicy
-from rolldeck.returns import transitions, vtrace
 from rolldeck.trainer import Trainer
+from rolldeck.training.returns import transitions, vtrace
 from rollouts.fleet.environments.run_spaces import spaces_of
 
 State = dict[str, Tensor]

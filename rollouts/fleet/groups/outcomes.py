@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rolldeck.advantages import has_zero_variance
 from rolldeck.lessons import METRIC_NAME, MOST_METRICS, LessonOutcome
+from rolldeck.training.advantages import has_zero_variance
 from rollouts.fleet.engine.engine import Version
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rolldeck.batches import FragmentView
 from rolldeck.replay import pack_fragment
-from rolldeck.returns import Transitions, transitions
+from rolldeck.training.returns import Transitions, transitions
 from rolldeck.wire import Fragment
 
 Arrays = dict[str, NDArray[Any]]

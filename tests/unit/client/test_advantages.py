@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rolldeck.advantages import (
+from rolldeck.training.advantages import (
     EPSILON,
     RULES,
     Rule,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from benchmarks.lockstep import LockstepFleet, batch_of
 from examples.ppo_recurrent import policy_for
-from rolldeck.chunks import Chunk, join, stack
 from rolldeck.errors import InvalidMessageError
-from rolldeck.returns import TrainingTargets, gae, transitions, vtrace
+from rolldeck.training.chunks import Chunk, join, stack
+from rolldeck.training.returns import TrainingTargets, gae, transitions, vtrace
 from rolldeck.wire import (
     Fragment,
     pack_array,

@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from rolldeck.chunks import join, stack
 from rolldeck.errors import InvalidMessageError
 from rolldeck.fragment_files import BYTES_PER_FILE, FragmentFiles, read_fragments
 from rolldeck.replay import pack_fragment
+from rolldeck.training.chunks import join, stack
 from rolldeck.wire import (
     FragmentPush,
     encode,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rolldeck.popart import PopArt
+from rolldeck.training.popart import PopArt
 
 Floats = NDArray[Any]
 dtypes = st.sampled_from([np.float32, np.float64])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rolldeck.batches import Batch
-from rolldeck.returns import Transitions, gae, transitions, vtrace
+from rolldeck.training.returns import Transitions, gae, transitions, vtrace
 from tests.unit.client.batch_factories import make_batch_body, make_fragment
 
 factors = st.floats(0, 1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from examples.ppo_cartpole import Learner, MlpPolicy, PpoSettings
 from examples.ppo_popart import PopArtLearner, main
 from rolldeck.batches import Batch
-from rolldeck.returns import vtrace
+from rolldeck.training.returns import vtrace
 from rollouts.fleet.policies import networks
 from runs.config.rules.run_config import RunConfig
 from tests.unit.client.batch_factories import make_batch_body, make_fragment

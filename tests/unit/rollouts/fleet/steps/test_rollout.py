@@ -14,8 +14,8 @@ import torch
 
 from rolldeck import safetensors
 from rolldeck.batches import FragmentView
-from rolldeck.chunks import join, stack
 from rolldeck.fragment_files import read_fragments
+from rolldeck.training.chunks import join, stack
 from rollouts.fleet.policies.networks import MlpPolicy
 from rollouts.fleet.policies.spaces import Space
 from rollouts.fleet.steps import commands

@@ -2,7 +2,7 @@
 
 All arrays are ``[N, T]``: N fragments of T steps, from :meth:`rolldeck.batches.Batch.stack`. No
 sum crosses the end of an episode or enters padding. Joined fragments, ``[C, T]`` from
-:func:`rolldeck.chunks.stack`, have the same form::
+:func:`rolldeck.training.chunks.stack`, have the same form::
 
     steps = transitions(arrays, values=…, last_values=…, final_values=…)
     learned = vtrace(steps, logprobs - arrays["behavior_logprob"], gamma=0.99, lam=0.95)

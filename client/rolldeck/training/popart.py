@@ -5,7 +5,7 @@ When the statistics change, the last layer is rescaled so that its unnormalized 
 same::
 
     popart = PopArt()
-    values = popart.denormalize(head(features))  # for rolldeck.returns, in the unit of the rewards
+    values = popart.denormalize(head(features))  # in the unit of the rewards, for `returns`
     learned = vtrace(transitions(arrays, values=values, …), …)
     popart.update(learned.targets[mask], (head.weight, head.bias))
     loss = (head(features) - popart.normalize(learned.targets)) ** 2
