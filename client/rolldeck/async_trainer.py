@@ -42,10 +42,12 @@ class AsyncTrainer:
         await asyncio.to_thread(self.trainer.close)
 
     async def register(
-        self, *, resume: bool = False, batch_size: int | None = None
+        self, *, resume: bool = False, batch_size: int | None = None, create_run: bool = False
     ) -> TrainerRegistration:
         """Register with the run."""
-        return await self._run(self.trainer.register, resume=resume, batch_size=batch_size)
+        return await self._run(
+            self.trainer.register, resume=resume, batch_size=batch_size, create_run=create_run
+        )
 
     async def next_batch(
         self, wait_seconds: float = 30.0, *, holding: Sequence[Batch] = ()

@@ -180,7 +180,7 @@ class Run:
             reason: Recorded in the audit log.
 
         Raises:
-            Conflict: If the run is active.
+            ConflictError: If the run is active.
         """
         call = Call(method="DELETE", path=_path(self.name), params={"reason": reason})
         deletion: Row = self._connection.json(call)

@@ -21,6 +21,7 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -30,12 +31,14 @@ from numpy.typing import NDArray
 
 from rolldeck import safetensors, weights_directory
 from rolldeck.batches import Batch, FragmentView
-from rolldeck.client import ENDED
+from rolldeck.client import ENDED, Client
 from rolldeck.closing import Closing
 from rolldeck.errors import (
+    ConflictError,
     InvalidAnswerError,
     InvalidMessageError,
     LeaseLostError,
+    NotFoundError,
     TrainerNotRegisteredError,
 )
 from rolldeck.http import Call, Connection, download
@@ -202,17 +205,25 @@ class Trainer(TokenizerClient):
         self._weights_directory = weights_directory
 
     def register(
-        self, *, resume: bool = False, batch_size: int | None = None
+        self, *, resume: bool = False, batch_size: int | None = None, create_run: bool = False
     ) -> TrainerRegistration:
         """Register with the run.
 
         Args:
+            create_run: Create and start an outside run of this name if there is none, which needs
+                the rights of an operator.
             batch_size: Sequences of a batch, for an outside run that has no batch size yet; the
                 response holds the active one.
             resume: Continue in the run's present epoch with the last published weights, and get
                 the unacknowledged batch again. Otherwise weights restart at step 0: a run that
                 already has versions opens a new epoch and drops earlier samples.
+
+        Raises:
+            NotFoundError: If there is no such run, without `create_run`.
+            NotAllowedError: If the token may not register, or not create the run.
         """
+        if create_run:
+            self._create_run()
         call = Call(
             method="POST",
             path=f"{self._root}/trainers",
@@ -221,6 +232,14 @@ class Trainer(TokenizerClient):
         )
         self.registration = self._connection.decoded(call, TrainerRegistration)
         return self.registration
+
+    def _create_run(self) -> None:
+        runs = Client(connection=self._connection).runs
+        try:
+            runs.get(self.run)
+        except NotFoundError:
+            with suppress(ConflictError):  # created by another process meanwhile
+                runs.create(self.run, kind="outside")
 
     def next_batch(
         self, wait_seconds: float = 30.0, *, holding: Sequence[Batch] = ()

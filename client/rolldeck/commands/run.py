@@ -236,6 +236,18 @@ for _verb, _meaning in VERBS.items():
     _add_verb(_verb, _meaning)
 
 
+@data_command(run, "delete", lambda row: f"{row['run']} is deleted; {row['items']:,} items go")
+@run_argument
+@click.option("--reason", required=True, help="Reason for the audit log.")
+@click.option("-y", "--yes", is_flag=True, help="Ask no question.")
+def delete(connection: Connection, run: str, reason: str, yes: bool) -> object:
+    """Delete a run that is not active, with its rows and bytes."""
+    found = Client(connection=connection).runs.get(run)
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete {run} with all its data?", abort=True)
+    return found.delete(reason)
+
+
 @run.command("wait", cls=ApiCommand)
 @run_argument
 @click.option(

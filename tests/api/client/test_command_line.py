@@ -98,6 +98,7 @@ def test_a_run_lives_from_creation_to_its_end(rolldeck: Terminal) -> None:
         ("run kill {run}", "{run} is stopped.*\n"),
         ("run wait {run}", "{run} is stopped.*\n"),
         ("run events {run} --follow --limit 1", r".* → stopped.*\n"),
+        ("run delete {run} --reason test", r"{run} is deleted; 0 items go\n"),
     ]
     for words, pattern in steps:
         shown = rolldeck(*words.format(run=run).split())
@@ -327,3 +328,14 @@ def test_a_page_of_a_run_has_an_address(rolldeck: Terminal, server: Server) -> N
     run = outside_run(rolldeck)
 
     assert rolldeck("open", run).out == f"{server.url}/runs/{run}\n"
+
+
+def test_an_active_run_is_not_deleted(rolldeck: Terminal) -> None:
+    run = outside_run(rolldeck)
+
+    shown = rolldeck("run", "delete", run, "--reason", "test")
+
+    assert shown.code == 1
+    assert shown.err.startswith(f"rolldeck: {run} is running: stop or kill it before you delete it")
+    assert rolldeck("run", "delete", run).code == 2, "a reason is required"
+    assert rolldeck("run", "show", run).code == 0

@@ -12,6 +12,7 @@ from rolldeck.errors import (
     ConflictError,
     InvalidRequestError,
     MoveNotAllowedError,
+    NotAllowedError,
     NotFoundError,
     RunOverError,
 )
@@ -116,8 +117,9 @@ def test_the_package_has_at_most_twelve_public_names() -> None:
 def test_a_run_is_deleted_with_a_reason_once_it_has_ended(client: Client) -> None:
     run = client.runs.create("alpha", kind="outside")
 
-    refusal = "alpha is running: stop or kill it before you delete it"
-    with pytest.raises(ConflictError, match=refusal):
+    with pytest.raises(
+        ConflictError, match="alpha is running: stop or kill it before you delete it"
+    ):
         run.delete(reason="wrong data")
     run.kill(reason="wrong data")
     deletion = run.delete(reason="wrong data")
@@ -126,3 +128,24 @@ def test_a_run_is_deleted_with_a_reason_once_it_has_ended(client: Client) -> Non
     with pytest.raises(NotFoundError, match="run 'alpha' was deleted on"):
         run.refresh()
     assert client.runs.create("alpha", kind="outside").status == "running"
+
+
+def test_a_trainer_creates_its_outside_run_in_one_call(client: Client) -> None:
+    with Trainer(run="coins") as trainer:
+        with pytest.raises(NotFoundError):
+            trainer.register(batch_size=8)
+        first = trainer.register(batch_size=8, create_run=True)
+        again = trainer.register(create_run=True, resume=True)
+
+    run = client.runs.get("coins")
+    assert (run.row["kind"], run.status, run.row["batch_size"]) == ("outside", "running", 8)
+    assert (first.batch_size, again.batch_size) == (8, 8)
+    assert len(list(client.runs.list())) == 1
+
+
+def test_a_trainer_without_the_right_creates_no_run(client: Client) -> None:
+    token = make_token("trainer")[1]
+
+    with Trainer(run="coins", token=token) as trainer, pytest.raises(NotAllowedError):
+        trainer.register(batch_size=8, create_run=True)
+    assert list(client.runs.list()) == []
