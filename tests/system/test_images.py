@@ -38,7 +38,8 @@ pytestmark = [pytest.mark.system, pytest.mark.alone("installs the packages of bo
 
 TOKEN = "a-bootstrap-token-of-the-images"
 PASSWORD = "a database:p@ss/word#1%?"
-RECOVERS_WITHIN_SECONDS = 30.0
+# Imports take long on a loaded machine; test_recovery.py has the limit of 30 s.
+RECOVERS_WITHIN_SECONDS = 90.0
 CPU_LOCK = "requirements/worker-cpu.txt"
 CUDA_PACKAGES = re.compile(r"(nvidia-(?!ml-py)|cuda-|triton==)")
 RUN = {
@@ -309,7 +310,9 @@ def recovered(services: ComposeServices, trainer: Trainer, holds: Callable[[], b
     began = time.monotonic()
 
     def does_hold() -> bool:
-        services.keep_running()
+        # Ray starts no head beside a node of its address. Containers do not see each other.
+        if "ray-worker" in services.ended() or "ray-head" not in services.ended():
+            services.keep_running()
         if batch := trainer.next_batch(wait_seconds=0.2):
             trainer.ack(batch)
         return holds()

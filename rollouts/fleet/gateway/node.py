@@ -2,7 +2,7 @@
 
 ``python -m rollouts.fleet.gateway.node HOST:PORT -- --num-cpus=4 …`` runs ``ray start`` with the
 head's address and the words after ``--``, once a head is there. A raylet takes about a minute to
-find that a new head does not know it; this process asks the gateway every two seconds. Its
+find that a new head does not know it; this process asks the gateway every second. Its
 supervisor, such as a container's restart policy, starts it again, and the node joins the new head.
 """
 
@@ -22,7 +22,7 @@ from rollouts.fleet.process import die_with_parent
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 2.0
 """Time for Ray's processes to end before they are killed."""
 EXIT_STATUS: Final = 75  # EX_TEMPFAIL
