@@ -3915,6 +3915,7 @@ export interface components {
          */
         ActedOn: {
             id: number;
+            uid: string;
             name: string;
             /** @default  */
             problem: string;
@@ -3975,6 +3976,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             state: components["schemas"]["AlertState"];
             run: string | null;
+            run_uid: string | null;
             subject: string;
             metric: string;
             message: string;
@@ -4005,6 +4007,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             state: components["schemas"]["AlertState"];
             run: string | null;
+            run_uid: string | null;
             subject: string;
             metric: string;
             message: string;
@@ -4068,6 +4071,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             state: components["schemas"]["AlertState"];
             run: string | null;
+            run_uid: string | null;
             subject: string;
             metric: string;
             message: string;
@@ -4107,6 +4111,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             runbook: string;
             run: string | null;
+            run_uid: string | null;
             filter: string;
             is_enabled: boolean;
             condition: string;
@@ -4274,6 +4279,7 @@ export interface components {
             id: number;
             at: string;
             run: string | null;
+            run_uid: string | null;
             kind: string;
             /** @enum {unknown} */
             level: "error" | "info" | "warning";
@@ -4833,6 +4839,7 @@ export interface components {
             prefix: string;
             scopes: string[];
             run: string | null;
+            run_uid: string | null;
             networks: string[];
             /** @enum {unknown} */
             issuer: "manager" | "person" | "platform";
@@ -4918,6 +4925,7 @@ export interface components {
         DeletionRow: {
             id: number;
             run: string;
+            run_uid: string;
             reason: string;
             requested_by: string;
             requested_at: string;
@@ -5143,6 +5151,7 @@ export interface components {
          */
         EnvironmentRun: {
             name: string;
+            uid: string;
             status: string;
             status_changed_at: string;
             created_at: string;
@@ -6159,6 +6168,7 @@ export interface components {
          */
         LiveRunRow: {
             id: number;
+            uid: string;
             name: string;
             /** @enum {unknown} */
             kind: "fleet" | "language" | "outside";
@@ -6656,6 +6666,7 @@ export interface components {
             node: string;
             node_id: string;
             run: string;
+            run_uid: string;
             workers: number;
         };
         /**
@@ -7589,6 +7600,7 @@ export interface components {
          */
         RunDetail: {
             id: number;
+            uid: string;
             name: string;
             /** @enum {unknown} */
             kind: "fleet" | "language" | "outside";
@@ -7670,6 +7682,7 @@ export interface components {
          */
         RunRow: {
             id: number;
+            uid: string;
             name: string;
             /** @enum {unknown} */
             kind: "fleet" | "language" | "outside";
@@ -7821,6 +7834,7 @@ export interface components {
             kind: "episode" | "fragment" | "group";
             id: string;
             run: string;
+            run_uid: string;
             project: string | null;
             environment: string;
             /** @default  */
@@ -8258,6 +8272,7 @@ export interface components {
             alert: number | null;
             rule: number | null;
             run: string | null;
+            run_uid: string | null;
             until: string | null;
             reason: string;
             created_at: string;
@@ -8508,6 +8523,7 @@ export interface components {
             prefix: string;
             scopes: string[];
             run: string | null;
+            run_uid: string | null;
             networks: string[];
             /** @enum {unknown} */
             issuer: "manager" | "person" | "platform";
@@ -8646,6 +8662,7 @@ export interface components {
             /** @enum {unknown} */
             share: "all" | "mine" | "run" | "tag";
             run: string;
+            run_uid: string | null;
             tag: string;
             view: components["schemas"]["View"];
             changed_at: string;
