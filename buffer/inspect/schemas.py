@@ -216,6 +216,8 @@ class SampleRow(Struct, frozen=True, kw_only=True):
     """Id of the group or fragment, or of the episode: its slot, a slash and its number."""
     run: str
     """Address of the run."""
+    run_uid: str
+    """Immutable id of the run."""
     project: str | None
     environment: str
     lesson: str = ""

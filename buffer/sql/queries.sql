@@ -110,7 +110,7 @@ SELECT * FROM r, LATERAL ({open_amounts} r.id) t, ({new_group_ids}) i, ({environ
 
 -- context_of_run --
 -- Read the context of a push to a run.
-{context_of_run_where} name = %(name)s {context_of_newest}
+{context_of_run_where} {column} = %(name)s {context_of_newest}
 
 -- context_of_default_run --
 -- Read the context of a push to the default run.

@@ -47,8 +47,8 @@ RUNS_SHOWN: Final = 50
 
 _LOOKED: Final = """
     looked AS MATERIALIZED (
-        SELECT r.id, r.name, r.kind, r.status, r.status_changed_at, r.created_at,
-            r.config, f.heard_at
+        SELECT r.id, r.name, r.uid, r.kind, r.status, r.status_changed_at,
+            r.created_at, r.config, f.heard_at
         FROM (
             SELECT * FROM runs_run WHERE archived_at IS NULL
             ORDER BY created_at DESC LIMIT %(most)s
@@ -99,11 +99,11 @@ _PAGE: Final = f"""
     ORDER BY name COLLATE "C", kind COLLATE "C" LIMIT %(limit)s"""  # noqa: S608 texts of our own
 _RUNS: Final = f"""
     WITH {_LOOKED}
-    SELECT r.name, r.status, r.status_changed_at, r.created_at, max(n.seen_at),
+    SELECT r.name, r.uid, r.status, r.status_changed_at, r.created_at, max(n.seen_at),
         array_remove(array_agg(n.lesson ORDER BY n.lesson), NULL), count(n.env_id),
         CASE WHEN %(kind)s = 'outside' THEN NULL ELSE r.config END
     FROM named n JOIN looked r ON r.id = n.id WHERE n.kind = %(kind)s AND n.name = %(only)s
-    GROUP BY r.id, r.name, r.status, r.status_changed_at, r.created_at, r.config
+    GROUP BY r.id, r.name, r.uid, r.status, r.status_changed_at, r.created_at, r.config
     ORDER BY r.created_at DESC, r.id DESC LIMIT %(limit)s"""  # noqa: S608
 _COUNT: Final = """
     SELECT count(*) FROM (SELECT FROM runs_run WHERE archived_at IS NULL LIMIT %s) AS counted"""

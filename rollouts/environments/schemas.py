@@ -115,6 +115,8 @@ class EnvironmentRun(Struct, frozen=True, kw_only=True):
     """A run that uses an environment."""
 
     name: str
+    uid: str
+    """Immutable id of the run."""
     status: str
     status_changed_at: datetime
     created_at: datetime

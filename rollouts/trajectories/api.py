@@ -93,9 +93,10 @@ def _covered(request: Request, wanted: SampleFilter) -> queries.SampledRuns:
     Raises:
         Forbidden: If a token is bound to another run.
     """
-    run, bound_to = text_parameter(request, "run"), caller_of(request).run
-    if bound_to is not None and run not in ("", bound_to):
-        raise Forbidden(READ.refusal(caller_of(request), run=run))
+    run, caller = text_parameter(request, "run"), caller_of(request)
+    bound_to = caller.run
+    if run and caller.is_bound_elsewhere(run):
+        raise Forbidden(READ.refusal(caller, run=run))
     return queries.sampled_runs(wanted, run=run, bound_to=bound_to)
 
 

@@ -345,6 +345,7 @@ def _episode(
         kind="episode",
         id=episode_id(name, place),
         run=runs[run_id].address,
+        run_uid=runs[run_id].uid,
         project=runs[run_id].project,
         environment=environment,
         score=finite_or_none(total),

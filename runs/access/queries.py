@@ -46,10 +46,12 @@ def audit(*, filters: dict[str, str], before: int | None, limit: int) -> list[Au
     """
     # Events of a deleted run are hidden until they are removed.
     found = RunEvent.objects.filter(run__deleted_at=None)
-    whole = {"actor": "actor", "run": "run__name", "kind": "kind", "request": "request_id"}
+    whole = {"actor": "actor", "kind": "kind", "request": "request_id"}
     for name, column in whole.items():
         if filters.get(name):
             found = found.filter(**{column: filters[name]})
+    if run := filters.get("run"):
+        found = found.filter(Q(run__name=run) | Q(run__uid=run))
     if filters.get("people"):
         found = found.filter(Q(actor__startswith="user:") | Q(actor__startswith="token:"))
     if text := filters.get("text"):
@@ -58,11 +60,12 @@ def audit(*, filters: dict[str, str], before: int | None, limit: int) -> list[Au
         found = found.filter(id__lt=before)
     rows = list(found.select_related("run").order_by("-id")[:limit])
     names = token_names(row.actor for row in rows)
-    own = set(AuditRow.__struct_fields__) - {"run", "actor_name"}
+    own = set(AuditRow.__struct_fields__) - {"run", "run_uid", "actor_name"}
     return [
         AuditRow(
             **{name: getattr(row, name) for name in own},
             run=row.run.name if row.run else None,
+            run_uid=row.run.uid if row.run else None,
             actor_name=names.get(row.actor, row.actor.partition(":")[2] or row.actor),
         )
         for row in rows
@@ -112,6 +115,7 @@ def caller_of_token(token: ApiToken) -> Caller:
         scopes=token.scopes,
         owner_role=Role(token.owner_role or Role.ANONYMOUS) if is_of_person else None,
         run=token.run.name if token.run else None,
+        run_uid=token.run.uid if token.run else None,
     )
 
 
@@ -123,9 +127,10 @@ def caller_of_session(session_key: str) -> Caller | None:
 
 def token_fields(token: ApiToken) -> dict[str, Any]:
     """Return the public fields of a token."""
-    shown = set(TokenRow.__struct_fields__) - {"suspended"}
+    shown = set(TokenRow.__struct_fields__) - {"run", "run_uid", "suspended"}
     given: dict[str, Any] = {field: getattr(token, field) for field in shown}
     given["run"] = token.run.name if token.run else None
+    given["run_uid"] = token.run.uid if token.run else None
     given["created_by"] = token.created_by.get_username() if token.created_by else None
     given["suspended"] = sorted(caller_of_token(token).suspended)
     return given

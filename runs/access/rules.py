@@ -176,15 +176,20 @@ class Caller:
     """A person or a token that makes a request.
 
     `role` is that of a person; a token with the user scope has the role of its owner. `run` names
-    the only run that a token is bound to, or is None. `suspended` holds the scopes of a token
-    that its owner may not grant at present.
+    the only run that a token is bound to, or is None; `run_uid` is its id. `suspended` holds the
+    scopes of a token that its owner may not grant at present.
     """
 
     identity: str
     role: Role = Role.ANONYMOUS
     scopes: frozenset[str] = frozenset()
     run: str | None = None
+    run_uid: str | None = None
     suspended: frozenset[str] = frozenset()
+
+    def is_bound_elsewhere(self, run: str | None) -> bool:
+        """Return whether the caller is bound to another run than that with this name or id."""
+        return self.run is not None and (run is None or run not in (self.run, self.run_uid))
 
     @property
     def is_known(self) -> bool:
@@ -208,13 +213,13 @@ class Rule:
 
     def allows(self, caller: Caller, *, run: str | None = None) -> bool:
         """Return whether the caller passes for `run`, or for the whole deployment when None."""
-        if caller.run is not None and caller.run != run:
+        if caller.is_bound_elsewhere(run):
             return False
         return caller.role >= self.role or bool(caller.scopes & (self.scopes | {"admin"}))
 
     def refusal(self, caller: Caller, *, run: str | None = None) -> str:
         """Return the rights that the call needs and those that the caller has."""
-        if caller.run is not None and caller.run != run:
+        if caller.is_bound_elsewhere(run):
             target = f"run {run}" if run else "all runs"
             return f"This token is bound to run {caller.run}; the request is about {target}."
         role = f"the role {self.role.name.lower()}"
@@ -244,7 +249,12 @@ KNOW_RUN: Final = READ | act_as(*MACHINE_SCOPES)
 
 
 def token_caller(
-    *, identity: str, scopes: Iterable[str], owner_role: Role | None, run: str | None
+    *,
+    identity: str,
+    scopes: Iterable[str],
+    owner_role: Role | None,
+    run: str | None,
+    run_uid: str | None = None,
 ) -> Caller:
     """Return a token as a caller.
 
@@ -253,11 +263,12 @@ def token_caller(
         scopes: Scopes that it was created with.
         owner_role: Present role of the person who created it; None for a token that the platform
             issued to itself.
-        run: The only run that it is bound to.
+        run: Name of the only run that it is bound to.
+        run_uid: Id of that run.
     """
     granted = frozenset(scopes)
     if owner_role is None:
-        return Caller(identity=identity, scopes=granted - {"user"}, run=run)
+        return Caller(identity=identity, scopes=granted - {"user"}, run=run, run_uid=run_uid)
     live = frozenset(scope for scope in granted if owner_role >= OWNER_ROLES.get(scope, 0))
     has_role = "user" in granted or ("admin" in granted and "admin" not in live)
     return Caller(
@@ -265,6 +276,7 @@ def token_caller(
         role=owner_role if has_role else Role.ANONYMOUS,
         scopes=live,
         run=run,
+        run_uid=run_uid,
         suspended=granted - live,
     )
 

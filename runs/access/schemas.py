@@ -16,6 +16,8 @@ class AuditRow(Struct, frozen=True, kw_only=True):
     at: datetime
     run: str | None
     """Null for changes of the deployment."""
+    run_uid: str | None
+    """Immutable id of the run."""
     kind: str
     level: Literal["info", "warning", "error"]
     actor: str
@@ -59,6 +61,8 @@ class TokenRow(Struct, frozen=True, kw_only=True):
     prefix: str
     scopes: list[str]
     run: str | None
+    run_uid: str | None
+    """Immutable id of the run."""
     networks: list[str]
     """Networks that may use it; empty for all."""
     issuer: Literal["person", "platform", "manager"]

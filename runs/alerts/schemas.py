@@ -24,6 +24,8 @@ class AlertRow(Struct, frozen=True, kw_only=True):
     state: AlertState
     run: str | None
     """Null for alerts of the deployment."""
+    run_uid: str | None
+    """Immutable id of the run."""
     subject: str
     """Affected part of the run: a batch, a lesson, or the id of the breached rule; empty for the
     run itself."""
@@ -197,6 +199,8 @@ class AlertRuleRow(Struct, frozen=True, kw_only=True):
     severity: Severity
     runbook: str
     run: str | None
+    run_uid: str | None
+    """Immutable id of the run."""
     filter: str
     is_enabled: bool
     condition: str
@@ -241,6 +245,8 @@ class SnoozeRow(Struct, frozen=True, kw_only=True):
     rule: int | None
     """The snoozed rule; null for an alert."""
     run: str | None
+    run_uid: str | None
+    """Immutable id of the run."""
     until: datetime | None
     """Null until the snooze is ended."""
     reason: str

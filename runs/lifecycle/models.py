@@ -1,14 +1,22 @@
 """Runs, their trainers, environments, policy versions and notes."""
 
+from typing import Final
+
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Max, Q
 
-from runs.lifecycle.rules import ACTIVE, RunStatus, parse_archived
+from runs.lifecycle.rules import ACTIVE, RunStatus, is_run_uid, parse_archived
 
 # Runs and their trainers, environments, policy versions and tokens.
+
+# As :data:`runs.lifecycle.rules.RUN_UID` describes it.
+NEW_RUN_UID: Final = models.Func(
+    template="'run_' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 24)",
+    output_field=models.CharField(),
+)
 
 
 class RunKind(models.TextChoices):
@@ -53,7 +61,9 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(archived_at=None)
 
     def at(self, address: str) -> "Run | None":
-        """Return the run at an address: the current one first, then the one archived last."""
+        """Return the run with an id, or at a name: the current one, else the one archived last."""
+        if is_run_uid(address):
+            return self.filter(uid=address).first()
         newest_first = F("archived_at").desc(nulls_first=True)
         run = self.filter(name=address).order_by(newest_first, "-id").first()
         if run is not None or (parts := parse_archived(address)) is None:
@@ -87,6 +97,13 @@ class Run(models.Model):
     """One training run: registration, configuration, lifecycle."""
 
     name = models.SlugField(max_length=80, help_text="Part of every URL of the run.")
+    uid = models.CharField(
+        max_length=28,
+        unique=True,
+        editable=False,
+        db_default=NEW_RUN_UID,
+        help_text="Immutable id.",
+    )
     kind = models.CharField(max_length=16, choices=RunKind)
     # The Atropos routes at the server root serve the one current run that has this set.
     is_default = models.BooleanField(default=False)
@@ -395,6 +412,7 @@ class RunDeletion(models.Model):
     """The deletion of a run: its request and its progress. The row outlives the run."""
 
     run_number = models.PositiveBigIntegerField(unique=True, help_text="Primary key of the run.")
+    run_uid = models.CharField(max_length=28, unique=True, help_text="Immutable id of the run.")
     name = models.CharField(max_length=80, db_index=True)
     epoch = models.PositiveIntegerField(help_text="Newest epoch of the run.")
     reason = models.TextField()

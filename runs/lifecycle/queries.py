@@ -7,6 +7,7 @@ from typing import IO, Any, Final
 
 import msgspec
 from django.conf import settings
+from django.db.models import Q
 
 from runs.events.models import RunEvent
 from runs.lifecycle.models import (
@@ -21,6 +22,7 @@ from runs.lifecycle.models import (
 from runs.lifecycle.rules import (
     RunStatus,
     allowed_verbs,
+    is_run_uid,
     next_name,
     parse_archived,
     stem_of,
@@ -74,10 +76,10 @@ def summary_fields(run: Run) -> dict[str, Any]:
 # Selectors: read runs for pages and machines.
 
 EVENTS_PER_PAGE: Final = 200
-_ID_NAMED: Final = "SELECT id FROM runs_run WHERE archived_at IS NULL AND name = %s"
+_ID_NAMED: Final = "SELECT id FROM runs_run WHERE archived_at IS NULL AND"
 _SERVED_STEPS: Final = "SELECT served_steps FROM runs_run WHERE id = %s"
 _BATCH_SIZE: Final = "SELECT id, batch_size FROM runs_run WHERE archived_at IS NULL AND "
-_BATCH_SIZE_NAMED: Final = f"{_BATCH_SIZE} name = %s AND kind <> '{RunKind.FLEET}'"
+_BATCH_SIZE_OF_GROUPS: Final = f"{_BATCH_SIZE} kind <> '{RunKind.FLEET}' AND"
 _BATCH_SIZE_OF_DEFAULT: Final = f"{_BATCH_SIZE} is_default"
 
 
@@ -130,23 +132,35 @@ def current_run(run_id: int, *, lock: bool = False) -> Run:
 
 
 def run_named(name: str) -> Run:
-    """Return the current run named `name`.
+    """Return the current run with this name or id.
 
     Raises:
         RunArchived: If only an archived run is at this address.
         RunNotFound: If there is no such run.
     """
-    run = first_row(Run, "name = %s AND archived_at IS NULL", [name])
+    run = _current(name)
     if run is None:
         raise _absence(name)
     return run
+
+
+def address_column(address: str) -> str:
+    """Return the column of runs that has an address: that of their ids, or of their names.
+
+    All lookups of runs use it or :meth:`runs.lifecycle.models.RunQuerySet.at`.
+    """
+    return "uid" if is_run_uid(address) else "name"
+
+
+def _current(address: str) -> Run | None:
+    return first_row(Run, f"{address_column(address)} = %s AND archived_at IS NULL", [address])
 
 
 def batch_size_of(name: str | None) -> tuple[int, int | None] | None:
     """Return id and batch size of a current run that takes groups, without loading the run.
 
     Args:
-        name: Its name; None for the default run.
+        name: Its name or id; None for the default run.
 
     Returns:
         None if there is no such run.
@@ -154,7 +168,8 @@ def batch_size_of(name: str | None) -> tuple[int, int | None] | None:
     with sql.cursor() as cursor:
         if name is None:
             return cursor.execute(_BATCH_SIZE_OF_DEFAULT, prepare=True).fetchone()
-        return cursor.execute(_BATCH_SIZE_NAMED, [name], prepare=True).fetchone()
+        query = f"{_BATCH_SIZE_OF_GROUPS} {address_column(name)} = %s"
+        return cursor.execute(query, [name], prepare=True).fetchone()
 
 
 def readable_run(address: str) -> Run:
@@ -163,7 +178,7 @@ def readable_run(address: str) -> Run:
     Raises:
         RunDeleted, RunNotFound: If the run was deleted; if there is no such run.
     """
-    run = first_row(Run, "name = %s AND archived_at IS NULL", [address]) or Run.objects.at(address)
+    run = _current(address) or Run.objects.at(address)
     if run is None:
         raise _absence(address)
     return run
@@ -179,14 +194,15 @@ def readable_run_id(address: str) -> int:
 
 
 def run_id_named(name: str) -> int:
-    """Return the id of the current run named `name`, without loading its configuration.
+    """Return the key of the current run with this name or id, without its configuration.
 
     Raises:
         RunArchived: If only an archived run is at this address.
         RunNotFound: If there is no such run.
     """
     with sql.cursor() as cursor:
-        row = cursor.execute(_ID_NAMED, [name], prepare=True).fetchone()
+        query = f"{_ID_NAMED} {address_column(name)} = %s"
+        row = cursor.execute(query, [name], prepare=True).fetchone()
     if row is None:
         raise _absence(name)
     return int(row[0])
@@ -208,7 +224,7 @@ def _absence(name: str) -> RunNotFound:
 def _deleted(address: str) -> RunDeleted | None:
     """Return the error for the address of a deleted run, or None."""
     deletions, archived = RunDeletion.objects.order_by("-id"), parse_archived(address)
-    deletion = deletions.filter(name=address).first()
+    deletion = deletions.filter(Q(name=address) | Q(run_uid=address)).first()
     if deletion is None and archived is not None:
         deletion = deletions.filter(name=archived.name, run_number=archived.run_id).first()
     if deletion is None:

@@ -9,7 +9,8 @@ changed rows raise :class:`MoveNotAllowed`.
 
 Addresses of runs.
 
-A run is addressed by its name. Archiving frees the name, so several archived runs may share it:
+A run is addressed by its id, `run_` and 24 hexadecimal digits, which never changes and which no
+name may look like, or by its name. Archiving frees the name, so several archived runs may share it:
 `name` then means the current run, or the one archived last where none is current, and
 `name--id` means one archived run. A run whose own name has this form takes precedence.
 
@@ -207,6 +208,15 @@ def opens_epoch(
     if resume or is_stock:
         return False
     return published or (known and is_fleet)
+
+
+RUN_UID: Final = re.compile(r"run_[0-9a-f]{24}")
+"""Form of the immutable id of a run; no name has it."""
+
+
+def is_run_uid(address: str) -> bool:
+    """Return whether an address is the immutable id of a run."""
+    return RUN_UID.fullmatch(address) is not None
 
 
 # 18 digits: any id fits the largest column of the database.

@@ -42,6 +42,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """A run without its configuration; versions are of the current epoch, times in UTC."""
 
     id: int
+    uid: str
+    """Immutable id, accepted in place of the name: ``run_`` and 24 hexadecimal digits."""
     name: str
     kind: Literal["fleet", "language", "outside"]
     status: Literal[
@@ -204,6 +206,8 @@ class DeletionRow(Struct, frozen=True, kw_only=True):
     id: int
     run: str
     """Name of the deleted run; another run may have it since."""
+    run_uid: str
+    """Immutable id of the deleted run."""
     reason: str
     requested_by: str
     requested_at: datetime

@@ -220,7 +220,7 @@ class RunActionsView(ApiView):
         return answer(
             ActedOnRuns(
                 results=[
-                    ActedOn(id=run.pk, name=run.name, problem=problem)
+                    ActedOn(id=run.pk, uid=run.uid, name=run.name, problem=problem)
                     for run, problem in zip(rows, refused, strict=True)
                 ],
                 next_after_id=rows[-1].pk if left else None,

@@ -119,6 +119,8 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     """Result for one run; `problem` is empty on success."""
 
     id: int
+    uid: str
+    """Immutable id of the run."""
     name: str
     problem: str = ""
 

@@ -41,6 +41,7 @@ def view_row(row: SavedObject, *, names: dict[str, str], may_change: bool) -> Vi
         name=row.name,
         share="mine" if is_private else "run" if row.run else "tag" if row.tag else "all",
         run=row.run.name if row.run else "",
+        run_uid=row.run.uid if row.run else None,
         tag=row.tag,
         view=msgspec.convert(row.body, View),
         changed_at=row.changed_at,

@@ -71,6 +71,8 @@ class ViewRow(Struct, frozen=True, kw_only=True):
     name: str
     share: Literal["mine", "run", "tag", "all"]
     run: str
+    run_uid: str | None
+    """Immutable id of the run."""
     tag: str
     view: View
     changed_at: datetime

@@ -42,13 +42,14 @@ from rolldeck.wire import Fragment, FragmentReceipt
 from runs.config.rules.sections import replay_of
 from runs.events.services import record_event
 from runs.lifecycle.models import Environment, Run
+from runs.lifecycle.queries import address_column
 from runs.lifecycle.rules import ACCEPTING, SEEN_EVERY
 from runs.lifecycle.services.registry import renew_environments_seen
 from web import sql
 from web.disk_space import check_disk
 from web.live.announcements import announce
 from web.rules.errors import Conflict, Unavailable
-from web.sql import first_row, row_of, statements_of
+from web.sql import filled, first_row, row_of, statements_of
 
 SQL: Final = statements_of("buffer")
 EVENT_INTERVAL: Final = timedelta(minutes=1)
@@ -175,13 +176,15 @@ def push_context_of(name: str | None, *, count: int) -> PushContext | None:
     """Return the context of pushes to a run, read before their bodies are decoded.
 
     Args:
-        name: Name of the run; None for the default run.
+        name: Name or id of the run; None for the default run.
         count: Number of new ids.
 
     Returns:
         The context, or None if the run does not exist or takes no groups.
     """
-    query = SQL["context_of_default_run"] if name is None else SQL["context_of_run"]
+    query = SQL["context_of_default_run"]
+    if name is not None:
+        query = filled(SQL["context_of_run"], column=address_column(name))
     row = _context_row(query, {"name": name, "count": count, "newest": NEWEST_ENVIRONMENTS})
     return None if row is None else PushContext.of(row_of(Run, row), row)
 

@@ -19,6 +19,7 @@ class SampledRun:
     """A run of a list of samples."""
 
     id: int
+    uid: str
     address: str
     project: str | None
 
@@ -27,6 +28,7 @@ class SampledRun:
         """Return a run with its address, which has the id once it is archived."""
         return cls(
             id=run.pk,
+            uid=run.uid,
             address=run.address,
             project=None if run.project is None else run.project.name,
         )
@@ -45,6 +47,7 @@ def group_samples(
             kind="group",
             id=str(row.id),
             run=runs[row.run_id].address,
+            run_uid=runs[row.run_id].uid,
             project=runs[row.run_id].project,
             environment=row.environment,
             lesson=row.lesson,
@@ -86,6 +89,7 @@ def fragment_samples(runs: Mapping[int, SampledRun], page: FragmentPage) -> list
             kind="fragment",
             id=str(row.id),
             run=runs[run_id].address,
+            run_uid=runs[run_id].uid,
             project=runs[run_id].project,
             environment=row.environment,
             score=_finite(page.rewards.get(row.id)),

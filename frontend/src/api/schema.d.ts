@@ -3917,6 +3917,7 @@ export interface components {
          */
         ActedOn: {
             id: number;
+            uid: string;
             name: string;
             /** @default  */
             problem: string;
@@ -3977,6 +3978,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             state: components["schemas"]["AlertState"];
             run: string | null;
+            run_uid: string | null;
             subject: string;
             metric: string;
             message: string;
@@ -4007,6 +4009,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             state: components["schemas"]["AlertState"];
             run: string | null;
+            run_uid: string | null;
             subject: string;
             metric: string;
             message: string;
@@ -4070,6 +4073,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             state: components["schemas"]["AlertState"];
             run: string | null;
+            run_uid: string | null;
             subject: string;
             metric: string;
             message: string;
@@ -4109,6 +4113,7 @@ export interface components {
             severity: components["schemas"]["Severity"];
             runbook: string;
             run: string | null;
+            run_uid: string | null;
             filter: string;
             is_enabled: boolean;
             condition: string;
@@ -4276,6 +4281,7 @@ export interface components {
             id: number;
             at: string;
             run: string | null;
+            run_uid: string | null;
             kind: string;
             /** @enum {unknown} */
             level: "error" | "info" | "warning";
@@ -4835,6 +4841,7 @@ export interface components {
             prefix: string;
             scopes: string[];
             run: string | null;
+            run_uid: string | null;
             networks: string[];
             /** @enum {unknown} */
             issuer: "manager" | "person" | "platform";
@@ -4920,6 +4927,7 @@ export interface components {
         DeletionRow: {
             id: number;
             run: string;
+            run_uid: string;
             reason: string;
             requested_by: string;
             requested_at: string;
@@ -5145,6 +5153,7 @@ export interface components {
          */
         EnvironmentRun: {
             name: string;
+            uid: string;
             status: string;
             status_changed_at: string;
             created_at: string;
@@ -6162,6 +6171,7 @@ export interface components {
          */
         LiveRunRow: {
             id: number;
+            uid: string;
             name: string;
             /** @enum {unknown} */
             kind: "fleet" | "language" | "outside";
@@ -6659,6 +6669,7 @@ export interface components {
             node: string;
             node_id: string;
             run: string;
+            run_uid: string;
             workers: number;
         };
         /**
@@ -7592,6 +7603,7 @@ export interface components {
          */
         RunDetail: {
             id: number;
+            uid: string;
             name: string;
             /** @enum {unknown} */
             kind: "fleet" | "language" | "outside";
@@ -7673,6 +7685,7 @@ export interface components {
          */
         RunRow: {
             id: number;
+            uid: string;
             name: string;
             /** @enum {unknown} */
             kind: "fleet" | "language" | "outside";
@@ -7824,6 +7837,7 @@ export interface components {
             kind: "episode" | "fragment" | "group";
             id: string;
             run: string;
+            run_uid: string;
             project: string | null;
             environment: string;
             /** @default  */
@@ -8261,6 +8275,7 @@ export interface components {
             alert: number | null;
             rule: number | null;
             run: string | null;
+            run_uid: string | null;
             until: string | null;
             reason: string;
             created_at: string;
@@ -8511,6 +8526,7 @@ export interface components {
             prefix: string;
             scopes: string[];
             run: string | null;
+            run_uid: string | null;
             networks: string[];
             /** @enum {unknown} */
             issuer: "manager" | "person" | "platform";
@@ -8649,6 +8665,7 @@ export interface components {
             /** @enum {unknown} */
             share: "all" | "mine" | "run" | "tag";
             run: string;
+            run_uid: string | null;
             tag: string;
             view: components["schemas"]["View"];
             changed_at: string;

@@ -12,6 +12,7 @@ const RULE: AlertRule = {
   severity: "error",
   runbook: "Wait.",
   run: null,
+  run_uid: null,
   filter: "tag:a",
   is_enabled: false,
   condition: "above 5 for 10 min",

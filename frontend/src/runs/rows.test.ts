@@ -35,7 +35,7 @@ it("keeps only non-default columns in the URL", () => {
 });
 
 it("counts successes and failures", () => {
-  const one = (problem: string) => ({ id: 1, name: "a", problem });
+  const one = (problem: string) => ({ id: 1, uid: "run_1", name: "a", problem });
   expect(summary([one("")])).toBe("Done for 1 run.");
   expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; failed for 1 run:");
   expect(new Set(BULK_ACTIONS.map(({ action }) => action)).size).toBe(BULK_ACTIONS.length);

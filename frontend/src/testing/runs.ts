@@ -9,6 +9,7 @@ export function runOf(name: string, changes: Partial<RunDetail> = {}): RunDetail
   const now = new Date().toISOString();
   return {
     id: 7,
+    uid: `run_${"0".repeat(23)}7`,
     name,
     kind: "outside",
     status: "running",

@@ -130,6 +130,8 @@ class NodeWorkers(Struct, frozen=True, kw_only=True):
     node_id: str
     """Ray's id of the node; empty if not reported."""
     run: str
+    run_uid: str
+    """Immutable id of the run."""
     workers: int
 
 

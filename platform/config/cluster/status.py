@@ -378,8 +378,8 @@ def cluster_status(*, is_admin: bool) -> Cluster:
             kept_bytes=int(kept["size_bytes__sum"] or 0),
         ),
         placements=[
-            NodeWorkers(node=node, node_id=node_id, run=run, workers=count)
-            for node, node_id, run, count in workers_by_node()
+            NodeWorkers(node=node, node_id=node_id, run=run, run_uid=uid, workers=count)
+            for node, node_id, run, uid, count in workers_by_node()
         ],
         cordons=machine_cordons(),
         versions=versions(),

@@ -89,14 +89,14 @@ def _row(cordon: MachineCordon) -> MachineCordonRow:
     )
 
 
-def workers_by_node() -> list[tuple[str, str, str, int]]:
+def workers_by_node() -> list[tuple[str, str, str, str, int]]:
     """Return the number of workers of each run on each node, as last reported.
 
     Returns:
-        Host and Ray id of the node, the run's name, and the number of workers.
+        Host and Ray id of the node, the run's name and id, and the number of workers.
     """
     there = FleetWorker.objects.exclude(fleet__incarnation="").exclude(node="")
-    names = ("node", "node_id", "fleet__run__name")
+    names = ("node", "node_id", "fleet__run__name", "fleet__run__uid")
     rows = there.exclude(state__in=ABSENT).values_list(*names).annotate(workers=Count("pk"))
     return list(rows.order_by("node", "fleet__run__name", "node_id"))
 

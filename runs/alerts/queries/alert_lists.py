@@ -82,6 +82,7 @@ def snooze_row(row: AlertSnooze, *, names: Mapping[str, str]) -> SnoozeRow:
         alert=row.alert_id,
         rule=None if row.alert_key else row.rule_id,
         run=row.run.name if row.run else None,
+        run_uid=row.run.uid if row.run else None,
         until=row.until,
         reason=row.reason,
         created_at=row.created_at,
@@ -147,7 +148,9 @@ GROUPED_AT_MOST: Final = 1_000
 DELIVERIES_AT_MOST: Final = 100
 ERRORS_FIRST: Final = Case(When(severity=Severity.ERROR, then=0), default=1)
 UNRESOLVED: Final = ~Q(state=AlertState.RESOLVED)
-_DERIVED: Final = frozenset({"title", "advice", "metric", "is_snoozed", "snoozed_until"})
+_DERIVED: Final = frozenset(
+    {"title", "advice", "metric", "run", "run_uid", "is_snoozed", "snoozed_until"}
+)
 
 
 class AlertNotFound(NotFound):
@@ -182,9 +185,11 @@ def alert_page(page: PageRequest[int], *, filters: Mapping[str, str], now: datet
         alerts = alerts.filter(UNRESOLVED)
     elif state != "all":
         alerts = alerts.filter(state=state)
-    for name, column in {"severity": "severity", "kind": "kind", "run": "run__name"}.items():
+    for name in ("severity", "kind"):
         if filters.get(name):
-            alerts = alerts.filter(**{column: filters[name]})
+            alerts = alerts.filter(**{name: filters[name]})
+    if run := filters.get("run"):
+        alerts = alerts.filter(Q(run__name=run) | Q(run__uid=run))
     if text := filters.get("text"):
         alerts = alerts.filter(message__icontains=text)
     if filters.get("kind") or filters.get("state") in {"all", AlertState.RESOLVED}:
@@ -335,13 +340,14 @@ def alert_row(
     note = KINDS[AlertKind(alert.kind)]
     own = set(AlertRow.__struct_fields__) - _DERIVED
     given: dict[str, Any] = {name: getattr(alert, name) for name in own}
-    given["run"] = alert.run.name if alert.run else None
     for name in ("acknowledged_by", "resolved_by"):
         given[name] = shown_name(given[name], names)
     details = alert.details if alert.kind == AlertKind.RULE else {}
     snooze = snooze_of(alert, known)
     return AlertRow(
         **given,
+        run=alert.run.name if alert.run else None,
+        run_uid=alert.run.uid if alert.run else None,
         title=details.get("title") or note.title,
         advice=details.get("runbook") or note.advice,
         metric=details.get("metric", ""),

@@ -93,6 +93,7 @@ def _rule_rows(rules: list[AlertRule]) -> list[AlertRuleRow]:
             severity=Severity(rule.severity),
             runbook=rule.runbook,
             run=rule.run.name if rule.run else None,
+            run_uid=rule.run.uid if rule.run else None,
             filter=rule.run_filter,
             is_enabled=rule.is_enabled,
             condition=rule.limit.condition,

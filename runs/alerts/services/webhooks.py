@@ -202,6 +202,7 @@ def send_test(*, webhook: str, actor: str, reason: str = "", now: datetime) -> A
         severity=Severity.WARNING,
         state=AlertState.RESOLVED,
         run=None,
+        run_uid=None,
         subject="",
         metric="",
         message="test notification, no action required",

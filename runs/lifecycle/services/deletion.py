@@ -124,6 +124,7 @@ def delete_run(*, address: str, actor: str, reason: str, now: datetime) -> RunDe
     size = deletion_size(run)
     deletion = RunDeletion.objects.create(
         run_number=run.pk,
+        run_uid=run.uid,
         name=run.name,
         epoch=run.epoch,
         reason=reason,
@@ -240,7 +241,7 @@ def _emit(deletion: RunDeletion, *, kind: str, message: str, reason: str, now: d
         message=message,
         actor=deletion.requested_by if reason else "platform",
         reason=reason,
-        details={"run": deletion.name, "deletion": deletion.pk},
+        details={"run": deletion.name, "run_uid": deletion.run_uid, "deletion": deletion.pk},
         now=now,
     )
 

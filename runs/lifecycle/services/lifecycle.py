@@ -28,6 +28,7 @@ from runs.lifecycle.rules import (
     MoveNotAllowed,
     RunStatus,
     RunVerb,
+    is_run_uid,
     sources_of,
     sources_of_verb,
 )
@@ -204,6 +205,8 @@ def check_name(name: str) -> None:
         raise InvalidRunName("must be 1 to 80 letters, digits, - or _")
     if name == DEFAULT_RUN_NAME:
         raise InvalidRunName(f"{DEFAULT_RUN_NAME!r} is reserved for the run at the server root")
+    if is_run_uid(name):
+        raise InvalidRunName("must not have the form of a run's id: run_ and 24 hexadecimal digits")
     if name == FORM_NAME:
         raise InvalidRunName(f"{FORM_NAME!r} is reserved for the launch form")
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 
 from runs.lifecycle.models import Environment, Run
 from runs.lifecycle.schemas import RefusedPushes
@@ -117,9 +118,9 @@ def _by_run(pushes: Sequence[RefusedPush]) -> list[tuple[int, RefusedPush]]:
     """Return the pushes to current runs, with the ids of their runs."""
     names = {push.run for push in pushes if isinstance(push.run, str)}
     current = Run.objects.current()
-    ids: dict[int | str | None, int] = dict(
-        current.filter(name__in=names).values_list("name", "id")
-    )
+    ids: dict[int | str | None, int] = {}
+    for run in current.filter(Q(name__in=names) | Q(uid__in=names)).only("name", "uid"):
+        ids |= {run.name: run.pk, run.uid: run.pk}
     if any(push.run is None for push in pushes):
         default = current.filter(is_default=True).values_list("id", flat=True).first()
         if default is not None:

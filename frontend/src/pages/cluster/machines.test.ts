@@ -16,8 +16,8 @@ const located = (nodes: RayNode[], given: Partial<Located> = {}): Located => ({
 
 it("sorts head first and dead nodes last, with all workers", () => {
   const placements = [
-    { node: "b", node_id: "", run: "pole", workers: 3 },
-    { node: "elsewhere", node_id: "", run: "pole", workers: 1 },
+    { node: "b", node_id: "", run: "pole", run_uid: "run_1", workers: 3 },
+    { node: "elsewhere", node_id: "", run: "pole", run_uid: "run_1", workers: 1 },
   ];
   const places = placesOf(located([node("b"), node("gone", { alive: false }), node("a", { is_head: true })], { placements }));
   expect(places.map(({ host, runs }) => [host, runs.map(({ workers }) => workers)])).toEqual([
@@ -34,8 +34,8 @@ const cordon = (node: string, host: string): MachineCordon => ({
 
 it("distinguishes nodes of one host by Ray id", () => {
   const placements = [
-    { node: "box", node_id: "south-id", run: "pole", workers: 2 },
-    { node: "box", node_id: "left-id", run: "pole", workers: 1 },
+    { node: "box", node_id: "south-id", run: "pole", run_uid: "run_1", workers: 2 },
+    { node: "box", node_id: "left-id", run: "pole", run_uid: "run_1", workers: 1 },
   ];
   const places = placesOf(located([node("north", { host: "box" }), node("south", { host: "box" })], { placements }));
   expect(places.map(({ node: at, runs }) => [at?.node, runs.map(({ workers }) => workers)])).toEqual([

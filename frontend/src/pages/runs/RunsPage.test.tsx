@@ -81,7 +81,12 @@ it("confirms an action on all matching runs and lists those that fail", async ()
   const problem = (run: (typeof SIX)[number]) => (run.status === "draft" ? `${run.name} is draft: pause is not allowed` : "");
   server.on("POST", "/api/v1/run-actions", ({ body }) => {
     const acted = body.q ? SIX : SIX.filter(({ id }) => (body.ids as number[]).includes(id));
-    const results = acted.map((run) => ({ id: run.id, name: run.name, problem: body.action === "pause" ? problem(run) : "" }));
+    const results = acted.map((run) => ({
+      id: run.id,
+      uid: run.uid,
+      name: run.name,
+      problem: body.action === "pause" ? problem(run) : "",
+    }));
     if (body.action === "archive") server.on("GET", "/api/v1/runs", listOf(SIX.filter((run) => !acted.includes(run))));
     return { results, next_after_id: null, left: 0 };
   });
@@ -118,7 +123,7 @@ const holding = (queued: number): RunActivity => ({
 it("confirms a stop of all runs by their number, with a reason and the data that is dropped", async () => {
   const server = serverWith({ "": SIX });
   server.on("GET", "/api/v1/run-activity", { results: { "2": holding(512), "4": holding(8) } }).on("POST", "/api/v1/run-actions", {
-    ...{ results: SIX.map(({ id, name }) => ({ id, name, problem: "" })), next_after_id: null, left: 0 },
+    ...{ results: SIX.map(({ id, uid, name }) => ({ id, uid, name, problem: "" })), next_after_id: null, left: 0 },
   });
   await load("/runs");
   await screen.findByText("6 runs");

@@ -91,7 +91,13 @@ def run() -> Run:
     record_exit(host="a", part="jobs", reason="a", log="", now=NOON)
     LoginCount.objects.create(key="a", attempts=1, window_ends_at=NOON)
     RunDeletion.objects.create(
-        run_number=run.pk + 1, name="a", epoch=0, items=0, size_bytes=0, requested_at=NOON
+        run_number=run.pk + 1,
+        run_uid="a",
+        name="a",
+        epoch=0,
+        items=0,
+        size_bytes=0,
+        requested_at=NOON,
     )
     return run
 
