@@ -266,7 +266,6 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
             wait_until(
                 lambda service=service: services.is_healthy(service),
                 seconds=90,
-                interval_seconds=1,
                 what=f"{service} is healthy",
             )
         assert services.ended() == {}

@@ -237,7 +237,7 @@ def test_a_group_has_its_facts(server: Server, groups: list[int]) -> None:
 
 
 @pytest.mark.parametrize("text", [">3", "a=b", "~c", "two words", "1,5", "-2"])
-def test_a_quoted_text_is_found_as_it_is(server: Server, text: str) -> None:
+def test_quoted_characters_of_comparisons_are_text(server: Server, text: str) -> None:
     (group,) = server.push(scored(0.0, 1.0, mark=1, metadata={"difficulty": text}))
     server.push(scored(0.0, 1.0, mark=2, metadata={"difficulty": "3"}))
     server.digest()

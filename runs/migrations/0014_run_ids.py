@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0012_deletions'),
+        ('runs', '0013_deletions'),
     ]
 
     operations = [
