@@ -129,7 +129,7 @@ def lessons(server: Server, person: Person) -> Iterator[None]:
     body = {
         "name": LANGUAGE,
         "preset": "curriculum",
-        "config": {"seed": 1, "num_steps": 1000},
+        "config": {"num_steps": 1000},
         "tags": ["grpo", "lessons"],
         "start": True,
     }
