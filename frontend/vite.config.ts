@@ -33,24 +33,21 @@ export default defineConfig(({ command }) => ({
     // One style sheet of all pages instead of one per chunk: a run's page needs fewer requests.
     cssCodeSplit: false,
     // Few files: a page that waits for forty small ones waits longer. `asking` starts the page's requests while the
-    // others load. `home` contains all that the first page needs beyond the frame. `small` contains what several
-    // pages of trajectories and metrics share.
+    // others load. `home` contains all that the first page needs beyond the frame. `overlays` contains menus, hints
+    // and dialogs, which the first use of one loads. `small` contains what several pages of trajectories and metrics share.
     rolldownOptions: {
       output: {
         codeSplitting: {
           groups: [
-            { name: "asking", test: /src\/shell\/early\.ts$/, priority: 6 },
-            { name: "frame", test: /src\/app\.tsx$/, priority: 5 },
-            { name: "home", test: /src\/(pages\/runs\/RunsPage|runs\/RunList)\.tsx$/, priority: 4 },
-            { name: "shared", minShareCount: 8, maxModuleSize: 40_000, priority: 3 },
-            { name: "run", test: /src\/pages\/run\/(RunPage|overview\/OverviewTab)\.tsx$/, priority: 2 },
+            { name: "asking", test: /src\/(shell\/early|main)\.ts$|rolldown.runtime/, priority: 6 },
+            { name: "frame", test: /src\/(app|pages\/runs\/RunsPage|runs\/RunList)\.tsx$/, priority: 5 },
             {
-              name: "small",
-              test: /lucide-react|@mantine\/hooks|src\/(pages\/(run\/(trajectories|metrics|episodes)|viewer|trajectories)|marks|charts|samples|components)\//,
-              minShareCount: 2,
-              maxModuleSize: 12_000,
-              priority: 1,
+              name: "overlays",
+              test: /@floating-ui|react-remove-scroll|@mantine\/core\/esm\/components\/(Combobox|Drawer|Menu|Modal|ModalBase|Popover|ScrollArea|Select|Tooltip)\/|src\/components\/(Dialog|HintBox|OpenedMenu)/,
+              priority: 4,
             },
+            { name: "run", test: /src\/pages\/(run|viewer)\//, priority: 3 },
+            { name: "shared", minShareCount: 2, maxModuleSize: 60_000, priority: 2 },
           ],
         },
       },

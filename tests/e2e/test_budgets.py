@@ -16,9 +16,9 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 
-FIRST_SCRIPT_BYTES = 250_000
+FIRST_SCRIPT_BYTES = 200_000
 FONT_BYTES = 60_000
-RUN_PAGE_REQUESTS = 25
+RUN_PAGE_REQUESTS = 15
 RUN_PAGES = [address for address in pages.addresses() if address.startswith("/runs/$name")]
 IDLE_BYTES_PER_SECOND = 5_000
 IDLE_SECONDS = 24.0
@@ -107,7 +107,8 @@ def test_a_run_page_needs_few_requests(
     print(f"\n{address}: {len(requested)} requests")  # noqa: T201 figures
     assert len([url for url in requested if "/ws/" in url]) == 1
     # On a slow machine a page is polled before all of it is read: a repeated request counts once.
-    requested = sorted(set(requested))
+    # The code of Markdown is loaded by the pages that show some: the overview's notes, and groups.
+    requested = sorted({url for url in requested if "/assets/Markdown-" not in url})
     assert len(requested) <= RUN_PAGE_REQUESTS, requested
 
 

@@ -1,4 +1,4 @@
-import { Tooltip } from "@mantine/core";
+import { Hint } from "@/components/Hint";
 import { useNow } from "@/components/now";
 import { ageSeconds, duration, utc } from "@/format";
 
@@ -6,11 +6,11 @@ import { ageSeconds, duration, utc } from "@/format";
 export function Age({ at, suffix = "" }: { at: string | null | undefined; suffix?: string }) {
   const now = useNow();
   return (
-    <Tooltip label={utc(at)}>
+    <Hint label={utc(at)}>
       <time dateTime={at ?? undefined}>
         {duration(ageSeconds(at, now))}
         {at ? suffix : ""}
       </time>
-    </Tooltip>
+    </Hint>
   );
 }

@@ -1,13 +1,13 @@
-import { Tooltip } from "@mantine/core";
+import { Hint } from "@/components/Hint";
 import { moment, utc } from "@/format";
 
 /** A time in the user's time zone, with the date if it is not today; UTC in a tooltip. */
 export function Moment({ at }: { at: string | null | undefined }) {
   return (
-    <Tooltip label={utc(at)}>
+    <Hint label={utc(at)}>
       <time dateTime={at ?? undefined} className="nowrap">
         {moment(at)}
       </time>
-    </Tooltip>
+    </Hint>
   );
 }

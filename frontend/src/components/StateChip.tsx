@@ -1,5 +1,5 @@
-import { Tooltip } from "@mantine/core";
 import { Chip } from "@/components/Chip";
+import { Hint } from "@/components/Hint";
 import { useNow } from "@/components/now";
 import { ageSeconds, duration, utc, visible } from "@/format";
 import { useIsOutdated } from "@/live/live";
@@ -42,13 +42,13 @@ export function StateChip({ state, provenAt, allowedSeconds, since, reason }: Pr
   ].filter(Boolean);
   return (
     <>
-      <Tooltip label={lines.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
+      <Hint label={lines.map((line) => <div key={line}>{line}</div>)}>
         <Chip tone={tone} sign={sign} tabIndex={0} data-state={shown}>
           {shown}
           {lasting && <span className="chip-age">· {lasting}</span>}
           {why && <span className="unseen">, {visible(why)}</span>}
         </Chip>
-      </Tooltip>
+      </Hint>
       {isLate && (
         <span className="chip-late" data-late>
           {" "}

@@ -5,7 +5,7 @@ import { type ComponentType, createElement, type ReactNode, useEffect, useState 
 import { ErrorState } from "@/components/ErrorState";
 
 type PropsOf<C> = C extends (props: infer P) => ReactNode ? (unknown extends P ? object : P) : never;
-type OnDemand<P> = ComponentType<P> & { preload: () => Promise<void> };
+export type OnDemand<P> = ComponentType<P> & { preload: () => Promise<void> };
 
 const RETRY_MS = 3_000;
 const UNREACHABLE = new Error("The server cannot be reached. The code is requested again every 3 s.");

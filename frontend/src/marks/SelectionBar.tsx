@@ -1,8 +1,9 @@
-import { Button, Tooltip } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useMark } from "@/api/marks";
 import { ErrorState } from "@/components/ErrorState";
+import { Hint } from "@/components/Hint";
 import { number } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { type Mark, MOST_AT_ONCE, tagsOfAll } from "@/marks/marks";
@@ -36,7 +37,7 @@ export function SelectionBar({ run, groups, onClear }: Props) {
         tags={tagsOfAll(groups)}
         onChange={(change) => marking.mark({ groups: ids, ...change })}
       />
-      <Tooltip
+      <Hint
         label={
           inQueue.length > 0
             ? `Removes ${number(inQueue.length)} waiting groups of the selection from the queue permanently.`
@@ -53,7 +54,7 @@ export function SelectionBar({ run, groups, onClear }: Props) {
         >
           Discard…
         </Button>
-      </Tooltip>
+      </Hint>
       <span className="spacer" />
       <Button size="compact-sm" variant="subtle" onClick={onClear}>
         Clear selection

@@ -19,7 +19,8 @@ export function TagsField({ run, label, tags, onChange, inputRef }: Props) {
   // Shown until the server has answered all changes: further changes apply to the shown tags.
   const [draft, setDraft] = useState<string[] | null>(null);
   const pending = useRef(0);
-  const known = useQuery(valuesQuery({ run })("tag", part)).data ?? [];
+  const [isUsed, setUsed] = useState(false);
+  const known = useQuery({ ...valuesQuery({ run })("tag", part), enabled: isUsed }).data ?? [];
   const shown = draft ?? tags;
   const change = async (next: string[]) => {
     setDraft(next);
@@ -41,6 +42,7 @@ export function TagsField({ run, label, tags, onChange, inputRef }: Props) {
       value={shown}
       searchValue={part}
       onSearchChange={setPart}
+      onFocus={() => setUsed(true)}
       onChange={(next) => void change(next)}
     />
   );

@@ -1,6 +1,7 @@
-import { Button, Checkbox, Menu, Select, Tooltip } from "@mantine/core";
+import { Button, Checkbox, Input } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { ChevronsUpDown } from "lucide-react";
 import { type ReactNode, useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import {
@@ -16,24 +17,36 @@ import {
 } from "@/api/runLists";
 import { useMayOperate } from "@/api/session";
 import { Boundary } from "@/components/Boundary";
-import { ColumnsMenu } from "@/components/columns/ColumnsMenu";
+import { COLUMNS_BUTTON, ColumnsMenu } from "@/components/columns/columnsButton";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { FilterBox } from "@/components/filter/FilterBox";
+import { Hint } from "@/components/Hint";
+import { MenuButton } from "@/components/MenuButton";
 import { useOutage } from "@/components/Outage";
+import { onDemand } from "@/components/onDemand";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, visible } from "@/format";
 import { useLiveRuns } from "@/live/deployment";
-import { BulkDialog } from "@/runs/BulkDialog";
-import { BULK_ACTIONS, type BulkAction } from "@/runs/bulk";
+import type { BulkAction } from "@/runs/bulk";
 import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/runs/columns";
 import { RunsTable } from "@/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/runs/rows";
-import { type GroupBy, type RunsSearch, withinFilter } from "@/runs/search";
-import { Views } from "@/runs/Views";
+import { type RunsSearch, withinFilter } from "@/runs/search";
 import { RUNS_AT_MOST } from "@/wall/view";
 import css from "./runs.module.css";
+
+const BulkDialog = onDemand(() => import("@/runs/BulkDialog"), "BulkDialog");
+const BulkMenu = onDemand(() => import("@/runs/BulkMenu"), "BulkMenu");
+const GroupSelect = onDemand(() => import("@/runs/GroupSelect"), "GroupSelect");
+const Views = onDemand(() => import("@/runs/Views"), "Views");
+const GROUPS: Record<string, string> = { project: "Project", tag: "Tag" };
+const VIEWS_BUTTON = (
+  <Button size="compact-sm" variant="default">
+    Views
+  </Button>
+);
 
 const COUNTED_AT_MOST = 10_000;
 const SLOW_MS = 60_000;
@@ -168,12 +181,23 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
               </Button>
             )}
             {within === undefined && (
-              <Views
+              <MenuButton
+                menu={Views}
+                target={VIEWS_BUTTON}
                 look={{ q: own || undefined, sort: sort === NEWEST ? undefined : sort, cols, group, dense }}
                 onLook={(next) => onLook(next, false)}
               />
             )}
-            <GroupSelect q={q} group={group} onGroup={(next) => look({ group: next })} />
+            <MenuButton
+              menu={GroupSelect}
+              target={
+                <Input component="button" size="xs" pointer rightSection={<ChevronsUpDown size={14} />} aria-label="Group by">
+                  {group ? (GROUPS[group] ?? visible(group)) : <Input.Placeholder>Group by</Input.Placeholder>}
+                </Input>
+              }
+              {...{ q, group }}
+              onGroup={(next) => look({ group: next })}
+            />
             <Columns q={q} cols={cols} onCols={(next) => look({ cols: next })} />
             <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
           </div>
@@ -209,7 +233,9 @@ type ColumnsProps = { q: string; cols: string | undefined; onCols: (cols: string
 function Columns({ q, cols, onCols }: ColumnsProps) {
   const [isOpened, setOpened] = useState(false);
   return (
-    <ColumnsMenu
+    <MenuButton
+      menu={ColumnsMenu}
+      target={COLUMNS_BUTTON}
       builtIn={COLUMNS}
       named={useQuery(columnsQuery(q, isOpened)).data}
       chosen={columnsOf(cols).map(({ id }) => id)}
@@ -221,39 +247,11 @@ function Columns({ q, cols, onCols }: ColumnsProps) {
   );
 }
 
-type GroupProps = { q: string; group: GroupBy | undefined; onGroup: (group: GroupBy | undefined) => void };
-
-/** Choose what the list is grouped by. */
-function GroupSelect({ q, group, onGroup }: GroupProps) {
-  const [isOpened, setOpened] = useState(false);
-  const known = useQuery(columnsQuery(q, isOpened)).data ?? [];
-  const values = new Set([...(group ? [group] : []), ...known.filter((id) => id.startsWith("config."))]);
-  const fixed = [
-    { value: "project", label: "Project" },
-    { value: "tag", label: "Tag" },
-  ];
-  const named = [...values].filter(isNamed).map((id) => ({ value: id, label: visible(id) }));
-  return (
-    <Select
-      size="xs"
-      aria-label="Group by"
-      placeholder="Group by"
-      searchable
-      clearable
-      limit={50}
-      data={[...fixed, ...named]}
-      value={group ?? null}
-      onChange={(value) => onGroup((value as GroupBy | null) ?? undefined)}
-      onDropdownOpen={() => setOpened(true)}
-    />
-  );
-}
-
 /** Compare the selected runs, from two up to the limit. */
 function CompareButton({ runs }: { runs: string[] }) {
   const isFit = runs.length >= 2 && runs.length <= RUNS_AT_MOST;
   return (
-    <Tooltip label={isFit ? "Shared charts and configuration differences." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
+    <Hint label={isFit ? "Shared charts and configuration differences." : `Select 2 to ${RUNS_AT_MOST} runs to compare.`}>
       {isFit ? (
         <Button
           size="compact-sm"
@@ -267,15 +265,17 @@ function CompareButton({ runs }: { runs: string[] }) {
           Compare
         </Button>
       )}
-    </Tooltip>
+    </Hint>
   );
 }
 
 function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) => void }) {
   const silence = useOutage();
   return (
-    <Menu position="bottom-start">
-      <Menu.Target>
+    <MenuButton
+      menu={BulkMenu}
+      onPick={onPick}
+      target={
         <Button
           size="compact-sm"
           variant="default"
@@ -284,14 +284,7 @@ function Actions({ label, onPick }: { label: string; onPick: (bulk: BulkAction) 
         >
           {label} ▾
         </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {BULK_ACTIONS.map((bulk) => (
-          <Menu.Item key={bulk.action} onClick={() => onPick(bulk)}>
-            {bulk.label}
-          </Menu.Item>
-        ))}
-      </Menu.Dropdown>
-    </Menu>
+      }
+    />
   );
 }

@@ -2,6 +2,8 @@ import { ActionIcon, Button, Group, Menu, TextInput } from "@mantine/core";
 import { X } from "lucide-react";
 import { useState } from "react";
 import { Dialog } from "@/components/Dialog";
+import type { MenuOf } from "@/components/MenuButton";
+import { OpenedMenu } from "@/components/OpenedMenu";
 import { visible } from "@/format";
 import css from "@/runs/runs.module.css";
 import { readViews, saveViews, type View, withView } from "@/runs/savedViews";
@@ -39,8 +41,10 @@ function NameDialog({ onKeep, onClose }: { onKeep: (name: string) => void; onClo
   );
 }
 
+type Props = { look: RunsSearch; onLook: (look: RunsSearch) => void };
+
 /** Saved views of the list. */
-export function Views({ look, onLook }: { look: RunsSearch; onLook: (look: RunsSearch) => void }) {
+export function Views({ target, look, onLook }: MenuOf & Props) {
   const [views, setViews] = useState<View[]>(readViews);
   const [isNaming, setNaming] = useState(false);
   const change = (next: View[]) => {
@@ -49,32 +53,25 @@ export function Views({ look, onLook }: { look: RunsSearch; onLook: (look: RunsS
   };
   return (
     <>
-      <Menu position="bottom-end" width={250}>
-        <Menu.Target>
-          <Button size="compact-sm" variant="default">
-            Views
-          </Button>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {views.map((view) => (
-            <div key={view.name} className={css.view}>
-              <Menu.Item onClick={() => onLook(view.look)}>{visible(view.name)}</Menu.Item>
-              <ActionIcon
-                variant="subtle"
-                color="gray"
-                size="sm"
-                aria-label={`Delete view ${view.name}`}
-                onClick={() => change(views.filter(({ name }) => name !== view.name))}
-              >
-                <X size={14} aria-hidden="true" />
-              </ActionIcon>
-            </div>
-          ))}
-          {views.length === 0 && <Menu.Label>No saved views.</Menu.Label>}
-          <Menu.Divider />
-          <Menu.Item onClick={() => setNaming(true)}>Save this view…</Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
+      <OpenedMenu target={target} position="bottom-end" width={250}>
+        {views.map((view) => (
+          <div key={view.name} className={css.view}>
+            <Menu.Item onClick={() => onLook(view.look)}>{visible(view.name)}</Menu.Item>
+            <ActionIcon
+              variant="subtle"
+              color="gray"
+              size="sm"
+              aria-label={`Delete view ${view.name}`}
+              onClick={() => change(views.filter(({ name }) => name !== view.name))}
+            >
+              <X size={14} aria-hidden="true" />
+            </ActionIcon>
+          </div>
+        ))}
+        {views.length === 0 && <Menu.Label>No saved views.</Menu.Label>}
+        <Menu.Divider />
+        <Menu.Item onClick={() => setNaming(true)}>Save this view…</Menu.Item>
+      </OpenedMenu>
       {isNaming && (
         <NameDialog
           onKeep={(name) => {

@@ -4,11 +4,12 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { type ReactNode, useCallback, useMemo, useRef, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { useMayOperate } from "@/api/session";
-import { ColumnsMenu } from "@/components/columns/ColumnsMenu";
+import { COLUMNS_BUTTON, ColumnsMenu } from "@/components/columns/columnsButton";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { FilterBox, type Language } from "@/components/filter/FilterBox";
 import { type Qualifier, term, type ValueRow } from "@/components/filter/suggest";
+import { MenuButton } from "@/components/MenuButton";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, number, visible } from "@/format";
@@ -98,7 +99,9 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
           problem={problem}
         />
         {kind === "group" && (
-          <ColumnsMenu
+          <MenuButton
+            menu={ColumnsMenu}
+            target={COLUMNS_BUTTON}
             named={facts?.map(({ value }) => value)}
             chosen={columns}
             atMost={MOST_COLUMNS}

@@ -1,5 +1,5 @@
-import { Tooltip } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
+import { Hint } from "@/components/Hint";
 import { duration } from "@/format";
 import type { LiveStatus } from "@/live/connection";
 import { holdLive, useLiveStatus } from "@/live/live";
@@ -62,7 +62,7 @@ export function LiveIndicator() {
   useShortcuts({ l: toggle });
   return (
     <>
-      <Tooltip label={look.meaning} events={{ hover: true, focus: true, touch: true }}>
+      <Hint label={look.meaning}>
         <button
           type="button"
           className={`chip chip-button tone-${look.tone}`}
@@ -76,7 +76,7 @@ export function LiveIndicator() {
           </span>
           {look.text}
         </button>
-      </Tooltip>
+      </Hint>
       <span className="unseen" role="status" aria-live="polite">
         {spoken}
       </span>

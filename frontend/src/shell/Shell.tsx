@@ -15,7 +15,6 @@ import { choose, preferences } from "@/preferences";
 import { Sharing } from "@/share/focus";
 import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
-import { Help } from "@/shell/Help";
 import { focusFilter, moveRow, openRow, useShortcuts } from "@/shell/keyboard";
 import { MAIN_PAGES } from "@/shell/mainPages";
 import { Notice } from "@/shell/Notice";
@@ -25,6 +24,7 @@ import { Rail } from "@/shell/Rail";
 import css from "@/shell/shell.module.css";
 
 // Loaded after the page is ready: users type as soon as it opens.
+const Help = onDemand(() => import("@/shell/Help"), "Help");
 const Palette = onDemand(() => import("@/shell/palette/Palette"), "Palette");
 const PALETTE_AFTER_MS = 1_500;
 

@@ -1,5 +1,7 @@
-import { Button, Checkbox, Popover, Text, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { Checkbox, Popover, Text, TextInput } from "@mantine/core";
+import { cloneElement, useEffect, useState } from "react";
+import type { MenuOf } from "@/components/MenuButton";
+import { useOpened } from "@/components/OpenedMenu";
 import { visible } from "@/format";
 import css from "./columns.module.css";
 
@@ -20,8 +22,8 @@ type Props = {
 };
 
 /** Choose the columns of a list. */
-export function ColumnsMenu({ builtIn = [], named, chosen, atMost, sources, onOpen, onChoose }: Props) {
-  const [isOpen, setOpen] = useState(false);
+export function ColumnsMenu({ target, builtIn = [], named, chosen, atMost, sources, onOpen, onChoose }: MenuOf & Props) {
+  const { opened, setOpened, button } = useOpened();
   const [typed, setTyped] = useState("");
   const isBuiltIn = (id: string) => builtIn.some((column) => column.id === id);
   const own = chosen.filter((id) => !isBuiltIn(id));
@@ -29,17 +31,10 @@ export function ColumnsMenu({ builtIn = [], named, chosen, atMost, sources, onOp
   // A chosen column stays in the menu, also if no listed row has it.
   const offered = [...builtIn, ...[...new Set([...own, ...(named ?? [])])].map((id) => ({ id, label: visible(id) }))];
   const found = offered.filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
-  const open = (next: boolean) => {
-    setOpen(next);
-    onOpen(next);
-  };
+  useEffect(() => onOpen(opened), [opened, onOpen]);
   return (
-    <Popover position="bottom-end" hideDetached={false} trapFocus returnFocus shadow="md" opened={isOpen} onChange={open}>
-      <Popover.Target>
-        <Button size="compact-sm" variant="default" onClick={() => open(!isOpen)}>
-          Columns
-        </Button>
-      </Popover.Target>
+    <Popover position="bottom-end" hideDetached={false} trapFocus returnFocus shadow="md" opened={opened} onChange={setOpened}>
+      <Popover.Target>{cloneElement(target, { ref: button, onClick: () => setOpened(!opened) })}</Popover.Target>
       <Popover.Dropdown className={css.columns} aria-label="Columns">
         <TextInput
           size="xs"

@@ -1,9 +1,11 @@
-import { Combobox, TextInput, useCombobox } from "@mantine/core";
+import { TextInput, useCombobox } from "@mantine/core";
 import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import type { ApiProblem } from "@/api/problems";
 import { askedAt, offers, type Qualifier, taken, type ValueRow } from "@/components/filter/suggest";
+import { onDemand } from "@/components/onDemand";
 import { visible } from "@/format";
 import css from "./filter.module.css";
 
@@ -27,11 +29,14 @@ type Props = {
 };
 
 const TYPING_MS = 200;
+const Completions = onDemand(() => import("@/components/filter/Completions"), "Completions");
 
-/** The filter input with completions and error messages. */
+/** The filter input with error messages, and with completions, whose code is loaded when the input is first used. */
 export function FilterBox({ language, label, placeholder, value, onChange, problem }: Props) {
   const [text, setText] = useState(value);
   const [cursor, setCursor] = useState(value.length);
+  const [isCompleting, setCompleting] = useState(false);
+  const selection = useRef<[number | null, number | null]>([null, null]);
   const input = useRef<HTMLInputElement>(null);
   const combobox = useCombobox();
   const { qualifiers, valuesOf } = language;
@@ -59,48 +64,53 @@ export function FilterBox({ language, label, placeholder, value, onChange, probl
     requestAnimationFrame(() => input.current?.setSelectionRange(next.cursor, next.cursor));
     combobox.resetSelectedOption();
   };
-  return (
-    <Combobox store={combobox} onOptionSubmit={take} position="bottom-start" width="min(480px, calc(100vw - 2rem))" shadow="md">
-      <Combobox.Target withExpandedAttribute>
-        <TextInput
-          ref={input}
-          data-filter
-          role="combobox"
-          className={css.filter}
-          leftSection={<Search size={15} aria-hidden="true" />}
-          aria-label={label}
-          placeholder={placeholder}
-          value={text}
-          spellCheck={false}
-          autoComplete="off"
-          error={problem ? visible(problem.fields[0]?.message ?? problem.message) : undefined}
-          onChange={(event) => {
-            setText(event.currentTarget.value);
-            setCursor(event.currentTarget.selectionStart ?? event.currentTarget.value.length);
-            combobox.openDropdown();
-            combobox.resetSelectedOption();
-          }}
-          onSelect={(event) => setCursor(event.currentTarget.selectionStart ?? 0)}
-          onClick={() => combobox.openDropdown()}
-          onBlur={() => combobox.closeDropdown()}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" && combobox.getSelectedOptionIndex() < 0) {
-              combobox.closeDropdown();
-              onChange(text.trim());
-            }
-            if (event.key === "Escape" && !combobox.dropdownOpened) event.currentTarget.blur();
-          }}
-        />
-      </Combobox.Target>
-      <Combobox.Dropdown hidden={list.length === 0}>
-        <Combobox.Options mah={300} aria-label="Completions" className={css.offers}>
-          {list.map((offer) => (
-            <Combobox.Option key={offer.label} value={offer.label}>
-              <span className="mono">{visible(offer.label)}</span> <span className="faint tiny">{offer.note}</span>
-            </Combobox.Option>
-          ))}
-        </Combobox.Options>
-      </Combobox.Dropdown>
-    </Combobox>
+  const complete = async () => {
+    await Completions.preload();
+    // Elsewhere by now: the next use has completions. Something may give the focus back to this element.
+    if (!input.current || document.activeElement !== input.current) return;
+    selection.current = [input.current.selectionStart, input.current.selectionEnd];
+    // At once: a key between would move the cursor.
+    flushSync(() => setCompleting(true));
+  };
+  useLayoutEffect(() => {
+    // The input with completions is another element.
+    if (!isCompleting) return;
+    input.current?.focus();
+    input.current?.setSelectionRange(...selection.current);
+  }, [isCompleting]);
+  const field = (
+    <TextInput
+      ref={input}
+      data-filter
+      role="combobox"
+      aria-expanded={false}
+      className={css.filter}
+      leftSection={<Search size={15} aria-hidden="true" />}
+      aria-label={label}
+      placeholder={placeholder}
+      value={text}
+      spellCheck={false}
+      autoComplete="off"
+      error={problem ? visible(problem.fields[0]?.message ?? problem.message) : undefined}
+      onChange={(event) => {
+        setText(event.currentTarget.value);
+        setCursor(event.currentTarget.selectionStart ?? event.currentTarget.value.length);
+        combobox.openDropdown();
+        combobox.resetSelectedOption();
+      }}
+      onSelect={(event) => setCursor(event.currentTarget.selectionStart ?? 0)}
+      onClick={() => combobox.openDropdown()}
+      onPointerEnter={Completions.preload}
+      onFocus={complete}
+      onBlur={() => combobox.closeDropdown()}
+      onKeyDown={(event) => {
+        if (event.key === "Enter" && combobox.getSelectedOptionIndex() < 0) {
+          combobox.closeDropdown();
+          onChange(text.trim());
+        }
+        if (event.key === "Escape" && !combobox.dropdownOpened) event.currentTarget.blur();
+      }}
+    />
   );
+  return isCompleting ? <Completions store={combobox} field={field} list={list} onTake={take} /> : field;
 }

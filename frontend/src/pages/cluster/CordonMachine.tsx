@@ -1,9 +1,10 @@
-import { Button, Tooltip } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import { type MachineCordon, useCordonMachine } from "@/api/deployment";
 import { TAKES_ADMIN, useMayAdminister } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
+import { Hint } from "@/components/Hint";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { visible } from "@/format";
 import { emptied, type Place } from "@/pages/cluster/machines";
@@ -45,7 +46,7 @@ export function CordonMachine({ place: { node, host, cordon } }: { place: Place 
   return (
     <>
       {cordon && <State cordon={cordon} />}
-      <Tooltip label={mayAdminister ? help : TAKES_ADMIN}>
+      <Hint label={mayAdminister ? help : TAKES_ADMIN}>
         <Button
           size="compact-xs"
           variant="default"
@@ -55,7 +56,7 @@ export function CordonMachine({ place: { node, host, cordon } }: { place: Place 
         >
           {words}
         </Button>
-      </Tooltip>
+      </Hint>
       {open && (
         <ReasonDialog
           title={lifts ? `Uncordon ${name}` : `Cordon ${name}`}

@@ -1,7 +1,8 @@
-import { Button, TextInput, Tooltip } from "@mantine/core";
+import { Button, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useClearNotice, useSetNotice } from "@/api/deployment";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
+import { Hint } from "@/components/Hint";
 import { Moment } from "@/components/Moment";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
@@ -27,11 +28,11 @@ export function NoticePanel() {
       note="shown above every page, to all users"
       className="span-12"
       aside={
-        <Tooltip label={mayOperate ? "Announce maintenance or other events, with an optional end time." : TAKES_OPERATOR}>
+        <Hint label={mayOperate ? "Announce maintenance or other events, with an optional end time." : TAKES_OPERATOR}>
           <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setOpen("set")}>
             {notice ? "Edit notice" : "Set notice"}
           </Button>
-        </Tooltip>
+        </Hint>
       }
     >
       {notice ? (

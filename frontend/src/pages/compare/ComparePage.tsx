@@ -190,7 +190,6 @@ export function ComparePage() {
         <div className="panel">
           <EmptyState
             title="No runs selected"
-            command={`${location.origin}/compare?runs=run-a,run-b`}
             action={
               <Button component={Link} to="/runs" variant="default">
                 Choose from the list

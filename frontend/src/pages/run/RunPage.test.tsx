@@ -365,7 +365,7 @@ it("disables the actions of a viewer, and gives the reason", async () => {
   const user = await load("/runs/only-to-look-at");
   const pause = await screen.findByRole("button", { name: "Pause" });
   expect(pause).toBeDisabled();
-  fireEvent.mouseEnter(pause);
+  fireEvent.pointerEnter(pause);
   expect(await screen.findByRole("tooltip", { hidden: true })).toHaveTextContent("Requires the operator role");
   await user.keyboard("p");
   expect(screen.queryByRole("dialog")).toBeNull();

@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, Menu, Tooltip } from "@mantine/core";
+import { ActionIcon, Button, Group, Menu } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Ellipsis } from "lucide-react";
 import { type ReactNode, useState } from "react";
@@ -6,6 +6,7 @@ import { type Asked, type useAsk, useReset } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunSummary, RunVerb } from "@/api/types";
 import { ErrorState } from "@/components/ErrorState";
+import { Hint } from "@/components/Hint";
 import { useOutage } from "@/components/Outage";
 import { deleteDraft } from "@/components/useDraft";
 import { ConfirmVerb, draftOf } from "@/pages/run/ConfirmVerb";
@@ -61,16 +62,16 @@ function VerbButton({ verb, asked, mayOperate, onAct, onExplain }: ButtonProps) 
   const { isDisabled, hint, description } = useHint(verb, asked, mayOperate);
   return (
     <Button.Group>
-      <Tooltip label={hint}>
+      <Hint label={hint}>
         <Button variant="default" disabled={isDisabled} data-verb={verb} aria-description={description} onClick={onAct}>
           {asked === verb ? `${asking}…` : label}
         </Button>
-      </Tooltip>
-      <Tooltip label={`${label} with a reason`}>
+      </Hint>
+      <Hint label={`${label} with a reason`}>
         <Button variant="default" className={runCss.explain} disabled={isDisabled} aria-label="Give a reason" onClick={onExplain}>
           <span aria-hidden="true">▾</span>
         </Button>
-      </Tooltip>
+      </Hint>
     </Button.Group>
   );
 }

@@ -1,7 +1,7 @@
-import { Tooltip } from "@mantine/core";
 import type { CurriculumPart, LessonRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
+import { Hint } from "@/components/Hint";
 import { Panel } from "@/components/Panel";
 import { StateChip } from "@/components/StateChip";
 import { type Heading, Table } from "@/components/Table";
@@ -15,13 +15,13 @@ function SuccessBar({ success, goal }: { success: Interval; goal: number }) {
   const { left, width, at } = barOf(success);
   const words = `Success ${intervalText(success)}; goal ${number(goal)}`;
   return (
-    <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
+    <Hint label={words}>
       <span className={css.interval} role="img" aria-label={words} tabIndex={0}>
         <span className={css.intervalRange} style={{ left, width }} />
         <span className={css.intervalAt} style={{ left: at }} />
         <span className={css.intervalGoal} style={{ left: barOf({ ...success, estimate: goal }).at }} />
       </span>
-    </Tooltip>
+    </Hint>
   );
 }
 

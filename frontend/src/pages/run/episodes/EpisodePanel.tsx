@@ -1,10 +1,11 @@
-import { SegmentedControl, Tooltip } from "@mantine/core";
+import { SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { EpisodeSummary, RunDetail, TaskEpisodes } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { term } from "@/components/filter/suggest";
+import { Hint } from "@/components/Hint";
 import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { clock, counted, number, percent, visible } from "@/format";
@@ -38,7 +39,7 @@ function Strip({ name, mean, spread, range }: StripProps) {
         </span>
       </div>
       {spread ? (
-        <Tooltip label={words} events={{ hover: true, focus: true, touch: true }}>
+        <Hint label={words}>
           <div tabIndex={0} role="img" aria-label={words}>
             <div className={css.stripTrack} aria-hidden="true">
               <span className={css.stripLine} style={{ left: `${at(spread.p5)}%`, right: `${100 - at(spread.p95)}%` }} />
@@ -51,7 +52,7 @@ function Strip({ name, mean, spread, range }: StripProps) {
               <span>p95 {number(spread.p95)}</span>
             </div>
           </div>
-        </Tooltip>
+        </Hint>
       ) : (
         <div className={`${css.stripEnds} tiny faint`}>none finished</div>
       )}

@@ -1,8 +1,9 @@
-import { Button, NumberInput, Tooltip } from "@mantine/core";
+import { Button, NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { useResize } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
+import { Hint } from "@/components/Hint";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { counted } from "@/format";
@@ -55,11 +56,11 @@ export function FleetSize({ run, workers }: Props) {
           <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
         </span>
       )}
-      <Tooltip label={mayOperate ? "Change the number of workers." : TAKES_OPERATOR}>
+      <Hint label={mayOperate ? "Change the number of workers." : TAKES_OPERATOR}>
         <Button size="compact-sm" variant="default" disabled={!mayOperate} data-resize onClick={() => setOpen(true)}>
           {counted(run.num_workers, "worker")} requested
         </Button>
-      </Tooltip>
+      </Hint>
       {open && <Resize name={run.name} now={run.num_workers} onClose={() => setOpen(false)} />}
     </>
   );

@@ -1,4 +1,4 @@
-import { Button, Group, Select, Tooltip } from "@mantine/core";
+import { Button, Group, Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -7,6 +7,7 @@ import { Age } from "@/components/Age";
 import { rolldeckCommand } from "@/components/commandToken";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { Hint } from "@/components/Hint";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
@@ -117,11 +118,11 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       note="the next episodes of a slot, as video if the environment renders frames"
       aside={
         canRecord && (
-          <Tooltip label={mayOperate ? "Record the next episodes of a slot." : TAKES_OPERATOR}>
+          <Hint label={mayOperate ? "Record the next episodes of a slot." : TAKES_OPERATOR}>
             <Button size="compact-sm" variant="default" disabled={!mayOperate} onClick={() => setAsking(true)}>
               Record
             </Button>
-          </Tooltip>
+          </Hint>
         )
       }
       className="span-12"

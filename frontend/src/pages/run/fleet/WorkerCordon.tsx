@@ -1,7 +1,8 @@
-import { Button, Tooltip } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
+import { Hint } from "@/components/Hint";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { useCordonWorker } from "@/pages/run/fleet/api";
 
@@ -24,11 +25,11 @@ export function WorkerCordon({ run, worker }: { run: string; worker: WorkerRow }
   return (
     <>
       {!isGone && (
-        <Tooltip label={mayOperate ? help : TAKES_OPERATOR}>
+        <Hint label={mayOperate ? help : TAKES_OPERATOR}>
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(isUp ? "lift" : "cordon")}>
             {isUp ? `Uncordon worker ${index}` : `Drain worker ${index}`}
           </Button>
-        </Tooltip>
+        </Hint>
       )}
       {open && (
         <ReasonDialog

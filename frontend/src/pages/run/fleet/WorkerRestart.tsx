@@ -1,7 +1,8 @@
-import { Button, Tooltip } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { WorkerRow } from "@/api/types";
+import { Hint } from "@/components/Hint";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { useRestartWorker } from "@/pages/run/fleet/api";
@@ -47,11 +48,11 @@ export function WorkerRestart({ run, worker }: Props) {
   if (GONE.has(worker.state)) return null;
   return (
     <>
-      <Tooltip label={mayOperate ? "Stop it and start a new worker in its place." : TAKES_OPERATOR}>
+      <Hint label={mayOperate ? "Stop it and start a new worker in its place." : TAKES_OPERATOR}>
         <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(true)}>
           Replace worker {worker.index}
         </Button>
-      </Tooltip>
+      </Hint>
       {open && <Dialog worker={worker} restart={restart} onClose={() => setOpen(false)} />}
     </>
   );

@@ -1,7 +1,8 @@
-import { ActionIcon, Button, Tooltip } from "@mantine/core";
+import { ActionIcon, Button } from "@mantine/core";
 import { useEffect, useState } from "react";
 import type { RunDetail, WorkerRow } from "@/api/types";
 import { type Column, DataTable } from "@/components/DataTable";
+import { Hint } from "@/components/Hint";
 import { StateChip } from "@/components/StateChip";
 import { bytes, number, percent, policyStep, visible } from "@/format";
 import { CordonState } from "@/pages/run/fleet/CordonState";
@@ -33,12 +34,12 @@ function Versions({ worker }: { worker: WorkerRow }) {
   const superseded = worker.transfers.superseded ?? 0;
   const left = superseded ? ` ${number(superseded)} were superseded before loading.` : "";
   return (
-    <Tooltip label={`Weights versions: announced to, received by and active in this worker.${left}`}>
+    <Hint label={`Weights versions: announced to, received by and active in this worker.${left}`}>
       <span>
         {policyStep(worker.announced_step)} <span className="faint">›</span> {policyStep(worker.staged_step)}{" "}
         <span className="faint">›</span> <b>{policyStep(worker.active_step)}</b>
       </span>
-    </Tooltip>
+    </Hint>
   );
 }
 

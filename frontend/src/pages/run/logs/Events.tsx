@@ -1,7 +1,7 @@
-import { Tooltip } from "@mantine/core";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { RunEvent } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
+import { Hint } from "@/components/Hint";
 import { LongText } from "@/components/LongText";
 import { Panel } from "@/components/Panel";
 import { clock, utc, visible } from "@/format";
@@ -20,11 +20,11 @@ function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boo
   }, [isMarked]);
   return (
     <li ref={line} data-event={event.kind} data-marked={isMarked || undefined}>
-      <Tooltip label={utc(event.at)}>
+      <Hint label={utc(event.at)}>
         <time className="faint small" dateTime={event.at}>
           {clock(event.at)}
         </time>
-      </Tooltip>
+      </Hint>
       <span className={runCss[`level-${event.level}`]} aria-label={event.level} role="img">
         {SIGNS[event.level] ?? "·"}
       </span>

@@ -1,5 +1,5 @@
-import { Tooltip } from "@mantine/core";
 import type { LedgerPart, RunDetail } from "@/api/types";
+import { Hint } from "@/components/Hint";
 import { Line } from "@/components/Lanes";
 import { Panel } from "@/components/Panel";
 import { number, visible } from "@/format";
@@ -13,14 +13,14 @@ function Terms({ states, dropped }: { states: ItemState[]; dropped: Record<strin
     <span key={name} className={runCss.ledgerTerm}>
       {i > 0 && <span className="faint">+</span>}
       <span className={runCss.swatch} style={{ background: ITEM_FILLS[name] }} aria-hidden="true" />
-      <Tooltip label={meaning} events={{ hover: true, focus: true, touch: true }}>
+      <Hint label={meaning}>
         <span tabIndex={0}>
           <span className="soft">{name}</span>{" "}
           <b data-ledger={name} data-quantity={name === "queued" ? "queue" : undefined}>
             {number(count)}
           </b>
         </span>
-      </Tooltip>
+      </Hint>
       {name === "dropped" && reasons.length > 0 && (
         <span className="faint tiny">
           ({reasons.map(([reason, n]) => `${visible(reason).replaceAll("_", " ")} ${number(n)}`).join(", ")})

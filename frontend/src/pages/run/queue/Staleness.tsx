@@ -1,4 +1,4 @@
-import { Tooltip } from "@mantine/core";
+import { Hint } from "@/components/Hint";
 import { number, percent } from "@/format";
 import { stalenessBars } from "@/pages/run/queue/batches";
 import queueCss from "@/pages/run/queue/queue.module.css";
@@ -9,7 +9,7 @@ export function Staleness({ staleness }: { staleness: Record<string, number> }) 
   if (bars.length === 0) return <span className="faint">–</span>;
   const words = bars.map(({ versions, items, part }) => `${versions} behind: ${number(items)} (${percent(part)})`);
   return (
-    <Tooltip label={words.map((line) => <div key={line}>{line}</div>)} events={{ hover: true, focus: true, touch: true }}>
+    <Hint label={words.map((line) => <div key={line}>{line}</div>)}>
       <span className={queueCss.spark} role="img" aria-label={words.join("; ")} tabIndex={0}>
         {bars.map(({ versions, part }) => (
           <span
@@ -19,6 +19,6 @@ export function Staleness({ staleness }: { staleness: Record<string, number> }) 
           />
         ))}
       </span>
-    </Tooltip>
+    </Hint>
   );
 }
