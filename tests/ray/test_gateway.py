@@ -62,8 +62,6 @@ class Machines:
     def keep_running(self) -> None:
         for name, command in self._commands.items():
             if name not in self.children or self.children[name].exit_code is not None:
-                if name in self.children:
-                    self.children[name].stop()
                 self.children[name] = Child(command, log_folder=self._folder)
 
     def kill_head(self) -> None:

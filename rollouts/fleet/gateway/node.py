@@ -14,7 +14,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
+
+import psutil
 
 from rollouts.fleet.gateway.command import RAY
 from rollouts.fleet.gateway.messages import gateway_of
@@ -54,12 +57,21 @@ def main(words: Sequence[str] | None = None) -> int:
             if head_at(*gateway) in {head, None}:
                 continue
         logger.info("the head at %s has ended: this node ends too", given.address)
-        node.terminate()
-        try:
-            node.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            node.kill()
+        _end(node)
         return EXIT_STATUS
+
+
+def _end(node: "subprocess.Popen[bytes]") -> None:
+    """End `ray start` and all that it started: Ray starts no head beside a node of its address."""
+    started = psutil.Process(node.pid).children(recursive=True)
+    node.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        node.wait(STOP_SECONDS)
+    for process in started:
+        with suppress(psutil.Error):  # it has ended
+            process.kill()
+    node.kill()
+    node.wait()
 
 
 def head_at(host: str, port: int) -> str | None:
