@@ -19,7 +19,7 @@ from rest_framework.request import Request
 from runs.access.api.permissions import Anyone
 from runs.live import schemas as wire
 from runs.live.rules import ME
-from web.http.openapi import REF
+from web.http.openapi import REF, schema_components
 from web.live import parts
 
 _documents: Final[dict[str, str | bytes]] = {}
@@ -82,7 +82,7 @@ def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         doc=f"Every topic; `{RUN}` stands for `{RUN}:<name>`.",
     )
     shapes = [topics, *MESSAGES.values()]
-    (_, *messages), components = msgspec.json.schema_components(shapes, ref_template=REF)
+    (_, *messages), components = schema_components(shapes)
     components = dict(zip(MESSAGES, messages, strict=True)) | components
     known: dict[str, Any] = result["components"]["schemas"]
     result["components"]["schemas"] = dict(sorted((components | known).items()))

@@ -3958,8 +3958,10 @@ export interface components {
             target: string;
             /** @enum {unknown} */
             state: "delivered" | "given up" | "waiting";
+            /** Format: date-time */
             created_at: string;
             attempts: number;
+            /** Format: date-time */
             next_attempt_at: string;
             last_status: number | null;
             last_error: string;
@@ -3982,7 +3984,9 @@ export interface components {
             subject: string;
             metric: string;
             message: string;
+            /** Format: date-time */
             first_seen_at: string;
+            /** Format: date-time */
             last_seen_at: string;
             times_seen: number;
             cleared_at: string | null;
@@ -4013,7 +4017,9 @@ export interface components {
             subject: string;
             metric: string;
             message: string;
+            /** Format: date-time */
             first_seen_at: string;
+            /** Format: date-time */
             last_seen_at: string;
             times_seen: number;
             cleared_at: string | null;
@@ -4077,7 +4083,9 @@ export interface components {
             subject: string;
             metric: string;
             message: string;
+            /** Format: date-time */
             first_seen_at: string;
+            /** Format: date-time */
             last_seen_at: string;
             times_seen: number;
             cleared_at: string | null;
@@ -4117,8 +4125,10 @@ export interface components {
             filter: string;
             is_enabled: boolean;
             condition: string;
+            /** Format: date-time */
             created_at: string;
             created_by: string;
+            /** Format: date-time */
             changed_at: string;
             changed_by: string;
             firing: number;
@@ -4170,9 +4180,11 @@ export interface components {
         AnnotationRow: {
             id: number;
             text: string;
+            /** Format: date-time */
             at: string;
             step: number | null;
             amount: number | null;
+            /** Format: date-time */
             created_at: string;
             created_by: string;
             is_own: boolean;
@@ -4226,6 +4238,7 @@ export interface components {
             error: string;
             has_file: boolean;
             asked_by: string;
+            /** Format: date-time */
             created_at: string;
             finished_at: string | null;
         };
@@ -4247,6 +4260,7 @@ export interface components {
             id: number;
             worker: number;
             incarnation: string;
+            /** Format: date-time */
             started_at: string;
             ended_at: string | null;
             reason: string;
@@ -4279,6 +4293,7 @@ export interface components {
          */
         AuditRow: {
             id: number;
+            /** Format: date-time */
             at: string;
             run: string | null;
             run_uid: string | null;
@@ -4326,6 +4341,7 @@ export interface components {
             env_id: number | null;
             policy_step: number | null;
             staleness: number | null;
+            /** Format: date-time */
             received_at: string;
             size_bytes: number;
             sequences: number;
@@ -4365,7 +4381,9 @@ export interface components {
             policy_step: number;
             epoch: number;
             staleness: number | null;
+            /** Format: date-time */
             leased_at: string;
+            /** Format: date-time */
             lease_expires_at: string;
             lease_expiries: number;
             delivered_at: string | null;
@@ -4391,7 +4409,9 @@ export interface components {
             fence: number;
             epoch: number;
             policy_step: number;
+            /** Format: date-time */
             leased_at: string;
+            /** Format: date-time */
             lease_expires_at: string;
             delivered_at: string | null;
             settled_at: string | null;
@@ -4427,6 +4447,7 @@ export interface components {
         BeatFrame: {
             /** @enum {unknown} */
             type: "beat";
+            /** Format: date-time */
             at: string;
             sequences: {
                 [key: string]: number | null;
@@ -4531,7 +4552,9 @@ export interface components {
             calls: number;
             size_bytes: number;
             score: number | null;
+            /** Format: date-time */
             created_at: string;
+            /** Format: date-time */
             changed_at: string;
             sequences: components["schemas"]["CapturedRow"][];
             gaps: string[];
@@ -4547,7 +4570,9 @@ export interface components {
             calls: number;
             size_bytes: number;
             score: number | null;
+            /** Format: date-time */
             created_at: string;
+            /** Format: date-time */
             changed_at: string;
         };
         /**
@@ -4592,6 +4617,7 @@ export interface components {
             id: number;
             kind: string;
             message: string;
+            /** Format: date-time */
             at: string;
             step: number | null;
             amount: number | null;
@@ -4622,6 +4648,7 @@ export interface components {
          * @description All parts of the deployment.
          */
         Cluster: {
+            /** Format: date-time */
             at: string;
             process_word_seconds: number;
             web: components["schemas"]["ProcessRow"][];
@@ -4708,7 +4735,9 @@ export interface components {
             items: number;
             epoch: number;
             policy_step: number;
+            /** Format: date-time */
             leased_at: string;
+            /** Format: date-time */
             lease_expires_at: string;
             settled_at: string | null;
             with_trainer: boolean;
@@ -4721,6 +4750,7 @@ export interface components {
             id: number;
             epoch: number;
             step: number;
+            /** Format: date-time */
             published_at: string;
         };
         /**
@@ -4736,6 +4766,7 @@ export interface components {
             threshold: number;
             policy_step: number;
             epoch: number;
+            /** Format: date-time */
             at: string;
         };
         /**
@@ -4847,6 +4878,7 @@ export interface components {
             issuer: "manager" | "person" | "platform";
             created_by: string | null;
             suspended: string[];
+            /** Format: date-time */
             created_at: string;
             expires_at: string | null;
             revoked_at: string | null;
@@ -4930,6 +4962,7 @@ export interface components {
             run_uid: string;
             reason: string;
             requested_by: string;
+            /** Format: date-time */
             requested_at: string;
             finished_at: string | null;
             items: number;
@@ -4949,6 +4982,7 @@ export interface components {
             topic: string;
             previous: number;
             sequence: number;
+            /** Format: date-time */
             at: string;
             committed_at: string | null;
             parts: {
@@ -5045,6 +5079,7 @@ export interface components {
          */
         EnvironmentDenial: {
             reason: string;
+            /** Format: date-time */
             denied_at: string;
             denied_by: string;
         };
@@ -5106,6 +5141,7 @@ export interface components {
             env_id: number | null;
             environment: string;
             per_second: number;
+            /** Format: date-time */
             newest_at: string;
         };
         /**
@@ -5144,7 +5180,9 @@ export interface components {
                 [key: string]: components["schemas"]["RefusedPushes"];
             };
             held_at: string | null;
+            /** Format: date-time */
             registered_at: string;
+            /** Format: date-time */
             last_seen_at: string;
         };
         /**
@@ -5155,7 +5193,9 @@ export interface components {
             name: string;
             uid: string;
             status: string;
+            /** Format: date-time */
             status_changed_at: string;
+            /** Format: date-time */
             created_at: string;
             last_seen_at: string | null;
             lessons: string[];
@@ -5228,6 +5268,7 @@ export interface components {
          */
         EpisodeRow: {
             id: number;
+            /** Format: date-time */
             at: string;
             environment: string;
             worker: number;
@@ -5385,6 +5426,7 @@ export interface components {
             epoch: number;
             due_step: number;
             policy_step: number;
+            /** Format: date-time */
             created_at: string;
             finished_at: string | null;
             worker: string;
@@ -5410,6 +5452,7 @@ export interface components {
          */
         Event: {
             id: number;
+            /** Format: date-time */
             at: string;
             kind: string;
             /** @enum {unknown} */
@@ -5618,6 +5661,7 @@ export interface components {
             min_score: number | null;
             cursor: string;
             lag: number;
+            /** Format: date-time */
             created_at: string;
             acked_at: string | null;
         };
@@ -5678,6 +5722,7 @@ export interface components {
             batch: string | null;
             step: number | null;
             uses: number;
+            /** Format: date-time */
             received_at: string;
             size_bytes: number;
             has_bytes: boolean;
@@ -5733,6 +5778,7 @@ export interface components {
             policy_step: number | null;
             step: number | null;
             position: number | null;
+            /** Format: date-time */
             received_at: string;
             size_bytes: number;
             sequences: number;
@@ -5975,6 +6021,7 @@ export interface components {
          */
         LessonChangeRow: {
             id: number;
+            /** Format: date-time */
             at: string;
             lesson: string;
             /** @enum {unknown} */
@@ -6133,6 +6180,7 @@ export interface components {
          */
         LimitSetter: {
             actor: string;
+            /** Format: date-time */
             at: string;
             reason: string;
             is_initial: boolean;
@@ -6178,12 +6226,14 @@ export interface components {
             /** @enum {unknown} */
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
+            /** Format: date-time */
             status_changed_at: string;
             started_at: string | null;
             drain_target: string;
             drain_deadline_at: string | null;
             preset: string;
             created_by: string | null;
+            /** Format: date-time */
             created_at: string;
             archived_at: string | null;
             is_default: boolean;
@@ -6295,6 +6345,7 @@ export interface components {
             host: string;
             reason: string;
             cordoned_by: string;
+            /** Format: date-time */
             cordoned_at: string;
             workers: number;
             managers: string[];
@@ -6317,6 +6368,7 @@ export interface components {
          * @description Usage of a machine in one interval: means; all null if nothing was measured.
          */
         MachinePoint: {
+            /** Format: date-time */
             at: string;
             cpu_cores: number | null;
             memory_bytes: number | null;
@@ -6363,6 +6415,7 @@ export interface components {
             tags: string[];
             note: string;
             changed_by: string;
+            /** Format: date-time */
             changed_at: string;
         };
         /**
@@ -6462,7 +6515,9 @@ export interface components {
          * @description Context of a run while the samples of a chart point arrived.
          */
         MetricContext: {
+            /** Format: date-time */
             began_at: string;
+            /** Format: date-time */
             ended_at: string;
             step: number;
             amount: number;
@@ -6478,6 +6533,7 @@ export interface components {
             name: string;
             step: number;
             value: number | ("-Infinity" | "Infinity" | "NaN");
+            /** Format: date-time */
             at: string;
         };
         /**
@@ -6535,6 +6591,7 @@ export interface components {
          */
         MetricRow: {
             id: number;
+            /** Format: date-time */
             at: string;
             name: string;
             step: number;
@@ -6580,6 +6637,7 @@ export interface components {
          */
         MicroEvaluationRow: {
             id: number;
+            /** Format: date-time */
             at: string;
             epoch: number;
             policy_step: number;
@@ -6691,6 +6749,7 @@ export interface components {
             reason: string;
             until: string | null;
             set_by: string;
+            /** Format: date-time */
             set_at: string;
         };
         /**
@@ -6740,7 +6799,9 @@ export interface components {
             part: string;
             host: string;
             exits: number;
+            /** Format: date-time */
             first_at: string;
+            /** Format: date-time */
             last_at: string;
             reason: string;
             log: string | null;
@@ -6763,6 +6824,7 @@ export interface components {
             drop_reason: string;
             batch: string | null;
             step: number | null;
+            /** Format: date-time */
             received_at: string;
         };
         /**
@@ -6926,6 +6988,7 @@ export interface components {
             step: number;
             sha256: string;
             size_bytes: number;
+            /** Format: date-time */
             published_at: string;
             trainer: string | null;
             has_file: boolean;
@@ -7044,7 +7107,9 @@ export interface components {
             name: string;
             host: string;
             pid: number | null;
+            /** Format: date-time */
             started_at: string;
+            /** Format: date-time */
             confirmed_at: string;
             version: string;
             memory_bytes: number | null;
@@ -7076,8 +7141,10 @@ export interface components {
             description: string;
             defaults: components["schemas"]["ProjectDefaults"];
             runs: number;
+            /** Format: date-time */
             created_at: string;
             created_by: string;
+            /** Format: date-time */
             changed_at: string;
             archived_at: string | null;
         };
@@ -7196,6 +7263,7 @@ export interface components {
          *         All figures are from one snapshot of the database.
          */
         QueueAnswer: {
+            /** Format: date-time */
             at: string;
             /** @enum {unknown} */
             unit: "fragments" | "sequences";
@@ -7311,6 +7379,7 @@ export interface components {
             state: "failed" | "ready" | "recording" | "requested";
             reason: string;
             requested_by: string;
+            /** Format: date-time */
             requested_at: string;
             started_at: string | null;
             finished_at: string | null;
@@ -7344,6 +7413,7 @@ export interface components {
          */
         RefusedPushes: {
             pushes: number;
+            /** Format: date-time */
             newest_at: string;
             message: string;
             /** @default 0 */
@@ -7610,12 +7680,14 @@ export interface components {
             /** @enum {unknown} */
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
+            /** Format: date-time */
             status_changed_at: string;
             started_at: string | null;
             drain_target: string;
             drain_deadline_at: string | null;
             preset: string;
             created_by: string | null;
+            /** Format: date-time */
             created_at: string;
             archived_at: string | null;
             is_default: boolean;
@@ -7658,6 +7730,7 @@ export interface components {
          */
         RunHeartbeat: {
             run_id: number;
+            /** Format: date-time */
             observed_at: string;
         };
         /**
@@ -7692,12 +7765,14 @@ export interface components {
             /** @enum {unknown} */
             status: "completed" | "draft" | "draining" | "failed" | "paused" | "queued" | "running" | "starting" | "stopped";
             status_reason: string;
+            /** Format: date-time */
             status_changed_at: string;
             started_at: string | null;
             drain_target: string;
             drain_deadline_at: string | null;
             preset: string;
             created_by: string | null;
+            /** Format: date-time */
             created_at: string;
             archived_at: string | null;
             is_default: boolean;
@@ -7763,6 +7838,7 @@ export interface components {
             size_bytes: number;
             tokens: number;
             set_by: string;
+            /** Format: date-time */
             set_at: string;
         };
         /**
@@ -7871,6 +7947,7 @@ export interface components {
             why: string;
             /** @default [] */
             flags: string[];
+            /** Format: date-time */
             at: string;
             /** @default  */
             slot: string;
@@ -7925,7 +8002,9 @@ export interface components {
             config: Record<string, unknown>;
             owner: string | null;
             revision: number;
+            /** Format: date-time */
             created_at: string;
+            /** Format: date-time */
             changed_at: string;
             changed_by: string;
             may_change: boolean;
@@ -8031,6 +8110,7 @@ export interface components {
          */
         SegmentRow: {
             number: number;
+            /** Format: date-time */
             opened_at: string;
             sealed_at: string | null;
             dropped_at: string | null;
@@ -8246,6 +8326,7 @@ export interface components {
             type: "snapshot";
             topic: string;
             sequence: number;
+            /** Format: date-time */
             at: string;
             committed_at: string | null;
             parts: {
@@ -8278,6 +8359,7 @@ export interface components {
             run_uid: string | null;
             until: string | null;
             reason: string;
+            /** Format: date-time */
             created_at: string;
             created_by: string;
         };
@@ -8532,6 +8614,7 @@ export interface components {
             issuer: "manager" | "person" | "platform";
             created_by: string | null;
             suspended: string[];
+            /** Format: date-time */
             created_at: string;
             expires_at: string | null;
             revoked_at: string | null;
@@ -8567,7 +8650,9 @@ export interface components {
             name: string;
             identity: string;
             epoch: number;
+            /** Format: date-time */
             registered_at: string;
+            /** Format: date-time */
             last_seen_at: string;
         };
         /**
@@ -8625,6 +8710,7 @@ export interface components {
             id: number;
             epoch: number;
             step: number;
+            /** Format: date-time */
             published_at: string;
             sha256: string;
         };
@@ -8668,6 +8754,7 @@ export interface components {
             run_uid: string | null;
             tag: string;
             view: components["schemas"]["View"];
+            /** Format: date-time */
             changed_at: string;
             changed_by: string;
             may_change: boolean;
@@ -8751,6 +8838,7 @@ export interface components {
             newest_step: number;
             actor: string;
             reason: string;
+            /** Format: date-time */
             at: string;
         };
         /**
@@ -8949,7 +9037,9 @@ export interface components {
             name: string;
             host: string;
             pid: number | null;
+            /** Format: date-time */
             started_at: string;
+            /** Format: date-time */
             confirmed_at: string;
             version: string;
             memory_bytes: number | null;
@@ -8990,6 +9080,7 @@ export interface components {
             /** @enum {unknown} */
             state: "draining" | "failed" | "paused" | "respawning" | "running" | "starting" | "stopped" | "unknown";
             reason: string;
+            /** Format: date-time */
             heartbeat_at: string;
             age_seconds: number;
             node: string;

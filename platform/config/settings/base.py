@@ -332,6 +332,12 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Rolldeck",
     "DESCRIPTION": "REST API of Rolldeck: runs, trajectory groups, batches, weights and fleets.",
     "VERSION": __version__,
+    "SERVERS": [{"url": "/", "description": "The server that returns this document."}],
+    "LICENSE": {"name": "MIT", "identifier": "MIT"},
+    "CONTACT": {
+        "name": "The Rolldeck authors",
+        "url": "https://github.com/rolldeck/rolldeck/issues",
+    },
     "OAS_VERSION": "3.1.1",  # uses JSON Schema 2020-12, like msgspec
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,

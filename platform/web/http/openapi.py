@@ -1,8 +1,10 @@
 """OpenAPI descriptions of messages, credentials and errors."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter
@@ -45,6 +47,69 @@ def msgpack_of(message: str) -> dict[str, Any]:
     return {"type": "string", "format": "binary", "description": text}
 
 
+def schema_components(types: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the JSON Schemas of types, and those of all Structs in them by name.
+
+    Times have the format `date-time`, which msgspec omits where a time zone is not required.
+    """
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    for info in _structs(msgspec.inspect.multi_type_info(types)):
+        properties = components.get(info.cls.__name__, {}).get("properties", {})
+        for field in info.fields:
+            if _has_only_times(field.type):
+                _mark_times(properties.get(field.encode_name))
+    return schemas, components
+
+
+def _structs(found: Iterable[Any]) -> Iterator[msgspec.inspect.StructType]:
+    """Yield each Struct in types, once."""
+    seen: set[int] = set()
+    left = list(found)
+    while left:
+        info = left.pop()
+        if id(info) in seen:
+            continue
+        seen.add(id(info))
+        if isinstance(info, msgspec.inspect.StructType):
+            yield info
+            left += [field.type for field in info.fields]
+        left += _parts(info)
+
+
+def _parts(info: Any) -> list[Any]:
+    """Return the types that a union, a container or an annotated type consists of."""
+    names = ("types", "item_types", "type", "item_type", "key_type", "value_type")
+    found = [getattr(info, name, ()) for name in names]
+    return [one for part in found for one in (part if isinstance(part, tuple) else [part])]
+
+
+def _has_only_times(info: Any) -> bool:
+    """Return whether the texts of a type are times."""
+    inspect = msgspec.inspect
+    left, times = [info], 0
+    while left:
+        info = left.pop()
+        times += isinstance(info, inspect.DateTimeType)
+        if isinstance(info, inspect.DictType):
+            left.append(info.value_type)
+        elif isinstance(info, inspect.UnionType | inspect.ListType | inspect.TupleType):
+            left += _parts(info)
+        elif isinstance(info, inspect.StrType | inspect.LiteralType | inspect.EnumType):
+            return False
+    return times > 0
+
+
+def _mark_times(schema: Any) -> None:
+    if isinstance(schema, list):
+        for part in schema:
+            _mark_times(part)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "string":
+            schema["format"] = "date-time"
+        for part in ("anyOf", "items", "additionalProperties", "prefixItems"):
+            _mark_times(schema.get(part))
+
+
 class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
     """Use a msgspec Struct as request or response of ``extend_schema``."""
 
@@ -61,7 +126,7 @@ class StructSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
         """Return the Struct's JSON Schema, with nested Structs as separate components."""
-        _, components = msgspec.json.schema_components([self.target], ref_template=REF)
+        _, components = schema_components([self.target])
         schema: dict[str, Any] = components.pop(self.target.__name__)
         for name, part in components.items():
             component = ResolvedComponent(  # type: ignore[no-untyped-call]
