@@ -210,7 +210,7 @@ def test_the_examples_of_the_live_protocol_match_the_messages() -> None:
 
 
 def test_files_named_in_the_docs_exist() -> None:
-    """A name without a folder, in architecture.md, is in the folder of the name before it."""
+    """A name without a folder, in ARCHITECTURE.md, is in the folder of the name before it."""
     folders = {entry.name for entry in ROOT.iterdir() if entry.is_dir()}
     missing = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
@@ -220,7 +220,7 @@ def test_files_named_in_the_docs_exist() -> None:
             folder = None
             for name in re.findall(r"`([\w./-]+\.py)`", line):
                 if "/" not in name:
-                    is_known = page.name != "architecture.md" or folder is None
+                    is_known = page.name != "ARCHITECTURE.md" or folder is None
                     path = ROOT / name if folder is None else folder / name
                     missing += [] if is_known or path.exists() else [f"{page.name}: {name}"]
                 elif name.partition("/")[0] in folders:
