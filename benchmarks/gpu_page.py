@@ -65,7 +65,8 @@ def _cell(row: Mapping[str, Any], device: str) -> str:
 def words(figures: Mapping[str, float]) -> str:
     """Return figures as text."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {_number(value)}" for name, value in figures.items()
+        f"{name.replace('_per_second', '/s').replace('_', ' ')} {_number(value)}"
+        for name, value in figures.items()
     )
 
 
