@@ -57,8 +57,8 @@ RUN: Final[dict[str, list[Step]]] = {
             before="rolldeck api POST run-actions action=archive q=name:first",
             after="rolldeck api POST runs/first/kill reason=test",
         ),
-        Step("launch --project poles", after="rolldeck api POST runs/second/kill reason=test"),
-        Step("rolldeck check", expected="(?i)ready|risky"),
+        Step("run create --project poles", after="rolldeck api POST runs/second/kill reason=test"),
+        Step("rolldeck run check", expected="(?i)ready|risky"),
     ],
     "howto/alerts.md": [
         Step('"Loss is high"', expected='"metric": ?"train/loss"'),
