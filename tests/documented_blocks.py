@@ -50,6 +50,11 @@ RUN: Final[dict[str, list[Step]]] = {
             before="rolldeck api POST runs name=first kind=outside",
             expected="first",
         ),
+        Step(
+            "reason=wrong+data",
+            before="rolldeck api POST runs name=my-run kind=outside start=true\n"
+            "rolldeck api POST runs/my-run/kill reason=test",
+        ),
     ],
     "howto/launching.md": [
         Step(
@@ -87,8 +92,8 @@ RUN: Final[dict[str, list[Step]]] = {
     "howto/trainers.md": [
         Step(
             'run="my-run", token=TOKEN',
-            before="fleet('my-run', num_steps=2)\nweights = lambda: tensors('my-run')\n"
-            "learn = print",
+            before="free('my-run')\nfleet('my-run', num_steps=2)\n"
+            "weights = lambda: tensors('my-run')\nlearn = print",
         ),
         Step(
             "async with AsyncTrainer",
