@@ -130,9 +130,10 @@ format: $(INSTALLED) frontend/node_modules/.installed ## Format the code and app
 	$(BIN)/ruff format $(PACKAGES)
 	cd frontend && ../$(NODE) npm run --silent format
 
-schema: $(INSTALLED) frontend/node_modules/.installed ## Write the API schema, the dashboard's types and the reference of the commands
+schema: $(INSTALLED) frontend/node_modules/.installed ## Write the API schema, the dashboard's types and the references of command and client
 	$(WRITE_SCHEMA) $(SCHEMA)
 	$(BIN)/python -m rolldeck.cli_reference > docs/reference/cli.md
+	$(BIN)/python -m tests.client_reference > docs/reference/client.md
 	cd frontend && ../$(NODE) npm run --silent types -- src/api/schema.d.ts
 
 test-frontend: setup

@@ -37,11 +37,11 @@ def _section(report: Mapping[str, Any]) -> str:
         f"Python {report['python']}, {report['processors']} processors, {report['date'][:10]}, "
         f"commit {(report['commit'] or 'unknown')[:8]}; {report['seconds']:g} s per measurement."
     )
-    lines = ["| row | checks | GPU | figures on the GPU | on the CPU of the machine |"]
-    lines += ["|---|---|---|---|---|"]
+    lines = ["| row | GPU | figures on the GPU | on the CPU of the machine |"]
+    lines += ["|---|---|---|---|"]
     for row in gpu_rows.rows():
         found = report["rows"].get(row.name, {})
-        cells = (row.name, row.checks, _state(found), _cell(found, "cuda"), _cell(found, "cpu"))
+        cells = (row.name, _state(found), _cell(found, "cuda"), _cell(found, "cpu"))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([heading, "", *lines])
 
@@ -54,14 +54,19 @@ def _cell(row: Mapping[str, Any], device: str) -> str:
     outcome = row.get(device)
     if outcome is None:
         return "–"
-    text = outcome["reason"] or words(outcome["figures"])
+    # The number of copies is checked, and is the same in every row that passes.
+    shown = {
+        name: value for name, value in outcome["figures"].items() if not name.startswith("copies")
+    }
+    text = outcome["reason"] or words(shown)
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def words(figures: Mapping[str, float]) -> str:
     """Return figures as text."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {_number(value)}" for name, value in figures.items()
+        f"{name.replace('_per_second', '/s').replace('_', ' ')} {_number(value)}"
+        for name, value in figures.items()
     )
 
 

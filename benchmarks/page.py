@@ -34,7 +34,7 @@ def written(results: Mapping[str, Any]) -> str:
         _depth(results["rows"].get("P5", {})),
     ]
     if results["extras"]:
-        parts += ["### Beside the table", *_extras(results["extras"])]
+        parts += [_extras(results["extras"])]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -126,28 +126,11 @@ def _depth(row: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _extras(extras: Mapping[str, Any]) -> list[str]:
-    known = {"measure", "peer_is", "unit", "better", "load_before", "machine"}
-    results = []
-    for name, figures in extras.items():
-        values = {key: value for key, value in figures.items() if key not in known}
-        lines = [f"**{figures['measure']}** (`{name}`)", ""]
-        lines += [f"- {words}" for words in _flat(values)]
-        results.append("\n".join(lines))
-    return results
-
-
-def _flat(values: Mapping[str, Any], path: str = "") -> list[str]:
-    """Return one line for each innermost dictionary."""
-    plain = {key: value for key, value in values.items() if not isinstance(value, dict)}
-    lines = []
-    if plain:
-        words = ", ".join(f"{_words(key)} {value}" for key, value in plain.items())
-        lines.append(f"{path}: {words}" if path else words)
-    for key, value in values.items():
-        if isinstance(value, dict):
-            lines += _flat(value, f"{path}, {_words(key)}" if path else _words(key))
-    return lines
+def _extras(extras: Mapping[str, Any]) -> str:
+    """Name the other measurements, whose figures are in the file of results."""
+    lines = [f"| `{name}` | {figures['measure']} |" for name, figures in extras.items()]
+    heading = "`benchmarks/results/latest.json` also has the figures of these rows:"
+    return "\n".join([heading, "", "| row | measures |", "|---|---|", *lines])
 
 
 def _words(key: str) -> str:

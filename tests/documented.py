@@ -71,3 +71,15 @@ def run_page(
     )
     assert done.returncode == 0, f"{page}: exit code {done.returncode}\n{done.stdout}"
     return done.stdout
+
+
+def commands_of(block: Block) -> str:
+    """Return the commands of a block without prompts and output.
+
+    A line of `console` is a command after `$ `, and continues it if it is indented.
+    """
+    if block.language != "console":
+        return block.text
+    lines = block.text.splitlines()
+    kept = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "    "))]
+    return "\n".join(kept) + "\n"

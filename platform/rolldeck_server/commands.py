@@ -75,6 +75,8 @@ def ray(words: Words) -> int:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 def evaluate(words: Words) -> int:
     """Evaluate a checkpoint on lessons; `evaluate policy` evaluates weights of a step policy."""
+    if words[:1] == ("policy",):
+        return _main_of("rollouts.fleet.steps.commands", "evaluate_policy")(words[1:])
     return _main_of("rollouts.fleet.groups.evaluate")(words)
 
 

@@ -13,6 +13,7 @@ from rolldeck.group_encoding import pack_group, to_json
 from rolldeck.groups import read_msgpack
 from runs.lifecycle.rules import RunStatus, RunVerb
 from runs.live.schemas import ControlFrame, PageFrame, PageMessage
+from tests import client_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +47,28 @@ def test_every_setting_that_is_read_is_described() -> None:
 
     assert names
     assert sorted(name for name in names if f"`{name}`" not in settings) == []
+
+
+def test_every_described_setting_is_read() -> None:
+    described = set(re.findall(r"`(ROLLDECK_[A-Z_]+)`", read("docs/reference/settings.md")))
+    code = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("platform", "runs", "buffer", "rollouts", "client")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    code += read("docker-compose.yml") + read("Dockerfile")
+    # A secret may also be read from a file: each has a name with this ending.
+    names = {name.removeprefix("ROLLDECK_").removesuffix("_FILE") for name in described}
+
+    assert len(names) > 50
+    assert sorted(name for name in names if not re.search(rf"\b(?:ROLLDECK_)?{name}\b", code)) == []
+
+
+def test_the_reference_of_the_client_is_that_of_the_code() -> None:
+    written = read("docs/reference/client.md")
+
+    assert "### Trainer\n" in written
+    assert written == client_reference.page(), "run 'make schema'"
 
 
 def test_every_fault_of_a_lesson_is_described() -> None:
@@ -210,7 +233,7 @@ def test_the_examples_of_the_live_protocol_match_the_messages() -> None:
 
 
 def test_files_named_in_the_docs_exist() -> None:
-    """A name without a folder, in architecture.md, is in the folder of the name before it."""
+    """A name without a folder, in ARCHITECTURE.md, is in the folder of the name before it."""
     folders = {entry.name for entry in ROOT.iterdir() if entry.is_dir()}
     missing = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
@@ -220,7 +243,7 @@ def test_files_named_in_the_docs_exist() -> None:
             folder = None
             for name in re.findall(r"`([\w./-]+\.py)`", line):
                 if "/" not in name:
-                    is_known = page.name != "architecture.md" or folder is None
+                    is_known = page.name != "ARCHITECTURE.md" or folder is None
                     path = ROOT / name if folder is None else folder / name
                     missing += [] if is_known or path.exists() else [f"{page.name}: {name}"]
                 elif name.partition("/")[0] in folders:

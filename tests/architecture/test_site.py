@@ -25,6 +25,9 @@ PATH: Final = [
     "howto/atropos.md",
     "start/bad-run.md",
 ]
+PRINTED: Final = {"reference/cli.md", "reference/client.md"}
+"""Pages that are printed from the code."""
+MOST_WORDS: Final = 45_000
 OF_THE_SERVER: Final = {"/docs", "/"}
 """Addresses outside of the site that every server answers."""
 
@@ -141,3 +144,23 @@ def test_links_of_the_summary_for_models_lead_to_pages() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 500
+
+
+def words_of(page: Path) -> int:
+    """Return the words of a page, also of its tables and code: texts with a letter or a digit."""
+    return sum(
+        any(character.isalnum() for character in text)
+        for text in page.read_text(encoding="utf-8").split()
+    )
+
+
+def test_the_written_pages_are_short() -> None:
+    """Decisions and pages that are printed from the code do not count."""
+    written = [page for page in pages_of(CONFIG["nav"]) if page.endswith(".md")]
+    counts = {
+        page: words_of(ROOT / "docs" / page)
+        for page in written
+        if page not in PRINTED and not page.startswith("adr/")
+    }
+
+    assert sum(counts.values()) <= MOST_WORDS, sorted(counts.items(), key=lambda item: -item[1])

@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md list files that exist, in an order that the imports have."""
+"""The walks of ARCHITECTURE.md list files that exist, in an order that the imports have."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ SECTION = re.compile(r"(?ms)^### (.+?)\n(.*?)(?=^##)")
 
 def walks() -> dict[str, list[tuple[str, bool]]]:
     """Return the files of each walk, and whether each is reached without an import."""
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     sections = page.partition("## Five walks")[2].partition("\n## ")[0] + "\n##"
     return {
         title: [(path, words.startswith("**")) for path, words in ROW.findall(text)]

@@ -206,7 +206,7 @@ def test_the_page_names_the_device_the_versions_and_each_outcome() -> None:
     assert "old" not in page
     assert "### NVIDIA H100\n\ntorch 2.13, CUDA 13.0" in page
     assert "commit 01234567; 5 s per measurement" in page
-    assert "| ok | steps per second 57,624 | steps per second 86,806 |" in page
+    assert "| ok | steps/s 57,624 | steps/s 86,806 |" in page
     assert "| failed | Wrong: a\\|b | – |" in page
     assert page.count("| not measured | – | – |") == len(gpu_rows.rows()) - 2
 

@@ -48,7 +48,7 @@ def test_a_row_shows_both_sides_and_whether_the_target_is_reached() -> None:
     )
     assert row in text
     assert "| P1 | 4× | 9 | 3 | groups/s | 3.00× (2.00–4.00) |" in text
-    assert "- all wait, heartbeat: p50 (ms) 2.0" in text
+    assert "| `waiters` | waiting |" in text
 
 
 def test_a_row_shows_its_variants_below_it() -> None:

@@ -1,0 +1,237 @@
+"""Which test runs each block of code of the documentation, or why none does.
+
+A block is named by a text that no other block of its page contains. Empty names are all other
+blocks of the page.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Step(NamedTuple):
+    """A block that `tests/system/test_documented_pages.py` runs."""
+
+    block: str
+    before: str = ""
+    """Code that prepares what the page assumes, in the language of the block."""
+    after: str = ""
+    """Code that checks the outcome."""
+    expected: str = ""
+    """A text of the output."""
+
+
+RUN: Final[dict[str, list[Step]]] = {
+    "howto/environments.md": [
+        Step(
+            'register("maze"',
+            before="class Maze:\n    def __init__(self, name): self.name = name",
+        ),
+        Step(
+            "class TimePenalty",
+            after="assert TimePenalty(per_step=1).after_step(None, 0, 3, False, False, {})[1] == 2",
+        ),
+        Step(
+            "class StepLog",
+            after="log = StepLog(file='steps.csv')\n"
+            "log(episode_uuid='a', last_reward=1, last_terminated=False, obs=0)\nlog.close()\n"
+            "assert open('steps.csv').read().startswith('a,1,False')",
+        ),
+        Step("--env-steps 10000", expected="episodes"),
+        Step("read_fragments", after="assert arrays['obs'].shape[:2] == arrays['mask'].shape"),
+        Step("environments/probes", expected="mean_return|steps"),
+        Step(
+            "register_vector",
+            before="class Mazes:\n    def __init__(self, rows, **kwargs): self.rows = rows",
+        ),
+    ],
+    "howto/finding-runs.md": [
+        Step("columns=config.buffer.batch_size", expected="sweep-1"),
+        Step(
+            "projects name=poles",
+            before="rolldeck api POST runs name=first kind=outside",
+            expected="first",
+        ),
+        Step(
+            "reason=wrong+data",
+            before="rolldeck api POST runs name=my-run kind=outside start=true\n"
+            "rolldeck api POST runs/my-run/kill reason=test",
+        ),
+    ],
+    "howto/launching.md": [
+        Step(
+            '"four-workers"',
+            before="rolldeck api POST run-actions action=archive q=name:first",
+            after="rolldeck api POST runs/first/kill reason=test",
+        ),
+        Step("run create --project poles", after="rolldeck api POST runs/second/kill reason=test"),
+        Step("rolldeck run check", expected="(?i)ready|risky"),
+    ],
+    "howto/alerts.md": [
+        Step('"Loss is high"', expected='"metric": ?"train/loss"'),
+        Step(
+            "def is_ours",
+            after="sent = str(int(time.time()))\n"
+            "mac = hmac.new(b's', sent.encode() + b'.{}', hashlib.sha256).hexdigest()\n"
+            "assert is_ours('s', f't={sent},v1={mac}', b'{}')\n"
+            "assert not is_ours('other', f't={sent},v1={mac}', b'{}')",
+        ),
+    ],
+    "howto/trajectories.md": [
+        Step("is:truncated score:<0.2", expected='"results"'),
+        Step("meta.difficulty:>3", expected='"meta.difficulty"|"results"'),
+        Step("runs/demo/marks", expected="12"),
+        Step("hacks.jsonl", after="grep -q 'reward hack' hacks.jsonl"),
+        Step(
+            "set_tokenizer",
+            before="import subprocess\n"
+            "command = ['python', 'examples/tiny_checkpoint.py', 'checkpoints/qwen3']\n"
+            "subprocess.run(command, check=True)\n"
+            "trainer = Trainer(url, 'demo', token)",
+        ),
+    ],
+    "howto/watching.md": [Step("groups/discard", expected="13")],
+    "howto/trainers.md": [
+        Step(
+            'run="my-run", token=TOKEN',
+            before="free('my-run')\nfleet('my-run', num_steps=2)\n"
+            "weights = lambda: tensors('my-run')\nlearn = print",
+        ),
+        Step(
+            "async with AsyncTrainer",
+            before="from rolldeck import AsyncTrainer\noutside('my-run')\n"
+            "async def learn(batch): print(batch.padded()['tokens'].shape)",
+        ),
+        Step(
+            "rank=rank",
+            before="rank, world_size = 0, 1\noutside('my-run')\n"
+            "learn = lambda batch: print(batch.padded()['tokens'].shape)",
+        ),
+        Step(
+            "import transitions, vtrace",
+            before="arrays = rolled_out().stack()\n"
+            "value_of = lambda obs: obs.mean(-1)\n"
+            "logprob_of = lambda obs, action: np.zeros(action.shape[:2])",
+            after="assert learned.advantages.shape == arrays['mask'].shape",
+        ),
+        Step("import join, stack", before="batch = rolled_out()"),
+        Step(
+            "import PopArt",
+            before="from types import SimpleNamespace\narrays = rolled_out().stack()\n"
+            "mask = arrays['mask']\nvalue_of = lambda obs: obs.mean(-1)\n"
+            "learned = SimpleNamespace(targets=np.ones(mask.shape))\n"
+            "head_weight, head_bias = np.ones((1, 4)), np.zeros(1)\n"
+            "head = SimpleNamespace(weight=head_weight, bias=head_bias)",
+        ),
+    ],
+    "howto/policies.md": [
+        Step("--weights weights.safetensors --config run.json", expected="episodes|mean"),
+    ],
+    "howto/followers.md": [
+        Step('name="archive"', before="keep = print", expected="tokens|Group|groups|\\["),
+    ],
+    "howto/grpo.md": [
+        Step(
+            "import of_batch",
+            before="outside('scored')\n"
+            "trainer = Trainer(url, 'scored', token)\ntrainer.register()\n"
+            "batch = trainer.next_batch()",
+            after="assert advantage.shape == teaches.shape",
+        ),
+    ],
+    "howto/language.md": [
+        Step(
+            "preset curriculum",
+            after="rolldeck api POST runs/words/kill reason=test",
+            expected="words",
+        ),
+        Step(
+            "class Parity",
+            before="import random",
+            after="example = Parity().example(random.Random(0), key='a')\n"
+            "from types import SimpleNamespace\n"
+            "turns = [SimpleNamespace(text=example.answer)]\n"
+            "assert Parity().reply(example, turns).is_correct",
+        ),
+    ],
+    "howto/lessons.md": [
+        Step(
+            "class Learnability",
+            after="assert Learnability().shares({'a': 1.0, 'b': 3.0}) == {'a': 0.25, 'b': 0.75}",
+        ),
+    ],
+    "howto/prompts.md": [
+        Step(
+            "def brevity",
+            after="assert brevity(prompt='', response='a' * 100, answer='', row={}) == 0.5",
+        ),
+    ],
+    "explanation/batches.md": [
+        Step("advantages=rloo", expected="rloo"),
+    ],
+    "reference/lists.md": [
+        Step("connection.rows", before="from rolldeck.http import Connection", expected="running"),
+    ],
+    "reference/api.md": [Step("rolldeck api GET runs", expected='"results"')],
+}
+"""Blocks that run against a server, in order, by page."""
+
+ELSEWHERE: Final = {
+    "start/environment.md": "tests/system/test_documented_path.py",
+    "start/reward.md": "tests/system/test_documented_path.py",
+    "start/trainer.md": "tests/system/test_documented_path.py",
+    "start/bad-run.md": "tests/system/test_documented_path.py",
+    "start/first-run.md": "tests/system/test_documented_path.py",
+    "start/install.md": "tests/system/test_wheels.py",
+    "howto/torchrl.md": "tests/partners/test_torchrl.py",
+    "howto/transfer-queue.md": "tests/partners/test_transfer_queue.py",
+    "howto/trackers.md": "tests/partners/test_trackers.py",
+    "howto/trl.md": "tests/partners/test_trl.py",
+    "howto/verifiers.md": "tests/partners/test_verifiers_lessons.py",
+    "howto/atropos.md": "tests/partners/test_atropos_generation.py",
+    "howto/backup.md": "tests/system/test_backup_and_restore.py",
+    "howto/example-runs.md": "tests/e2e/screenshots.py",
+}
+"""Pages whose blocks need another interpreter, package or server, and the test that has it."""
+
+NOT_RUN: Final[dict[str, dict[str, str]]] = {
+    "explanation/gpu.md": {"": "measures a GPU for minutes"},
+    "explanation/performance.md": {"": "measures for an hour"},
+    "howto/alerts.md": {
+        "alerts?severity=error": "needs an open alert; tests/api/runs/alerts has the routes",
+        "alert-snoozes": "needs an open alert; tests/api/runs/alerts has the routes",
+        "": "starts a server that sends webhooks or mail",
+    },
+    "howto/archive.md": {"": "commands of the server; tests/integration/buffer/archive has them"},
+    "howto/cluster.md": {"": "cordons a machine; tests/ray has it"},
+    "howto/environments.md": {
+        "ROLLDECK_ENVIRONMENTS=": "a variable of the server",
+        "useradd": "creates a user of the machine",
+    },
+    "howto/language.md": {"rolldeck evaluate": "needs a trained checkpoint"},
+    "howto/grpo.md": {"examples/grpo.py": "trains; tests/system/test_demo_grpo.py does so"},
+    "howto/launching.md": {"pause third": "needs a trainer; start/first-run.md steers a run"},
+    "howto/openenv.md": {
+        "ROLLDECK_OPENENV": "a variable of the server",
+        "group_of_traces": "needs OpenEnv; tests/partners/test_openenv_traces.py",
+    },
+    "howto/own-servers.md": {"": "needs servers of another machine, or Docker"},
+    "howto/policies.md": {
+        "spaces_of(": "tests/unit/rollouts/fleet/policies/test_policies_page.py",
+        "trainer.next_batch(wait": "tests/unit/rollouts/fleet/policies/test_policies_page.py",
+        "StepRolloutWorker": "tests/unit/rollouts/fleet/policies/test_policies_page.py",
+        "own_policy": "installs a package; tests/unit/examples/test_devices.py trains with it",
+        "--run demo": "needs a fleet with 120 versions",
+    },
+    "howto/prompts.md": {"": "variables of the server"},
+    "howto/ray-cluster.md": {"": "needs a Ray cluster; tests/ray/test_existing_cluster.py"},
+    "howto/serving.md": {"": "starts vLLM or servers of checkpoints; tests/partners/test_vllm*.py"},
+    "howto/signing-in.md": {"": "a command of the server; tests/system/test_up.py"},
+    "howto/tokens.md": {
+        "": "tests/api/client/test_documented_commands.py; the log of calls needs a busy server",
+    },
+    "howto/trainers.md": {
+        "RolloutDataset": "names a GPU; tests/api/client/test_lease_windows.py has it on a CPU",
+        "examples/ppo": "trains for minutes; tests/system/test_examples.py",
+    },
+    "howto/watching.md": {"": "needs a fleet whose workers have run for a while; tests/ray"},
+}
+"""Blocks that no test runs as written, with the reason."""
