@@ -89,7 +89,7 @@ def test_a_run_lives_from_creation_to_its_end(rolldeck: Terminal) -> None:
     steps = [
         ("run create --name {run} --kind outside --tag wide", "{run} is running\n"),
         ("run ls --filter tag:wide --status running", r"name .*\n{run} +outside +running .*\n"),
-        ("run show {run}", r"(?s)id +\d+\nname +{run}\n.*tags +\[\"wide\"\]\n.*"),
+        ("run show {run}", r"(?s)id +\d+\nuid +run_\w+\nname +{run}\n.*tags +\[\"wide\"\]\n.*"),
         ("run pause {run} --reason lunch", r"{run} is paused \(lunch\)\n"),
         ("run wait {run} --until paused", r"{run} is paused \(lunch\)\n"),
         ("run resume {run}", "{run} is running\n"),
