@@ -17,10 +17,10 @@ MODULES: Final = {
     "rolldeck.client": ["Runs"],
     "rolldeck.batches": ["Batch"],
     "rolldeck.errors": None,
-    "rolldeck.returns": ["transitions", "gae", "vtrace", "Transitions", "TrainingTargets"],
-    "rolldeck.chunks": ["Chunk", "join", "stack"],
-    "rolldeck.popart": ["PopArt"],
-    "rolldeck.advantages": ["of_batch", "with_variance", "token_weights"],
+    "rolldeck.training.returns": ["transitions", "gae", "vtrace", "Transitions", "TrainingTargets"],
+    "rolldeck.training.chunks": ["Chunk", "join", "stack"],
+    "rolldeck.training.popart": ["PopArt"],
+    "rolldeck.training.advantages": ["of_batch", "with_variance", "token_weights"],
 }
 """Modules beside the package, and their names on the page; of `None` all classes."""
 HEAD: Final = """\

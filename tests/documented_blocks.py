@@ -51,7 +51,7 @@ RUN: Final[dict[str, list[Step]]] = {
             expected="first",
         ),
         Step(
-            "reason=wrong+data",
+            "run delete my-run",
             before="rolldeck api POST runs name=my-run kind=outside start=true\n"
             "rolldeck api POST runs/my-run/kill reason=test",
         ),

@@ -13,8 +13,8 @@ import httpx
 import numpy as np  # noqa: F401 of the pages
 
 from rolldeck import Client, GroupSender, Trainer, safetensors
-from rolldeck.chunks import join, stack
 from rolldeck.fragment_files import read_fragments
+from rolldeck.training.chunks import join, stack
 
 url, token = os.environ["ROLLDECK_URL"], os.environ["ROLLDECK_TOKEN"]
 TOKEN = token
