@@ -3,7 +3,13 @@
 from django.urls import path, register_converter
 from django.urls.converters import IntConverter
 
-from runs.access.api.sessions import AuditCsvView, AuditView, SessionsView, SessionView
+from runs.access.api.sessions import (
+    AuditCsvView,
+    AuditView,
+    PasswordView,
+    SessionsView,
+    SessionView,
+)
 from runs.alerts.api import (
     AcknowledgeView,
     AlertKindsView,
@@ -85,6 +91,7 @@ register_converter(Step, "step")
 urlpatterns = [
     path("server/notice", NoticeView.as_view()),
     path("session", SessionView.as_view()),
+    path("session/password", PasswordView.as_view()),
     path("sessions", SessionsView.as_view()),
     path("audit", AuditView.as_view()),
     path("audit.csv", AuditCsvView.as_view()),

@@ -34,6 +34,7 @@ TRAIN: Final = ADMINISTER | {"trainer"}
 WORK: Final = ADMINISTER | {"worker"}
 PUSH: Final = WORK | {"env"}
 KNOW_RUN: Final = READ | TRAIN | PUSH
+IN_A_BROWSER: Final[Rule] = frozenset({"no token", *PEOPLE})
 # The Atropos routes accept no sessions: a page of another site could use them.
 TOKEN_ONLY: Final[Rule] = frozenset({"no session"})
 TOKEN_ADMIN: Final = TOKEN_ONLY | ADMINISTER
@@ -46,6 +47,7 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/session"): ANYONE,
     ("POST", "/api/v1/session"): ANYONE,
     ("DELETE", "/api/v1/session"): ANYONE,
+    ("PUT", "/api/v1/session/password"): IN_A_BROWSER,
     ("GET", "/api/v1/sessions"): KNOWN,
     ("DELETE", "/api/v1/sessions"): KNOWN,
     ("GET", "/api/v1/audit"): READ,
@@ -95,9 +97,9 @@ ROWS: Final[dict[tuple[str, str], frozenset[str]]] = {
     ("GET", "/api/v1/projects/<slug:project>"): READ,
     ("PATCH", "/api/v1/projects/<slug:project>"): OPERATE,
     ("DELETE", "/api/v1/projects/<slug:project>"): OPERATE,
-    ("GET", "/api/v1/tokens"): ADMINISTER,
-    ("POST", "/api/v1/tokens"): ADMINISTER,
-    ("DELETE", "/api/v1/tokens/<small:token>"): ADMINISTER,
+    ("GET", "/api/v1/tokens"): OPERATE,
+    ("POST", "/api/v1/tokens"): OPERATE,
+    ("DELETE", "/api/v1/tokens/<small:token>"): OPERATE,
     ("GET", "/api/v1/segments"): ADMINISTER,
     ("GET", "/api/v1/runs"): READ,
     ("GET", "/api/v1/runs.csv"): READ,
@@ -277,6 +279,8 @@ def callers_of(rule: Rule, address: str) -> set[str]:
         return set(EVERYBODY)
     if rule == KNOWN:
         return set(EVERYBODY) - {STRANGER}
+    if rule == IN_A_BROWSER:
+        return set(PEOPLE)
     people = set() if rule >= TOKEN_ONLY else rule & set(PEOPLE)
     bound = ("", " of alpha") if "<slug:run>" in address else ("",)
     if "own run" in rule:

@@ -91,9 +91,9 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         reason = reason_or_page(self, request, chosen, REVOKE)
         if not isinstance(reason, str):
             return reason
-        audit = {"actor": f"user:{request.user}", "reason": reason}
+        actor = f"user:{request.user}"
         for token in chosen:
-            revoke_token(token_id=token.pk, now=timezone.now(), **audit)
+            revoke_token(token_id=token.pk, actor=actor, reason=reason, now=timezone.now())
             self.audit(request, token, f"revoked; {reason}")
         messages.success(request, f"{len(chosen)} tokens revoked.")
         return None

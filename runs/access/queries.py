@@ -116,6 +116,16 @@ def caller_of_token(token: ApiToken) -> Caller:
         owner_role=Role(token.owner_role or Role.ANONYMOUS) if is_of_person else None,
         run=token.run.name if token.run else None,
         run_uid=token.run.uid if token.run else None,
+        is_own_run=is_own_run(token),
+    )
+
+
+def is_own_run(token: ApiToken) -> bool:
+    """Return whether a token is bound to a run that its owner created."""
+    return (
+        token.run is not None
+        and token.created_by_id is not None
+        and token.run.created_by_id == token.created_by_id
     )
 
 
@@ -136,9 +146,10 @@ def token_fields(token: ApiToken) -> dict[str, Any]:
     return given
 
 
-def tokens() -> list[TokenRow]:
-    """Return all tokens, newest first."""
-    found = list(ApiToken.objects.select_related("run", "created_by").order_by("-id"))
+def tokens(*, owner: User | None = None) -> list[TokenRow]:
+    """Return all tokens, or those of one owner, newest first."""
+    rows = ApiToken.objects.select_related("run", "created_by").order_by("-id")
+    found = list(rows if owner is None else rows.filter(created_by=owner))
     roles = {owner: role_of(owner) for owner in {token.created_by for token in found} if owner}
     for token in found:
         token.owner_role = roles[token.created_by] if token.created_by else None

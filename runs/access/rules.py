@@ -160,11 +160,12 @@ SCOPES: Final = ("trainer", "env", "worker", "read", "user", "metrics", "admin")
 MACHINE_SCOPES: Final = frozenset({"trainer", "env", "worker"})
 
 # The role that a token's owner must hold for a scope to count. `user` has the owner's role
-# itself, and `admin` shrinks to that role.
+# itself, and `admin` shrinks to that role. The machine scopes of an operator's token count for one
+# run, which the operator created.
 OWNER_ROLES: Final[Mapping[str, Role]] = {
-    "trainer": Role.ADMIN,
-    "env": Role.ADMIN,
-    "worker": Role.ADMIN,
+    "trainer": Role.OPERATOR,
+    "env": Role.OPERATOR,
+    "worker": Role.OPERATOR,
     "metrics": Role.ADMIN,
     "admin": Role.ADMIN,
     "read": Role.VIEWER,
@@ -229,7 +230,7 @@ class Rule:
         held = " and ".join(sorted(caller.scopes)) or "no scope in effect"
         if caller.suspended:
             lost = " and ".join(sorted(caller.suspended))
-            held += f" ({lost} suspended: its owner is not an administrator)"
+            held += f" ({lost} suspended: the role of its owner does not allow this)"
         return f"This needs a token with the scope {needed}, or {role}; this token has {held}."
 
 
@@ -248,6 +249,22 @@ def act_as(*scopes: str) -> Rule:
 KNOW_RUN: Final = READ | act_as(*MACHINE_SCOPES)
 
 
+def grantable(scopes: Iterable[str], *, role: Role, is_own_run: bool) -> frozenset[str]:
+    """Return those of `scopes` that a person may grant.
+
+    Args:
+        scopes: Scopes of a token.
+        role: Role of the person.
+        is_own_run: Whether the token is bound to a run that the person created.
+    """
+    return frozenset(
+        scope
+        for scope in scopes
+        if role >= OWNER_ROLES.get(scope, 0)
+        and (role >= Role.ADMIN or scope not in MACHINE_SCOPES or is_own_run)
+    )
+
+
 def token_caller(
     *,
     identity: str,
@@ -255,6 +272,7 @@ def token_caller(
     owner_role: Role | None,
     run: str | None,
     run_uid: str | None = None,
+    is_own_run: bool = False,
 ) -> Caller:
     """Return a token as a caller.
 
@@ -265,11 +283,12 @@ def token_caller(
             issued to itself.
         run: Name of the only run that it is bound to.
         run_uid: Id of that run.
+        is_own_run: Whether its owner created that run.
     """
     granted = frozenset(scopes)
     if owner_role is None:
         return Caller(identity=identity, scopes=granted - {"user"}, run=run, run_uid=run_uid)
-    live = frozenset(scope for scope in granted if owner_role >= OWNER_ROLES.get(scope, 0))
+    live = grantable(granted, role=owner_role, is_own_run=is_own_run)
     has_role = "user" in granted or ("admin" in granted and "admin" not in live)
     return Caller(
         identity=identity,
@@ -292,5 +311,5 @@ def may_operate(caller: Caller, *, run: str | None = None) -> bool:
 
 
 def may_administer(caller: Caller, *, run: str | None = None) -> bool:
-    """Return whether the caller may create tokens."""
+    """Return whether the caller may administer the server, or `run`."""
     return ADMINISTER.allows(caller, run=run)

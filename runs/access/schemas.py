@@ -95,6 +95,13 @@ class Session(Struct, frozen=True, kw_only=True):
     role: Literal["anonymous", "viewer", "operator", "admin"]
 
 
+class ChangePassword(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new password of the signed-in person."""
+
+    current_password: Annotated[str, Meta(min_length=1, max_length=4096)]
+    new_password: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
 class SignIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Credentials of a person."""
 

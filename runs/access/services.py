@@ -23,10 +23,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib.auth import authenticate as authenticate_person
+from django.contrib.auth import password_validation
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.sessions.models import Session
 from django.core import signing
+from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.db.models import F
 from django.http import HttpRequest
@@ -39,7 +42,7 @@ from runs.access.models import ApiToken, LoginCount, TokenIssuer, User
 from runs.access.queries import OPERATORS_GROUP
 from runs.access.rules import SCOPES, Role
 from runs.events.services import record_event
-from web.rules.errors import Invalid, NotFound, TooManyRequests
+from web.rules.errors import Forbidden, Invalid, NotFound, TooManyRequests
 from web.sql import first_row, related_row
 
 # Create, check and revoke tokens; only their hashes are stored.
@@ -70,6 +73,12 @@ class UnknownScope(Invalid):
     field = "scopes"
 
 
+class ScopeNotGranted(Forbidden):
+    """The person may not grant a scope to a token."""
+
+    code = "scope_not_granted"
+
+
 class TokenNotFound(NotFound):
     """The token does not exist."""
 
@@ -78,6 +87,28 @@ class TokenTooShort(Invalid):
     """The chosen secret is too easy to guess."""
 
     field = "ROLLDECK_BOOTSTRAP_TOKEN"
+
+
+def check_grant(scopes: Iterable[str], *, caller: rules.Caller, is_own_run: bool) -> None:
+    """Check that a caller may create a token with `scopes`.
+
+    Args:
+        scopes: Scopes of the token.
+        caller: The requesting person or token.
+        is_own_run: Whether the token is bound to a run that the caller's person created.
+
+    Raises:
+        ScopeNotGranted: If one of them is not permitted; the message names it and the condition.
+    """
+    if rules.may_administer(caller):
+        return
+    granted = rules.grantable(scopes, role=caller.role, is_own_run=is_own_run)
+    if refused := sorted(set(scopes) - granted):
+        raise ScopeNotGranted(
+            f"scopes: {', '.join(refused)} not permitted. Operators create tokens with the scopes "
+            "env, trainer and worker for one run that they created (run), and with read and user; "
+            "other tokens need the role admin"
+        )
 
 
 def _sha256(text: str) -> str:
@@ -157,14 +188,16 @@ def revoke_tokens_of(person: User, *, actor: str, reason: str, now: datetime) ->
 
 
 @transaction.atomic
-def revoke_token(*, token_id: int, actor: str, reason: str = "", now: datetime) -> None:
+def revoke_token(
+    *, token_id: int, owner: User | None = None, actor: str, reason: str = "", now: datetime
+) -> None:
     """Revoke a token from the next request on; repeating it changes nothing.
 
     Raises:
-        TokenNotFound: If there is no such token.
+        TokenNotFound: If there is no such token, or it is not one of `owner`, if given.
     """
     token = ApiToken.objects.filter(pk=token_id).first()
-    if token is None:
+    if token is None or (owner is not None and token.created_by_id != owner.pk):
         raise TokenNotFound(f"token {token_id} not found")
     if not ApiToken.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=now):
         return
@@ -304,6 +337,50 @@ def remember_browser(response: HttpResponseBase, user: User) -> None:
         samesite="Lax",
         secure=bool(settings.SESSION_COOKIE_SECURE),
     )
+
+
+class WrongPassword(Forbidden):
+    """The current password is wrong."""
+
+    code = "wrong_password"
+    title = "Wrong password"
+
+
+class WeakPassword(Invalid):
+    """The new password is too easy to guess."""
+
+    field = "new_password"
+
+
+def change_password(
+    request: HttpRequest, user: User, *, current: str, new: str, actor: str, now: datetime
+) -> None:
+    """Change the password of a person, which ends their other sessions and their login links.
+
+    The check of the current password counts as an attempt to sign in.
+
+    Raises:
+        WrongPassword: If `current` is wrong.
+        WeakPassword: If `new` breaks a rule of passwords; the message lists the rules.
+        TooManyLogins: If the limit of attempts is reached.
+    """
+    name = user.get_username()
+    if authenticate_person(request, username=name, password=current) is None:
+        raise WrongPassword("the current password is wrong")
+    try:
+        password_validation.validate_password(new, user)
+    except ValidationError as error:
+        raise WeakPassword(" ".join(error.messages)) from error
+    user.set_password(new)
+    with transaction.atomic():
+        user.save(update_fields=["password"])
+        record_event(
+            run_id=None,
+            kind="password_changed",
+            message=f"{name} changed their password",
+            actor=actor,
+            now=now,
+        )
 
 
 _KEPT: Final = timedelta(hours=1)

@@ -3094,6 +3094,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Change your password
+         * @description Ends your other sessions; tokens stay valid. Only for browsers: tokens are not accepted.
+         */
+        put: operations["password_change"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions": {
         parameters: {
             query?: never;
@@ -3124,13 +3144,14 @@ export interface paths {
         };
         /**
          * List tokens
-         * @description Newest first, without secrets.
+         * @description Newest first, without secrets. Operators list their own.
          */
         get: operations["tokens_list"];
         put?: never;
         /**
          * Create a token
-         * @description The secret is in this answer only.
+         * @description The secret is in this answer only. Operators create tokens with `env`, `trainer` and
+         *     `worker` for a run that they created, and with `read` and `user`.
          */
         post: operations["tokens_create"];
         delete?: never;
@@ -3151,7 +3172,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke a token
-         * @description It is refused from the next request on.
+         * @description It is refused from the next request on. Operators revoke their own.
          */
         delete: operations["tokens_revoke"];
         options?: never;
@@ -4583,6 +4604,14 @@ export interface components {
             evidence: string[];
             change: string;
             since: string | null;
+        };
+        /**
+         * ChangePassword
+         * @description A new password of the signed-in person.
+         */
+        ChangePasswordRequest: {
+            current_password: string;
+            new_password: string;
         };
         /**
          * ChartEvent
@@ -8110,7 +8139,7 @@ export interface components {
             /** @enum {unknown} */
             auth: "open" | "required";
             time_zone: string;
-            password_address: string | null;
+            has_password: boolean;
         };
         /**
          * Session
@@ -24173,6 +24202,102 @@ export interface operations {
             };
             /** @description The caller lacks the permission, or the CSRF token is missing. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Temporarily unavailable; retry after the time in Retry-After. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    password_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangePasswordRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            /** @description A parameter or the body is invalid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Credentials are missing, invalid or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The caller lacks the permission, or the CSRF token is missing. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body stopped arriving. */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The media type or Content-Encoding is not supported. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -43,6 +43,16 @@ export function useSignIn() {
   });
 }
 
+/** Change the user's password; other browsers are signed out. */
+export function useChangePassword() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (passwords: { current_password: string; new_password: string }) =>
+      body(api.PUT("/api/v1/session/password", { body: passwords })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ["sessions"] }),
+  });
+}
+
 export function useSignOut() {
   const queries = useQueryClient();
   return useMutation({

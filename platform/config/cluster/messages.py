@@ -185,5 +185,5 @@ class ServerInfo(Struct, frozen=True, kw_only=True):
     auth: Literal["open", "required"]
     """With `required`, Atropos routes need credentials from the same machine too."""
     time_zone: str
-    password_address: str | None
-    """Path of the password form; null if only an administrator can change the password."""
+    has_password: bool
+    """Whether the caller is a person with a password, which they may change."""

@@ -66,9 +66,7 @@ class ServerView(ApiView):
                 colour=settings.ROLLDECK_DEPLOYMENT_COLOUR,  # type: ignore[arg-type] # one of these
                 auth=settings.ROLLDECK_AUTH,  # type: ignore[arg-type]
                 time_zone=settings.TIME_ZONE,
-                password_address="/admin/password_change/"
-                if person is not None and person.is_staff and person.has_usable_password()
-                else None,
+                has_password=person is not None and person.has_usable_password(),
             )
         )
 

@@ -27,6 +27,11 @@ def identity_of(request: Request) -> str:
     return caller_of(request).identity
 
 
+def owner_of(request: Request) -> User | None:
+    """Return the person behind a request: signed in, or the owner of its token."""
+    return request.auth.created_by if isinstance(request.auth, ApiToken) else person_of(request)
+
+
 def person_of(request: Request) -> User | None:
     """Return the signed-in person, or None for machines and anonymous callers."""
     return request.user if isinstance(request.user, User) else None

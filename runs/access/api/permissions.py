@@ -7,7 +7,7 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from runs.access import rules
-from runs.access.api.identity import caller_of
+from runs.access.api.identity import caller_of, person_of
 from runs.access.rules import Rule
 
 if TYPE_CHECKING:
@@ -37,6 +37,16 @@ class Known(BasePermission):
     def has_permission(self, request: Request, view: "APIView") -> bool:
         """Return whether the caller is known."""
         return caller_of(request).is_known
+
+
+class People(BasePermission):
+    """Signed-in people, without their tokens."""
+
+    message = "This needs a signed-in person; tokens are not accepted."
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        """Return whether the caller is a signed-in person."""
+        return person_of(request) is not None
 
 
 class RulePermission(BasePermission):

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import get_token
@@ -20,10 +20,10 @@ from rest_framework.request import Request
 
 from runs.access import queries, services
 from runs.access.api.identity import identity_of, person_of
-from runs.access.api.permissions import Anyone, Known, Readers
+from runs.access.api.permissions import Anyone, Known, People, Readers
 from runs.access.models import User
 from runs.access.queries import session_of
-from runs.access.schemas import AuditList, Session, SessionCount, SignIn
+from runs.access.schemas import AuditList, ChangePassword, Session, SessionCount, SignIn
 from runs.access.services import LINK_LIFETIME, redeem_login_token, remember_browser
 from web.http.bodies import answer, read, reason_in, text_parameter, whole_number
 from web.http.openapi import REASON, between, problems
@@ -89,6 +89,38 @@ class SessionView(ApiView):
         SessionAuthentication().enforce_csrf(request)
         logout(request._request)  # noqa: SLF001 Django needs its own request
         return answer(Session(authenticated=False, username="", role="anonymous"))
+
+
+class PasswordView(ApiView):
+    """The password of the signed-in person."""
+
+    permission_classes = [People]
+
+    @extend_schema(
+        operation_id="password_change",
+        request=ChangePassword,
+        responses={200: Session, **problems(429)},
+        tags=["session"],
+    )
+    def put(self, request: Request) -> HttpResponse:
+        """Change your password.
+
+        Ends your other sessions; tokens stay valid. Only for browsers: tokens are not accepted.
+        """
+        given, person = read(request, ChangePassword), person_of(request)
+        if person is None:
+            raise Forbidden(People.message)
+        django_request = request._request  # noqa: SLF001 Django needs its own request
+        services.change_password(
+            django_request,
+            person,
+            current=given.current_password,
+            new=given.new_password,
+            actor=identity_of(request),
+            now=timezone.now(),
+        )
+        update_session_auth_hash(django_request, person)
+        return answer(session_of(person))
 
 
 @method_decorator(never_cache, name="dispatch")

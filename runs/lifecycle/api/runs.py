@@ -14,7 +14,7 @@ from rest_framework.authentication import SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from runs.access.api.identity import identity_of, person_of
+from runs.access.api.identity import identity_of, owner_of
 from runs.access.api.permissions import (
     Anyone,
     Known,
@@ -212,7 +212,7 @@ class CreateRunView(ApiView):
             tags=values.tags,
             lenient=body.lenient,
             start=body.start,
-            created_by=person_of(request),
+            created_by=owner_of(request),
             actor=identity_of(request),
             now=timezone.now(),
         )

@@ -10,18 +10,18 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from runs.access.api.identity import identity_of, person_of
+from runs.access.api.identity import caller_of, identity_of, owner_of
 from runs.access.api.permissions import (
-    Admins,
     Operators,
     OperatorsToChange,
     readable_by,
     scoped,
 )
-from runs.access.models import ApiToken, TokenIssuer
+from runs.access.models import ApiToken, TokenIssuer, User
 from runs.access.queries import role_of, token_fields, tokens
+from runs.access.rules import may_administer
 from runs.access.schemas import CreatedToken, CreateToken, TokenList
-from runs.access.services import create_token, revoke_token
+from runs.access.services import check_grant, create_token, revoke_token
 from runs.lifecycle.queries import (
     environment_row,
     notes_of,
@@ -163,15 +163,15 @@ class TrainersView(ApiView):
 class TokensView(ApiView):
     """The API tokens."""
 
-    permission_classes = [Admins]
+    permission_classes = [Operators]
 
     @extend_schema(operation_id="tokens_list", responses={200: TokenList}, tags=["tokens"])
     def get(self, request: Request) -> HttpResponse:
         """List tokens.
 
-        Newest first, without secrets.
+        Newest first, without secrets. Operators list their own.
         """
-        return answer(TokenList(results=tokens(), next=None))
+        return answer(TokenList(results=tokens(owner=_only_owner(request)), next=None))
 
     @extend_schema(
         operation_id="tokens_create",
@@ -182,18 +182,22 @@ class TokensView(ApiView):
     def post(self, request: Request) -> HttpResponse:
         """Create a token.
 
-        The secret is in this answer only.
+        The secret is in this answer only. Operators create tokens with `env`, `trainer` and
+        `worker` for a run that they created, and with `read` and `user`.
         """
         body, now = read(request, CreateToken), timezone.now()
+        run = run_named(body.run) if body.run else None
         # The rights of a new token are those of the caller, or of the requesting token.
-        owner, issuer = person_of(request), TokenIssuer.PERSON
+        owner, issuer = owner_of(request), TokenIssuer.PERSON
         if isinstance(request.auth, ApiToken):
-            owner, issuer = request.auth.created_by, TokenIssuer(request.auth.issuer)
+            issuer = TokenIssuer(request.auth.issuer)
+        is_own_run = bool(run and owner and run.created_by_id == owner.pk)
+        check_grant(body.scopes, caller=caller_of(request), is_own_run=is_own_run)
         lifetime = body.expires_in_seconds
         token, text = create_token(
             name=body.name,
             scopes=body.scopes,
-            run_id=run_named(body.run).pk if body.run else None,
+            run_id=run.pk if run else None,
             created_by=owner,
             issuer=issuer,
             expires_at=now + timedelta(seconds=lifetime) if lifetime else None,
@@ -208,10 +212,15 @@ class TokensView(ApiView):
         return response
 
 
+def _only_owner(request: Request) -> User | None:
+    """Return the person whose tokens an operator manages; None for administrators: all tokens."""
+    return None if may_administer(caller_of(request)) else owner_of(request)
+
+
 class TokenView(ApiView):
     """One token."""
 
-    permission_classes = [Admins]
+    permission_classes = [Operators]
 
     @extend_schema(
         operation_id="tokens_revoke",
@@ -223,10 +232,11 @@ class TokenView(ApiView):
     def delete(self, request: Request, token: int) -> HttpResponse:
         """Revoke a token.
 
-        It is refused from the next request on.
+        It is refused from the next request on. Operators revoke their own.
         """
         revoke_token(
             token_id=token,
+            owner=_only_owner(request),
             actor=identity_of(request),
             reason=reason_in(request),
             now=timezone.now(),

@@ -8,6 +8,7 @@ import { Guarded } from "@/components/Panels";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { counted, visible } from "@/format";
 import { Appearance } from "@/pages/settings/Appearance";
+import { PasswordForm } from "@/pages/settings/PasswordForm";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
 import css from "./settings.module.css";
@@ -25,6 +26,7 @@ function Account() {
   const sessions = useQuery(sessionsQuery).data ?? 1;
   const end = useEndSessions();
   const [isEnding, setEnding] = useState(false);
+  const [isChanging, setChanging] = useState(false);
   const close = () => setEnding(false);
   return (
     <Panel title="Account" note={server && `Rolldeck ${server.version}`}>
@@ -33,10 +35,12 @@ function Account() {
       </p>
       <p className="soft small">{ROLES[session?.role ?? ""]}</p>
       <p className="small">
-        {server?.password_address ? (
-          <a href={server.password_address}>Change password</a>
+        {server?.has_password ? (
+          <Button size="compact-sm" variant="default" onClick={() => setChanging(true)}>
+            Change password
+          </Button>
         ) : (
-          <span className="soft">An administrator can change your password in the Django admin.</span>
+          <span className="soft">You have no password. An administrator can set one in the Django admin.</span>
         )}
       </p>
       <p className="small" data-sessions={sessions}>
@@ -47,6 +51,7 @@ function Account() {
           </Button>
         )}
       </p>
+      {isChanging && <PasswordForm onClose={() => setChanging(false)} />}
       {isEnding && (
         <ReasonDialog
           title="Sign out everywhere else?"

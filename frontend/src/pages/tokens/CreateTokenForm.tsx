@@ -1,6 +1,7 @@
 import { Alert, Button, Checkbox, Group, Select, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ApiProblem } from "@/api/problems";
+import { useMayAdminister } from "@/api/session";
 import { type CreatedToken, type Scope, useCreateToken } from "@/api/tokens";
 import { Copy } from "@/components/Copying";
 import { rememberToken } from "@/components/commandToken";
@@ -16,6 +17,7 @@ const SCOPES: { scope: Scope; does: string }[] = [
   { scope: "metrics", does: "read /metrics" },
   { scope: "admin", does: "everything" },
 ];
+const OF_ADMINS: Scope[] = ["metrics", "admin"];
 const LIVES = [
   { value: "86400", label: "1 day" },
   { value: String(30 * 86_400), label: "30 days" },
@@ -34,6 +36,7 @@ type Props = {
 /** Create a token; its text is shown once. */
 export function CreateTokenForm({ scope = "env", run: wanted = "", onClose, onCreated }: Props) {
   const create = useCreateToken();
+  const isAdmin = useMayAdminister();
   const [name, setName] = useState(wanted && `${scope} of ${wanted}`);
   const [scopes, setScopes] = useState<string[]>([scope]);
   const [run, setRun] = useState(wanted);
@@ -93,7 +96,7 @@ export function CreateTokenForm({ scope = "env", run: wanted = "", onClose, onCr
             />
             <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes} error={wrong("scopes")}>
               <Stack gap={6} mt={6}>
-                {SCOPES.map(({ scope, does }) => (
+                {SCOPES.filter(({ scope }) => isAdmin || !OF_ADMINS.includes(scope)).map(({ scope, does }) => (
                   <Checkbox
                     key={scope}
                     value={scope}
@@ -108,7 +111,11 @@ export function CreateTokenForm({ scope = "env", run: wanted = "", onClose, onCr
             </Checkbox.Group>
             <TextInput
               label="Run"
-              description="Restricts the token to one run; empty: all runs."
+              description={
+                isAdmin
+                  ? "Restricts the token to one run; empty: all runs."
+                  : "Restricts the token to one run: one of yours for env, trainer and worker; empty: all runs."
+              }
               value={run}
               error={wrong("run")}
               onChange={(event) => setRun(event.currentTarget.value)}

@@ -1,7 +1,7 @@
 import { Button, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useSession } from "@/api/session";
+import { useMayOperate, useSession } from "@/api/session";
 import { tokensQuery } from "@/api/tokens";
 import { Lines } from "@/components/Copying";
 import { rolldeckCommand } from "@/components/commandToken";
@@ -45,11 +45,12 @@ const CREATE = rolldeckCommand("token create --name trainer --scope trainer");
 
 export function TokensPage() {
   const role = useSession()?.role;
-  const tokens = useQuery({ ...tokensQuery, enabled: role === "admin" });
+  const mayCreate = useMayOperate();
+  const tokens = useQuery({ ...tokensQuery, enabled: mayCreate });
   const [isCreating, setCreating] = useState(false);
   const [created, setCreated] = useState<{ token: string; run: string | null } | null>(null);
   useCommands(
-    role === "admin"
+    mayCreate
       ? [{ id: "token:new", group: "This page", title: "Create token…", words: "mint secret key", act: () => setCreating(true) }]
       : [],
   );
@@ -58,24 +59,24 @@ export function TokensPage() {
       <div className="page-title">
         <h1>API &amp; tokens</h1>
         <span className="spacer" />
-        {role === "admin" && <Button onClick={() => setCreating(true)}>Create token</Button>}
+        {mayCreate && <Button onClick={() => setCreating(true)}>Create token</Button>}
       </div>
       <div className={css.page}>
         <Guarded>
           <QuickStarts token={created?.token ?? null} run={created?.run ?? "my-run"} />
-          {role && role !== "admin" && (
+          {role && !mayCreate && (
             <div className="panel">
-              <EmptyState title="Requires the administrator role" command={CREATE} needs={{ scope: "admin" }}>
-                Ask an administrator to create a token for you.
+              <EmptyState title="Requires the operator role" command={CREATE} needs={{ scope: "user" }}>
+                Operators create tokens for their runs.
               </EmptyState>
             </div>
           )}
-          {role === "admin" && (
-            <Panel title="Tokens" note="secrets are not stored">
+          {mayCreate && (
+            <Panel title={role === "admin" ? "Tokens" : "Your tokens"} note="secrets are not stored">
               {tokens.isPending && <Skeletons heights={[120]} />}
               {tokens.isError && <ErrorState title="Tokens unavailable" error={tokens.error} />}
               {tokens.data?.length === 0 && (
-                <EmptyState title="No tokens yet" command={CREATE} needs={{ scope: "admin" }}>
+                <EmptyState title="No tokens yet" command={CREATE} needs={{ scope: "user" }}>
                   Trainers and environments on other machines send a token with each request.
                 </EmptyState>
               )}

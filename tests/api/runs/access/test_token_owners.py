@@ -25,7 +25,7 @@ CALLS: Final = {
     "read": ("GET", "/api/v1/runs"),
     "user": ("GET", "/api/v1/runs"),
     "metrics": ("GET", "/metrics"),
-    "admin": ("GET", "/api/v1/tokens"),
+    "admin": ("GET", "/api/v1/segments"),
 }
 PAUSE: Final = ("POST", "/api/v1/runs/alpha/pause")
 
@@ -66,7 +66,7 @@ def demote(person: User, *, to: str) -> None:
 @pytest.mark.parametrize("run", [None, "alpha"])
 def test_a_token_of_an_administrator_works(ada: User, scope: str, run: str | None) -> None:
     headers = created(ada, scope, **({"run": run} if run else {}))
-    is_about_all = CALLS[scope][1] in {"/api/v1/runs", "/api/v1/tokens", "/metrics"}
+    is_about_all = CALLS[scope][1] in {"/api/v1/runs", "/api/v1/segments", "/metrics"}
 
     assert is_allowed(headers, CALLS[scope]) == (run is None or not is_about_all)
 

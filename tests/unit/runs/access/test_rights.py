@@ -93,6 +93,22 @@ def test_a_refusal_names_required_and_granted_scopes(
     assert words in rule.refusal(caller, run=run)
 
 
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("is_own_run", [False, True])
+def test_only_administrators_grant_machine_scopes_for_runs_of_others(
+    role: Role, is_own_run: bool
+) -> None:
+    granted = rules.grantable(rules.SCOPES, role=role, is_own_run=is_own_run)
+
+    by_role = {
+        Role.ANONYMOUS: {"user"},
+        Role.VIEWER: {"user", "read"},
+        Role.OPERATOR: {"user", "read"} | (rules.MACHINE_SCOPES if is_own_run else set()),
+        Role.ADMIN: set(rules.SCOPES),
+    }
+    assert granted == by_role[role]
+
+
 def test_a_refusal_names_suspended_scopes() -> None:
     caller = rules.token_caller(
         identity="token:1", scopes={"trainer"}, owner_role=Role.OPERATOR, run=None
@@ -100,7 +116,7 @@ def test_a_refusal_names_suspended_scopes() -> None:
 
     assert rules.act_as("trainer").refusal(caller) == (
         "This needs a token with the scope trainer, or the role admin; this token has no scope in "
-        "effect (trainer suspended: its owner is not an administrator)."
+        "effect (trainer suspended: the role of its owner does not allow this)."
     )
 
 
