@@ -43,7 +43,7 @@ const PLACES: [string, string, RegExp][] = [
   ["/trajectories?q=env:maze", "No matching groups", /Clear filter/],
   ["/projects", "No projects yet", /rolldeck api POST projects/],
   ["/projects?archived=true", "No archived projects", /Current projects/],
-  ["/compare", "No runs selected", /compare\?runs=/],
+  ["/compare", "No runs selected", /Choose from the list/],
   ["/environments", "No matching environments", /ROLLDECK_ENVIRONMENTS=/],
   ["/alerts", "No open alerts", /ROLLDECK_ALERT_WEBHOOKS=/],
   ["/alerts?kind=rule", "No matching alerts", /All alerts/],
