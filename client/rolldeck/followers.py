@@ -59,15 +59,30 @@ class Followed:
 
     @cached_property
     def fragments(self) -> tuple[FragmentView, ...]:
-        """The items of a fleet run."""
-        return tuple(
-            FragmentView(msgspec.msgpack.decode(item, type=Fragment)) for item in self.items
-        )
+        """The items of a fleet run that steps environments.
+
+        Raises:
+            InvalidMessageError: If the items are groups.
+        """
+        try:
+            return tuple(
+                FragmentView(msgspec.msgpack.decode(item, type=Fragment)) for item in self.items
+            )
+        except msgspec.DecodeError as error:
+            raise InvalidMessageError(f"not fragments: {error}; groups are in `groups`") from error
 
     @cached_property
     def groups(self) -> tuple[dict[str, Any], ...]:
-        """The items of an outside run, in the format of Atropos' ``/batch``."""
-        return tuple(msgspec.json.decode(item) for item in self.items)
+        """The items of an outside run or of lessons, in the format of Atropos' ``/batch``.
+
+        Raises:
+            InvalidMessageError: If the items are fragments.
+        """
+        try:
+            return tuple(msgspec.json.decode(item, type=dict[str, Any]) for item in self.items)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            problem = f"not groups: {error}; fragments are in `fragments`"
+            raise InvalidMessageError(problem) from error
 
 
 class Follower(PlatformClient):

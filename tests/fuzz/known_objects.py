@@ -99,7 +99,9 @@ class KnownObjects:
         """Return values for the path parameters of an operation."""
         required = {parameter.name for parameter in operation.path_parameters}
         tag = operation.definition.raw["tags"][0]
-        ends = operation.path.endswith(ENDS_A_RUN) and operation.method == "post"
+        ends = (operation.method, operation.path) == ("delete", "/api/v1/runs/{run}") or (
+            operation.method == "post" and operation.path.endswith(ENDS_A_RUN)
+        )
         known = {
             "run": SPARE if ends or "reset_data" in operation.path else RUN_OF_TAG.get(tag, LIVE)
         }

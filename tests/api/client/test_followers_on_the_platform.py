@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 
-from rolldeck.errors import ConflictError, NotFoundError
+from rolldeck.errors import ConflictError, InvalidMessageError, NotFoundError
 from rolldeck.http import Call, Connection
 from rolldeck.replay import Follower, ReplayBufferInterface
 from runs.lifecycle.models import Run
@@ -97,9 +97,11 @@ def test_a_follower_loop_reads_all_items_and_ends_with_the_run(
     Run.objects.filter(pk=run.pk).update(status=RunStatus.COMPLETED)
     follower.begin()
 
-    numbers = [view.fragment.number for items in follower for view in items.fragments]
+    read = list(follower)
 
-    assert numbers == [0, 1, 2]
+    assert [view.fragment.number for items in read for view in items.fragments] == [0, 1, 2]
+    with pytest.raises(InvalidMessageError, match=r"not groups: .*; fragments are in `fragments`"):
+        _ = read[0].groups
     assert follower.state().lag == 0
 
 
@@ -168,6 +170,8 @@ def test_followers_of_an_outside_run_may_filter_by_score(connect: Connect) -> No
 
     assert items is not None
     assert [group["scores"] for group in items.groups] == [[1.0, 1.0]]
+    with pytest.raises(InvalidMessageError, match=r"not fragments: .*; groups are in `groups`"):
+        _ = items.fragments
 
 
 def test_the_followers_of_a_run_are_listed_with_their_lag(

@@ -38,7 +38,7 @@ def signed_in(name):
 def by_token(name):
     key = f"rd_{name:0<8}_secret-of-{name}"
     headers = {"Authorization": f"Bearer {key}"}
-    return Client(SERVER_NAME="localhost").get("/api/v1/session", headers=headers).status_code
+    return Client(SERVER_NAME="localhost").get("/api/v1/runs", headers=headers).status_code
 
 ada, session = signed_in("ada")
 print(json.dumps({
