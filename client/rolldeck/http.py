@@ -43,6 +43,7 @@ from rolldeck.errors import (
     error_of,
 )
 from rolldeck.profiles import parts_of, url_and_token
+from rolldeck.versions import HEADER, report_difference
 
 # HTTP calls to a Rolldeck or Atropos server, with retries through outages and restarts.
 
@@ -263,7 +264,7 @@ class Connection(Closing):
         path = call.path.lstrip("/")
         if call.params:
             path += ("&" if "?" in path else "?") + urlencode(call.params)
-        return self._pool.urlopen(
+        answer = self._pool.urlopen(
             call.method,
             f"{self._base}/{path}",
             body=body,
@@ -275,6 +276,8 @@ class Connection(Closing):
             redirect=False,
             preload_content=is_read,
         )
+        report_difference(self.url, answer.headers.get(HEADER, __version__))
+        return answer
 
     def _unreachable(self, error: HTTPError) -> UnreachableError:
         cause = error.__cause__

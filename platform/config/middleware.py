@@ -19,6 +19,8 @@ from buffer.atropos.rules import NAMES as ATROPOS_NAMES
 from buffer.batches.api.batches import StoredAnswer
 from config import monitoring
 from config.log_filters import LONGEST_LINE, LONGEST_TEXT
+from rolldeck import __version__
+from rolldeck.versions import HEADER as VERSION_HEADER
 from runs.access.models import ApiToken
 from web.http import request_ids
 from web.http.request_ids import CURRENT
@@ -44,6 +46,13 @@ def id_of(request: HttpRequest) -> str:
     return given if _ACCEPTED.fullmatch(given) else uuid.uuid4().hex
 
 
+def _complete(response: HttpResponseBase, request: HttpRequest) -> None:
+    response[HEADER] = request_ids.CURRENT.get()
+    # Only to the client package, which compares it with its own.
+    if request.headers.get("User-Agent", "").startswith("rolldeck/"):
+        response[VERSION_HEADER] = __version__
+
+
 @sync_and_async_middleware
 def request_id_middleware(get_response: Sync | Async) -> Sync | Async:
     """Make the request's id available to services, and return it to the client."""
@@ -52,7 +61,7 @@ def request_id_middleware(get_response: Sync | Async) -> Sync | Async:
         token = request_ids.CURRENT.set(id_of(request))
         try:
             response: HttpResponseBase = await get_response(request)  # type: ignore[misc]
-            response[HEADER] = request_ids.CURRENT.get()
+            _complete(response, request)
             return response
         finally:
             request_ids.CURRENT.reset(token)
@@ -61,7 +70,7 @@ def request_id_middleware(get_response: Sync | Async) -> Sync | Async:
         token = request_ids.CURRENT.set(id_of(request))
         try:
             response: HttpResponseBase = get_response(request)  # type: ignore[assignment]
-            response[HEADER] = request_ids.CURRENT.get()
+            _complete(response, request)
             return response
         finally:
             request_ids.CURRENT.reset(token)

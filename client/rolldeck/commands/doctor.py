@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 
 import click
 
-from rolldeck import __version__
 from rolldeck.commands.base import ApiCommand, Row, State, aligned
 from rolldeck.errors import RolldeckError, UnreachableError
 from rolldeck.http import Call, Connection
+from rolldeck.versions import difference
 
 MAX_CLOCK_SECONDS: Final = 5.0
 """Largest difference of the clocks that is no warning; expiries and dates are compared."""
@@ -90,17 +90,9 @@ def _unreachable(url: str, error: RolldeckError) -> Finding:
 
 
 def _versions(server: str) -> Finding:
-    if server == __version__:
+    if (found := difference(server)) is None:
         return Finding("versions", "ok", f"client and server are {server}")
-    older = "client" if _release(__version__) < _release(server) else "server"
-    wanted = server if older == "client" else __version__
-    package = "rolldeck" if older == "client" else "rolldeck-server"
-    message = f"client {__version__}, server {server}: the {older} is older"
-    return Finding("versions", "warning", message, f"pip install '{package}=={wanted}'")
-
-
-def _release(version: str) -> list[int]:
-    return [int(part) for part in version.split(".") if part.isdigit()]
+    return Finding("versions", "warning", *found)
 
 
 def _readiness(connection: Connection) -> Finding:

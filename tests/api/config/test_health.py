@@ -7,6 +7,7 @@ from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
+from rolldeck import __version__
 from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import create, move
 from tests.factories import make_token
@@ -74,3 +75,14 @@ def test_metrics_count_runs_and_queues(client: Client) -> None:
     assert answer.headers["Content-Type"].startswith("text/plain")
     assert 'rolldeck_runs{status="running"} 1.0' in text
     assert 'rolldeck_queued_items{run="outside-1"} 0.0' in text
+
+
+@pytest.mark.parametrize(
+    ("agent", "version"),
+    [("rolldeck/0.0.1", __version__), ("curl/8.1", ""), ("", "")],
+)
+def test_the_client_package_receives_the_version(client: Client, agent: str, version: str) -> None:
+    for path in ("/healthz/live", "/api/v1/runs", "/atropos/status"):
+        answer = client.get(path, headers={"User-Agent": agent})
+
+        assert answer.headers.get("Rolldeck-Version", "") == version, path

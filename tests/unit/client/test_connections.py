@@ -378,3 +378,27 @@ def test_an_invalid_url_of_the_environment_is_an_error(monkeypatch: pytest.Monke
 def test_a_client_without_a_run_is_an_error() -> None:
     with pytest.raises(InvalidRequestError, match="give the name of a run"):
         Trainer("http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("server", "older", "remedy"),
+    [
+        ("0.2.0", "client", "rolldeck==0.2.0"),
+        ("0.10", "client", "rolldeck==0.10"),
+        ("0.0.9", "server", f"rolldeck-server=={__version__}"),
+        (__version__, "", ""),
+    ],
+)
+def test_another_version_of_the_server_is_reported_once(
+    caplog: pytest.LogCaptureFixture, server: str, older: str, remedy: str
+) -> None:
+    answer = OK.replace(b"\r\n\r\n", f"\r\nRolldeck-Version: {server}\r\n\r\n".encode())
+
+    with served(answering(answer, answer)) as client:
+        get(client)
+        get(client)
+        url = client.url
+
+    found = [record.getMessage() for record in caplog.records if record.name == "rolldeck"]
+    versions = f"client {__version__}, server {server}: the {older} is older"
+    assert found == ([f"{url}: {versions}; pip install '{remedy}'"] if older else [])
