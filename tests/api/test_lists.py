@@ -22,7 +22,7 @@ from rollouts.metrics.services.metrics import record_metrics
 from runs.alerts.models import Alert
 from runs.alerts.rules import AlertKind
 from runs.events.services import record_event
-from runs.lifecycle.models import PolicyVersion, Run
+from runs.lifecycle.models import PolicyVersion, Run, RunDeletion
 from runs.lifecycle.services.registry import register_environment
 from runs.weights.models import WeightsCommand
 from tests.factories import NOON, make_project, make_run, make_user
@@ -162,6 +162,9 @@ ADD: Final[dict[str, Adder]] = {
     ),
     "/api/v1/audit": lambda run, n: record_event(
         run_id=run.pk, kind="note", message=str(n), actor="user:ada", now=NOON
+    ),
+    "/api/v1/deletions": lambda _, n: made(
+        RunDeletion, run_number=1000 + n, run_uid=f"run_{n}", name="alpha", epoch=1
     ),
     "/api/v1/environments": add_environment,
     "/api/v1/projects": lambda _, n: make_project(name=f"project-{n}"),

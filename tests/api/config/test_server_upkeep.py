@@ -37,7 +37,7 @@ def test_nodes_list_their_workers_by_run(client: Client) -> None:
         )
 
     assert cluster(client)["placements"] == [
-        {"node": "gpu-1", "node_id": "", "run": "pole", "workers": 2}
+        {"node": "gpu-1", "node_id": "", "run": "pole", "run_uid": run.uid, "workers": 2}
     ]
 
 

@@ -98,8 +98,8 @@ def test_numbers_that_are_not_finite_are_refused(run: Run, value: str) -> None:
     assert not MetricSample.objects.exists()
 
 
-@pytest.mark.parametrize(("scope", "status"), [("worker", 403), ("env", 403), ("admin", 201)])
-def test_only_trainers_write(run: Run, scope: str, status: int) -> None:
+@pytest.mark.parametrize(("scope", "status"), [("worker", 403), ("env", 201), ("admin", 201)])
+def test_trainers_and_environments_write(run: Run, scope: str, status: int) -> None:
     assert push(run, {"samples": [sample()]}, scope).status_code == status
 
 

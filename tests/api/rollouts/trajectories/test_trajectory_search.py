@@ -132,6 +132,7 @@ def test_groups_of_all_runs_are_listed_newest_first(search: Search, two_runs: li
         "kind": "group",
         "id": str(group.pk),
         "run": "second",
+        "run_uid": two_runs[1].uid,
         "project": None,
         "environment": newest["environment"],
         "lesson": "",

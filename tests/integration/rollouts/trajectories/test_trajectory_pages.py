@@ -34,7 +34,7 @@ def found(runs: list[int], wanted: SampleFilter, **page: Any) -> GroupPage:
 
 
 def episodes(run: int, wanted: SampleFilter, **page: Any) -> tuple[list[SampleRow], Any, bool]:
-    runs = {run: SampledRun(id=run, address=str(run), project=None)}
+    runs = {run: SampledRun(id=run, uid=f"run_{run}", address=str(run), project=None)}
     return episode_page(runs, wanted, now=NOW, **{"after": None, **page})
 
 
