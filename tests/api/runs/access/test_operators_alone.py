@@ -4,7 +4,9 @@ from typing import Any, Final
 
 import pytest
 from django.test import Client
+from pytest_django.live_server_helper import LiveServer
 
+from rolldeck import Trainer
 from runs.access.models import ApiToken, User
 from runs.events.models import RunEvent
 from tests.factories import make_run, make_user
@@ -43,32 +45,31 @@ def launch(client: Client, name: str = "mine", headers: Any = None) -> None:
     assert answer.status_code == 201, answer.content
 
 
-def test_an_operator_launches_pushes_trains_reads_and_stops(browser: Client) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_an_operator_launches_pushes_trains_reads_and_deletes(
+    live_server: LiveServer, browser: Client
+) -> None:
     launch(browser)
     env = headers_of(create_token(browser, "env", run="mine"))
-    trainer = headers_of(create_token(browser, "trainer", "read", run="mine"))
-    machine = Client()
+    token = create_token(browser, "trainer", "read", run="mine").json()["token"]
 
-    pushed = machine.post("/atropos/mine/scored_data", GROUP, content_type=JSON, headers=env)
-    registered = machine.post(
-        "/api/v1/runs/mine/trainers",
-        {"name": "t", "batch_size": 2},
-        content_type=JSON,
-        headers=trainer,
+    with Trainer(live_server.url, "mine", token) as trainer:
+        trainer.register(batch_size=2)
+        pushed = Client().post("/atropos/mine/scored_data", GROUP, content_type=JSON, headers=env)
+        batch = trainer.next_batch(wait_seconds=10)
+        assert batch is not None, pushed.content
+        trainer.ack(batch)
+    read = Client().get(
+        "/api/v1/trajectories?run=mine", headers={"Authorization": f"Bearer {token}"}
     )
-    leased = machine.post(
-        "/api/v1/runs/mine/batches/next",
-        {"trainer": registered.json()["uuid"], "wait": 0},
-        content_type=JSON,
-        headers=trainer,
-    )
-    read = machine.get("/api/v1/trajectories?run=mine", headers=trainer)
     stopped = browser.post("/api/v1/runs/mine/kill", {"reason": "done"}, content_type=JSON)
+    deleted = browser.delete("/api/v1/runs/mine?reason=done")
 
-    assert [pushed.status_code, registered.status_code] == [200, 200], pushed.content
-    assert leased.status_code not in {401, 403}
-    assert (read.status_code, len(read.json()["results"])) == (200, 1)
+    assert [group["scores"] for group in batch.groups] == [[1.0, 0.0]]
+    assert [row["state"] for row in read.json()["results"]] == ["served"]
     assert stopped.status_code in {200, 202}, stopped.content
+    assert deleted.status_code == 202, deleted.content
+    assert browser.get("/api/v1/runs/mine").status_code == 404
 
 
 def test_an_operator_launches_and_creates_tokens_with_a_user_token(browser: Client) -> None:
