@@ -262,6 +262,7 @@ def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Se
 
     missing = page.locator('li[data-run="never-there"]')
     expect(missing).to_contain_text("run 'never-there' not found")
+    overlay(page, "loss").scroll_into_view_if_needed()
     expect(overlay(page, "loss").locator("canvas")).to_be_visible()
     page.set_viewport_size({"width": 360, "height": 800})
     overlay(page, "loss").scroll_into_view_if_needed()

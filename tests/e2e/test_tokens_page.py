@@ -57,7 +57,7 @@ def test_the_tokens_page_shows_a_viewer_the_first_steps_and_no_tokens(page: Page
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto("/tokens")
 
-    expect(page.get_by_role("heading", name="Requires the administrator role")).to_be_visible()
+    expect(page.get_by_role("heading", name="Requires the operator role")).to_be_visible()
     page.get_by_role("tab", name="Atropos environment").click()
     expect(page.locator("pre:visible")).to_contain_text("/atropos/my-run")
     wait_for_width(page, 360)

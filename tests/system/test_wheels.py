@@ -334,7 +334,8 @@ def check_newer_data(installation: Installation) -> None:
         f'    """Nothing."""\n\n    dependencies = [("runs", "{last}")]\n'
     )
     with running(installation, "--only", "buffer", port=free_port()):
-        newer.unlink()
+        for file in (newer, *source.glob(f"__pycache__/{newer.stem}.*")):
+            file.unlink()
     refused = installation.rolldeck("up", "--only", "buffer", ROLLDECK_PORT=str(free_port()))
     assert refused.returncode == 1
     assert "the database was created by another version of Rolldeck" in refused.stderr
