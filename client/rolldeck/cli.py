@@ -97,7 +97,7 @@ absent: Final = click.Command(
 """A command of the server on a machine without it."""
 
 
-def root() -> click.Group:
+def root() -> Group:
     """Return the command with all subcommands."""
     command = _Root(
         "rolldeck",

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from rolldeck.cli import root
-from rolldeck.commands.base import SHARED
+from rolldeck.commands.base import SHARED, Group
 
 HEAD: Final = """\
 # The `rolldeck` command
@@ -105,7 +105,7 @@ def page() -> str:
     """Return the page in Markdown."""
     command = root()
     context = click.Context(command, info_name="rolldeck")
-    parts = [HEAD, _list(command, context)]
+    parts = [HEAD, _list(command)]
     for name in command.list_commands(context):
         found = command.get_command(context, name)
         assert found is not None  # noqa: S101
@@ -113,13 +113,12 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _list(command: click.Group, context: click.Context) -> str:
+def _list(command: Group) -> str:
     sections: dict[str, list[str]] = {}
-    for name, lazy in command.lazy.items():  # type: ignore[attr-defined]
+    for name, lazy in command.lazy.items():
         line = f"[`{name}`](#rolldeck-{name})"
         sections.setdefault(lazy.section, []).append(line)
     rows = [f"| {title} | {', '.join(names)} |" for title, names in sections.items()]
-    del context
     return "\n".join(["| part | commands |", "|---|---|", *rows, ""])
 
 

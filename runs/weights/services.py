@@ -21,7 +21,6 @@ from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.db.models import Sum
 
 from rolldeck import safetensors
 from rolldeck.errors import InvalidMessageError
@@ -32,6 +31,7 @@ from runs.events.services import record_event
 from runs.lifecycle.models import PolicyVersion, Run, RunKind, Trainer
 from runs.lifecycle.queries import NoWeights, current_run, weights_directory
 from runs.lifecycle.rules import NO_POLICY_STEP, TERMINAL
+from runs.lifecycle.services.deletion import remove_files, size_of_files
 from runs.lifecycle.services.registry import RunIsOver
 from runs.lifecycle.services.settings import NoFleet
 from runs.weights.models import WeightsCommand
@@ -222,18 +222,12 @@ def _delete_old_files(run_id: int) -> None:
 
 def remove_weights(run_id: int, version_ids: Sequence[int]) -> int:
     """Remove the files of versions of a deleted run; return their size in bytes."""
-    versions = PolicyVersion.objects.filter(run_id=run_id, pk__in=version_ids).exclude(file="")
-    size = 0
-    for name, size_bytes in versions.values_list("file", "size_bytes"):
-        default_storage.delete(name)
-        size += size_bytes
-    return size
+    return remove_files(PolicyVersion.objects.filter(run_id=run_id, pk__in=version_ids))
 
 
 def stored_weights_bytes(run_id: int) -> int:
     """Return the size of the stored weights of a run."""
-    kept = PolicyVersion.objects.filter(run_id=run_id).exclude(file="")
-    return int(kept.aggregate(size=Sum("size_bytes"))["size"] or 0)
+    return size_of_files(PolicyVersion.objects.filter(run_id=run_id))
 
 
 def remove_weights_directory(run_id: int, _ids: Sequence[int]) -> int:

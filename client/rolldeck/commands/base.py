@@ -114,9 +114,9 @@ def data_command(
             return int(fails(answer))
 
         run.__doc__ = function.__doc__
-        parameters = getattr(function, "__click_params__", [])
-        run.__click_params__ = parameters  # type: ignore[attr-defined]
-        made = click.command(name, cls=ApiCommand)(run)
+        # Decorators add parameters from the last to the first.
+        parameters = getattr(function, "__click_params__", [])[::-1]
+        made = click.command(name, cls=ApiCommand, params=parameters)(run)
         if group is not None:
             group.add_command(made)
         return made

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import transaction
-from django.db.models import Sum
 
 from rolldeck.operator_requests import RecordingUpdate
 from rollouts.control.models import Recording
@@ -19,6 +18,7 @@ from rollouts.fleet.process import logs
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus
+from runs.lifecycle.services.deletion import remove_files, size_of_files
 from web.disk_space import DiskFull, check_disk
 from web.live.announcements import announce
 from web.rules.errors import InvalidField, NotFound, TooManyRequests
@@ -183,18 +183,12 @@ def _delete_old(run_id: int) -> None:
 
 def remove_recordings(run_id: int, recording_ids: Sequence[uuid.UUID]) -> int:
     """Remove the files of recordings of a deleted run; return their size in bytes."""
-    stored = Recording.objects.filter(run_id=run_id, pk__in=recording_ids).exclude(file="")
-    size = 0
-    for name, size_bytes in stored.values_list("file", "size_bytes"):
-        default_storage.delete(name)
-        size += size_bytes
-    return size
+    return remove_files(Recording.objects.filter(run_id=run_id, pk__in=recording_ids))
 
 
 def recorded_bytes(run_id: int) -> int:
     """Return the size of the recordings of a run."""
-    stored = Recording.objects.filter(run_id=run_id).exclude(file="")
-    return int(stored.aggregate(size=Sum("size_bytes"))["size"] or 0)
+    return size_of_files(Recording.objects.filter(run_id=run_id))
 
 
 def give_up_recordings(*, now: datetime) -> int:

@@ -17,8 +17,9 @@ from graphlib import TopologicalSorter
 from typing import Any, Final
 
 from django.apps import apps
+from django.core.files.storage import default_storage
 from django.db import IntegrityError, OperationalError, connection, models, transaction
-from django.db.models import F
+from django.db.models import F, Sum
 
 from runs.events.services import record_event
 from runs.lifecycle.models import Run, RunDeletion
@@ -56,6 +57,20 @@ class StoredBytes:
 
     remove: Callable[[int, Sequence[Any]], int]
     size_bytes: Callable[[int], int]
+
+
+def remove_files(rows: "models.QuerySet[Any]") -> int:
+    """Remove the files of rows with `file` and `size_bytes`; return their size."""
+    size = 0
+    for name, size_bytes in rows.exclude(file="").values_list("file", "size_bytes"):
+        default_storage.delete(name)
+        size += size_bytes
+    return size
+
+
+def size_of_files(rows: "models.QuerySet[Any]") -> int:
+    """Return the size of the files of rows with `file` and `size_bytes`."""
+    return int(rows.exclude(file="").aggregate(size=Sum("size_bytes"))["size"] or 0)
 
 
 class RemovalPostponed(Exception):
