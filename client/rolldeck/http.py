@@ -27,7 +27,12 @@ from urllib.request import getproxies, proxy_bypass
 import certifi
 import msgspec
 import urllib3
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+)
 from urllib3.fields import RequestField
 from urllib3.filepost import choose_boundary
 from urllib3.util.request import ACCEPT_ENCODING
@@ -276,6 +281,9 @@ class Connection(Closing):
             redirect=False,
             preload_content=is_read,
         )
+        if not _has_all_headers(answer):
+            answer.close()
+            raise ProtocolError("the response ended within its headers")
         report_difference(self.url, answer.headers.get(HEADER, __version__))
         return answer
 
@@ -390,6 +398,17 @@ def _pool_for(server: SplitResult) -> urllib3.PoolManager:
 
 def _base_of(parts: SplitResult) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def _has_all_headers(answer: Response) -> bool:
+    """Return whether the headers of a response arrived completely.
+
+    The standard library takes a connection that ends within the headers for their end, and then
+    the missing body for an empty one.
+    """
+    if answer.version < 11 or answer.status < 200 or answer.status in {204, 304}:
+        return True
+    return "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
 
 
 def _is_unsent(error: HTTPError) -> bool:

@@ -196,7 +196,7 @@ class Trainer(TokenizerClient):
         self.name = name
         self.rank = rank
         self.world_size = world_size
-        # Batches that this rank acknowledged; rank 0 may still hold them.
+        # Batches that this rank is done with, which rank 0 may still hold; empty in rank 0.
         self._done: tuple[str, ...] = ()
         # The id of the last batch, and the number of versions that were published before it.
         self._fetched = ("", 0)
@@ -358,8 +358,8 @@ class Trainer(TokenizerClient):
             LeaseLostError: If the lease expired and the batch was leased again.
             OutOfOrderError: If an earlier batch is still held.
         """
-        self._done = (*self._done, batch.head.id)[1 - MAX_HELD :]
         if self.rank > 0:
+            self._done = (*self._done, batch.head.id)[1 - MAX_HELD :]
             return batch.head.ordinal
         call = Call(
             method="POST",

@@ -55,7 +55,8 @@ RUN = {
             "inference_batch_size": 2,
             "fragment_length": 16,
         },
-        "buffer": {"batch_size": 2},
+        # The trainer publishes one version: by default only two batches would be sampled with it.
+        "buffer": {"batch_size": 2, "max_staleness": 1000},
     },
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rolldeck.errors import InvalidRequestError
+from rolldeck.errors import InvalidRequestError, UnreachableError
 from rolldeck.replay import ReplayBufferInterface
 from rolldeck.trainer import Trainer
 from tests.api.client.test_live_platform import WEIGHTS, connect, run  # noqa: F401 fixtures
@@ -46,6 +46,26 @@ def test_each_rank_gets_its_shard_of_each_batch(ranks: list[Trainer]) -> None:
         ranks[0].ack(first)
 
     assert seen == [(1, [0, 1]), (2, [2, 3])]
+
+
+def test_a_batch_whose_acknowledgement_failed_is_served_to_both_ranks_again(
+    ranks: list[Trainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ranks[0].next_batch(wait_seconds=0)
+    assert first is not None
+
+    def is_down(*_: object) -> None:
+        raise UnreachableError(status=0, code="unreachable", detail="the server is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(ranks[0]._connection, "json", is_down)
+        with pytest.raises(UnreachableError):
+            ranks[0].ack(first)
+
+    again = [rank.next_batch(wait_seconds=0) for rank in ranks]
+    assert [part.head.ordinal for part in again if part is not None] == [1, 1]
+    assert again[0] is not None
+    assert ranks[0].ack(again[0]) == 1
 
 
 def test_a_finished_rank_waits_until_rank_zero_leases_another_batch(

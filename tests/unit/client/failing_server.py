@@ -20,11 +20,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One scripted response; status 0 closes the connection without a response."""
+    """One scripted response; status 0 closes the connection without a response.
+
+    With `headers_sent`, the connection closes after so many bytes of the status line and headers.
+    """
 
     status: int = 200
     body: bytes = b"{}"
     headers: Mapping[str, str] = field(default_factory=dict)
+    headers_sent: int | None = None
 
 
 Rule = Callable[[Seen], Planned]
@@ -59,6 +63,11 @@ def serving(rule: Rule, *, tls: ssl.SSLContext | None = None) -> Iterator[Server
                 self.send_header(name, value)
             if planned.status != 204:
                 self.send_header("Content-Length", str(len(planned.body)))
+            if planned.headers_sent is not None:
+                self.wfile.write(b"".join(self._headers_buffer)[: planned.headers_sent])
+                self._headers_buffer = []
+                self.close_connection = True
+                return
             self.end_headers()
             if planned.status != 204:
                 self.wfile.write(planned.body)

@@ -50,6 +50,18 @@ def test_a_call_is_sent_again_until_it_succeeds(status: int) -> None:
     assert len(server.seen) == 4
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_response_that_ends_anywhere_within_its_headers_is_requested_again(method: str) -> None:
+    whole = b"HTTP/1.1 200 OK\r\nServer: x\r\nDate: x\r\nContent-Length: 14"
+    for sent in (1, 9, 12, 15, 17, 40, len(whole)):
+        cut = Planned(body=DONE.body, headers_sent=sent)
+
+        with serving(in_turn(cut, DONE)) as server, connected(server.url) as http:
+            answer = http.json(Call(method=method, path="/x"))
+
+        assert (answer, len(server.seen)) == ({"done": True}, 2), sent
+
+
 def test_the_idempotency_key_stays_the_same_over_all_attempts_of_a_call() -> None:
     with serving(in_turn(BROKEN, Planned(503), DONE)) as server, connected(server.url) as http:
         http.json(Call(method="POST", path="/x", json={"a": 1}))
