@@ -160,8 +160,8 @@ def test_every_status_chip_of_a_run_without_heartbeats_is_unknown(
             fleet.close()
             is_unknown(of_the_fleet, "its manager does not report")
             is_unknown(in_its_header, "its manager does not report")
-            # The applied settings and the last figures are unconfirmed.
-            expect(page.locator("[data-arrival]")).to_have_count(0)
+            # Requests and the last figures are unconfirmed.
+            expect(page.locator("[data-pending]")).to_have_count(0)
             expect(page.locator("[data-unproven]")).to_have_count(1)
             number = page.locator("[data-unproven] td.num").first
             faint = page.evaluate(FAINT)

@@ -3,6 +3,7 @@ import { type ReactNode, useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
+import { visible } from "@/format";
 
 type Props = {
   title: string;
@@ -17,6 +18,8 @@ type Props = {
   isReady?: boolean;
   /** Whether a reason is required. */
   needsReason?: boolean;
+  /** Text to type before the change, such as a name or a number. */
+  typed?: string;
   destroys?: boolean;
   onSubmit: (reason: string) => void;
   onClose: () => void;
@@ -33,13 +36,15 @@ export function ReasonDialog({
   recordedIn = RECORDED_IN_AUDIT,
   isReady: isFit = true,
   needsReason,
+  typed,
   destroys,
   onSubmit,
   onClose,
   children,
 }: Props) {
   const [reason, setReason] = useState("");
-  const isReady = isFit && (!needsReason || reason.trim() !== "");
+  const [confirmed, setConfirmed] = useState("");
+  const isReady = isFit && (!needsReason || reason.trim() !== "") && (typed === undefined || confirmed.trim() === typed);
   return (
     <Dialog onClose={onClose} title={title}>
       <form
@@ -61,6 +66,17 @@ export function ReasonDialog({
           data-autofocus
           onChange={(event) => setReason(event.currentTarget.value)}
         />
+        {typed !== undefined && (
+          <TextInput
+            mt="md"
+            label={`Type ${visible(typed)} to confirm`}
+            value={confirmed}
+            required
+            autoComplete="off"
+            spellCheck={false}
+            onChange={(event) => setConfirmed(event.currentTarget.value)}
+          />
+        )}
         {asking.error && (
           <Box mt="md">
             <ErrorState title={refused} error={asking.error} />

@@ -1,27 +1,35 @@
-import { Menu } from "@mantine/core";
-import { Link, useRouter } from "@tanstack/react-router";
-import { useState } from "react";
-import type { useAsk } from "@/api/runs";
-import { useMayOperate } from "@/api/session";
-import type { FleetPart, RunDetail } from "@/api/types";
+import { ActionIcon, Button, Group, Menu } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useRouter } from "@tanstack/react-router";
+import { Ellipsis } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { QUEUE_MS, queueQuery } from "@/api/queue";
+import { type useAsk, useReset } from "@/api/runs";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
+import type { FleetPart, RunDetail, RunVerb } from "@/api/types";
 import { Age } from "@/components/Age";
 import { AppLink } from "@/components/AppLink";
 import { useCopying } from "@/components/Copying";
+import { ErrorState } from "@/components/ErrorState";
+import { Hint } from "@/components/Hint";
 import { useNow } from "@/components/now";
+import { useOutage } from "@/components/Outage";
 import { onDemand } from "@/components/onDemand";
 import { ProjectTag } from "@/components/ProjectTag";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { RunChip, useIsProven } from "@/components/RunChip";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { policyStep, utc, visible } from "@/format";
+import { usePartChangeFeed } from "@/live/changeFeed";
+import { useRun } from "@/pages/run/RunContext";
+import type { RunDialogName } from "@/pages/run/RunDialogs";
 import runCss from "@/pages/run/run.module.css";
-import { UndoPause } from "@/pages/run/UndoPause";
-import { uptimeText } from "@/pages/run/uptime";
-import { VerbButtons, VerbProblem } from "@/pages/run/VerbButtons";
-import { arrival, isActive } from "@/pages/run/verbs";
+import { drainText, droppedText, isActive, pendingRequest, uptimeText, VERBS, type Verb } from "@/pages/run/verbs";
 import { viewLink } from "@/share/link";
+import { useShortcuts } from "@/shell/keyboard";
+import { useCommands } from "@/shell/palette/commands";
 
-const DeleteRun = onDemand(() => import("@/pages/run/DeleteRun"), "default");
-const ProjectOfRun = onDemand(() => import("@/pages/run/ProjectOfRun"), "default");
-const TagsDialog = onDemand(() => import("@/pages/run/TagsDialog"), "default");
+const RunDialog = onDemand(() => import("@/pages/run/RunDialogs"), "RunDialog");
 
 /** Copies a link to this view, including filters, zoom and the opened object. */
 function CopyLink() {
@@ -50,11 +58,158 @@ function Uptime({ run }: { run: RunDetail }) {
   );
 }
 
+/** The estimated time of a drain. */
+function Drain({ run }: { run: RunDetail }) {
+  const refetchInterval = usePartChangeFeed(`run:${run.name}`, "queue", QUEUE_MS, ["queue", run.name]);
+  const { data } = useQuery({ ...queueQuery(run.name), refetchInterval });
+  return <span data-drain>{drainText(run, data)}</span>;
+}
+
+type Ask = ReturnType<typeof useAsk>;
+type VerbProps = { run: RunDetail; title: string; ask: Ask; children: ReactNode };
+
+/** The verbs of the run and a menu; reversible verbs act at once, or with a reason from their second button. */
+function Verbs({ run, title, ask, children }: VerbProps) {
+  const mayOperate = useMayOperate();
+  const silence = useOutage();
+  const navigate = useNavigate();
+  const { ledger } = useRun();
+  const [confirming, setConfirming] = useState<Verb | null>(null);
+  const reset = useReset(run.name);
+  const isArchived = run.archived_at !== null;
+  const allowed: Verb[] = isArchived ? [] : run.kind === "outside" ? [...run.allowed_verbs, "reset"] : run.allowed_verbs;
+  const asked: Verb | null = ask.isPending ? ask.variables.verb : reset.isPending ? "reset" : null;
+  const isDisabled = !mayOperate || asked !== null || silence !== null;
+  // A clone stays in the project.
+  const clone = { from: run.name, project: run.project ?? undefined };
+  const mayClone = !isArchived && run.kind !== "outside";
+
+  const confirm = (verb: Verb) => {
+    if (ask.isError) ask.reset();
+    reset.reset();
+    setConfirming(verb);
+  };
+  const toggle = allowed.find((verb) => verb === "resume") ?? allowed.find((verb) => verb === "pause");
+  useShortcuts({ p: () => toggle && mayOperate && confirm(toggle) });
+  useCommands([
+    ...(mayOperate ? allowed : []).map((verb) => ({
+      ...{ id: `verb:${verb}`, group: "This page" as const, title: `${VERBS[verb].label} ${title}…`, note: VERBS[verb].does },
+      act: () => confirm(verb),
+    })),
+    ...(mayClone
+      ? [
+          {
+            ...{ id: "verb:clone", group: "This page" as const, title: `Clone ${title}` },
+            note: "Opens the launch form with this run's configuration.",
+            act: () => void navigate({ to: "/runs/new", search: clone }),
+          },
+        ]
+      : []),
+  ]);
+
+  const lookOf = (verb: Verb) => {
+    const { label, asking, does } = VERBS[verb];
+    const hint = silence ? `No server for ${silence}: nothing can be changed.` : mayOperate ? does : TAKES_OPERATOR;
+    return {
+      hint,
+      words: asked === verb ? `${asking}…` : label,
+      button: { disabled: isDisabled, "data-verb": verb, "aria-description": silence ? hint : does },
+    };
+  };
+  const { label, does, destroys, typed } = VERBS[confirming ?? "pause"];
+  const dropped = confirming && droppedText(confirming, run, ledger);
+  return (
+    <>
+      <Group gap="xs" role="group" aria-label="Actions">
+        {allowed
+          .filter((verb) => !VERBS[verb].destroys)
+          .map((verb) => {
+            const { hint, words, button } = lookOf(verb);
+            return (
+              <Button.Group key={verb}>
+                <Hint label={hint}>
+                  <Button variant="default" {...button} onClick={() => ask.mutate({ verb: verb as RunVerb, reason: "" })}>
+                    {words}
+                  </Button>
+                </Hint>
+                <Hint label={`${VERBS[verb].label} with a reason`}>
+                  <Button variant="default" px="xs" disabled={isDisabled} aria-label="Give a reason" onClick={() => confirm(verb)}>
+                    <span aria-hidden="true">▾</span>
+                  </Button>
+                </Hint>
+              </Button.Group>
+            );
+          })}
+        <Menu position="bottom-end" shadow="md">
+          <Menu.Target>
+            <ActionIcon variant="default" size={36} aria-label="More actions">
+              <Ellipsis size={18} aria-hidden="true" />
+            </ActionIcon>
+          </Menu.Target>
+          <Menu.Dropdown maw="20rem">
+            {allowed
+              .filter((verb) => VERBS[verb].destroys)
+              .map((verb) => {
+                const { hint, words, button } = lookOf(verb);
+                return (
+                  <Menu.Item
+                    key={verb}
+                    className={VERBS[verb].typed ? runCss.kill : undefined}
+                    title={hint}
+                    {...button}
+                    onClick={() => confirm(verb)}
+                  >
+                    {words}…
+                  </Menu.Item>
+                );
+              })}
+            {mayClone && (
+              <Menu.Item
+                title="Opens the launch form with this run's configuration and highlights your changes."
+                renderRoot={(props) => <Link to="/runs/new" search={clone} {...props} />}
+              >
+                Clone
+              </Menu.Item>
+            )}
+            {children}
+          </Menu.Dropdown>
+        </Menu>
+      </Group>
+      {confirming && (
+        <ReasonDialog
+          title={`${label} ${title}?`}
+          asking={confirming === "reset" ? reset : ask}
+          refused={`${label} failed`}
+          recordedIn={RECORDED_IN_EVENTS}
+          submit={label}
+          typed={typed ? title : undefined}
+          needsReason={typed}
+          destroys={destroys}
+          onSubmit={(reason) => {
+            const onSuccess = () => setConfirming(null);
+            if (confirming === "reset") reset.mutate(reason, { onSuccess });
+            else ask.mutate({ verb: confirming, reason }, { onSuccess });
+          }}
+          onClose={() => setConfirming(null)}
+        >
+          {does} {dropped && <b data-dropped>{dropped}</b>}
+        </ReasonDialog>
+      )}
+      {/* A verb without a dialog. */}
+      {ask.error && !confirming && (
+        <div className={runCss.verbProblem}>
+          <ErrorState title={`${VERBS[ask.variables?.verb ?? "pause"].label} failed`} error={ask.error} />
+        </div>
+      )}
+    </>
+  );
+}
+
 type Props = {
   title: string;
   run: RunDetail;
   fleet: FleetPart | undefined;
-  ask: ReturnType<typeof useAsk>;
+  ask: Ask;
   /** Smaller, above the viewers of trajectories. */
   isCompact: boolean;
 };
@@ -62,23 +217,20 @@ type Props = {
 /** The run's name, state, reason, tags and actions in one row; all else in a menu. */
 export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
   const mayOperate = useMayOperate();
-  const [isTagging, setTagging] = useState(false);
-  const [isMoving, setMoving] = useState(false);
-  const [isDeleting, setDeleting] = useState(false);
-  const isProven = useIsProven(run, fleet?.confirmed_at);
-  const arrived = arrival(run, fleet, isProven);
+  const [dialog, setDialog] = useState<RunDialogName | null>(null);
+  const pending = pendingRequest(run, fleet, useIsProven(run, fleet?.confirmed_at));
   return (
     <>
       <div className={`page-title ${runCss.runTitle}`} data-status={run.status} data-compact={isCompact || undefined}>
         <h1>{title}</h1>
         <RunChip run={run} observedAt={fleet?.confirmed_at} reason={fleet?.reason} />
         <div className={`${runCss.runFacts} small soft`}>
-          {arrived && (
-            <span className={runCss[`arrival-${arrived.state}`]} data-arrival={arrived.state} role="status">
-              <span aria-hidden="true">{arrived.state === "applied" ? "✓" : "◷"}</span> {arrived.text}
+          {pending && (
+            <span className={runCss["arrival-requested"]} data-pending role="status">
+              <span aria-hidden="true">◷</span> {pending}
             </span>
           )}
-          <UndoPause run={run} ask={ask} />
+          {run.status === "draining" && <Drain run={run} />}
           {!isCompact && run.project && <ProjectTag name={run.project} />}
           {!isCompact &&
             run.tags.map((tag) => (
@@ -93,15 +245,15 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
           )}
         </div>
         <span className="spacer" />
-        <VerbButtons run={run} ask={ask}>
+        <Verbs run={run} title={title} ask={ask}>
           <Menu.Item renderRoot={(props) => <Link to="/compare" search={{ runs: run.name }} {...props} />}>Compare</Menu.Item>
           <CopyLink />
           {mayOperate && (
             <>
-              <Menu.Item onClick={() => setTagging(true)}>{run.tags.length > 0 ? "Edit tags" : "Add tags"}</Menu.Item>
-              <Menu.Item onClick={() => setMoving(true)}>{run.project ? "Change project" : "Add to project"}</Menu.Item>
+              <Menu.Item onClick={() => setDialog("tags")}>{run.tags.length > 0 ? "Edit tags" : "Add tags"}</Menu.Item>
+              <Menu.Item onClick={() => setDialog("project")}>{run.project ? "Change project" : "Add to project"}</Menu.Item>
               {!isActive(run) && (
-                <Menu.Item className={runCss.kill} data-verb="delete" onClick={() => setDeleting(true)}>
+                <Menu.Item className={runCss.kill} data-verb="delete" onClick={() => setDialog("delete")}>
                   Delete…
                 </Menu.Item>
               )}
@@ -118,12 +270,9 @@ export function RunHeader({ title, run, fleet, ask, isCompact }: Props) {
               epoch {run.epoch} · policy {policyStep(run.policy_step)}
             </span>
           </Menu.Label>
-        </VerbButtons>
+        </Verbs>
       </div>
-      <VerbProblem ask={ask} />
-      {isMoving && <ProjectOfRun run={run} onClose={() => setMoving(false)} />}
-      {isDeleting && <DeleteRun run={run} title={title} onClose={() => setDeleting(false)} />}
-      {isTagging && <TagsDialog run={run} onClose={() => setTagging(false)} />}
+      {dialog && <RunDialog name={dialog} run={run} title={title} onClose={() => setDialog(null)} />}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { FleetPart, QueueAnswer, RunSummary } from "@/api/types";
-import { arrival, drainText, following, newer, VERBS } from "./verbs";
+import { drainText, following, newer, pendingRequest, uptimeText, VERBS } from "./verbs";
 
 const run = (status: RunSummary["status"], at = "2026-01-01T00:00:00Z"): RunSummary =>
   ({ id: 1, kind: "fleet", status, status_changed_at: at }) as RunSummary;
@@ -8,26 +8,19 @@ const fleet = (observed: string): FleetPart =>
   ({ desired: "running", observed, observed_at: null, reason: "", workers: [] }) as unknown as FleetPart;
 
 it("shows a request until the fleet applied it", () => {
-  expect(arrival(run("paused"), fleet("running"), true)).toMatchObject({ state: "requested" });
-  expect(arrival(run("paused"), fleet("paused"), true)).toMatchObject({ state: "applied" });
-  expect(arrival(run("running"), fleet("unknown"), true)).toMatchObject({ state: "requested" });
+  expect(pendingRequest(run("paused"), fleet("running"), true)).toBe("requested: paused; the fleet is still running");
+  expect(pendingRequest(run("paused"), fleet("paused"), true)).toBeNull();
+  expect(pendingRequest(run("running"), fleet("unknown"), true)).not.toBeNull();
+  expect(pendingRequest(run("starting"), fleet("none"), true)).toBe("requested: starting; no fleet yet");
 });
 
-it("is null while starting", () => {
-  expect(arrival(run("starting"), fleet("running"), true)).toBeNull();
-  expect(arrival(run("starting"), fleet("starting"), true)).toBeNull();
-  expect(arrival(run("starting"), fleet("none"), true)).toMatchObject({ state: "requested" });
-});
-
-it("is null while the fleet's state is unknown", () => {
-  expect(arrival(run("running"), fleet("running"), false)).toBeNull();
-  expect(arrival(run("paused"), fleet("running"), false)).toBeNull();
-});
-
-it("is null without a fleet or request", () => {
-  expect(arrival({ ...run("paused"), kind: "outside" }, fleet("none"), true)).toBeNull();
-  expect(arrival(run("completed"), fleet("stopped"), true)).toBeNull();
-  expect(arrival(run("paused"), undefined, true)).toBeNull();
+it("shows no request while starting, with an unknown state, or without a fleet", () => {
+  expect(pendingRequest(run("starting"), fleet("running"), true)).toBeNull();
+  expect(pendingRequest(run("starting"), fleet("starting"), true)).toBeNull();
+  expect(pendingRequest(run("paused"), fleet("running"), false)).toBeNull();
+  expect(pendingRequest({ ...run("paused"), kind: "outside" }, fleet("none"), true)).toBeNull();
+  expect(pendingRequest(run("completed"), fleet("stopped"), true)).toBeNull();
+  expect(pendingRequest(run("paused"), undefined, true)).toBeNull();
 });
 
 it("uses the newer of response and live data", () => {
@@ -74,4 +67,21 @@ it("requires the name for destructive verbs", () => {
       .filter(([, look]) => look.typed)
       .map(([verb]) => verb),
   ).toEqual(["stop", "kill", "reset"]);
+});
+
+const AT = "2026-03-01T12:00:00Z";
+const later = (seconds: number) => new Date(Date.parse(AT) + seconds * 1000).toISOString();
+
+it("counts from the last start, including pauses", () => {
+  const now = Date.parse(later(7500));
+  expect(uptimeText({ status: "running", started_at: AT, status_changed_at: AT }, now)).toBe("up 2 h 05");
+  expect(uptimeText({ status: "paused", started_at: AT, status_changed_at: later(60) }, now)).toBe("up 2 h 05");
+});
+
+it("stops when the run has ended", () => {
+  expect(uptimeText({ status: "completed", started_at: AT, status_changed_at: later(600) }, Date.parse(later(9e5)))).toBe("ran for 10 min");
+});
+
+it("is null for a run that never started", () => {
+  expect(uptimeText({ status: "draft", started_at: null, status_changed_at: AT }, Date.parse(later(60)))).toBeNull();
 });

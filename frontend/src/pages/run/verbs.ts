@@ -1,8 +1,9 @@
-/** Describe the verbs of a run, and whether the fleet has applied a request. Pure. */
+/** The verbs of a run, and texts on its state. Pure. */
 
 import type { FleetPart, LedgerPart, QueueAnswer, RunStatus, RunSummary, RunVerb, WorkerRow } from "@/api/types";
 import { counted, duration, number } from "@/format";
 import { unitOf } from "@/runs/queued";
+import { isOver } from "@/theme/chips";
 
 /** Requests on a run; reset is not a state transition but starts a new run. */
 export type Verb = RunVerb | "reset";
@@ -71,22 +72,19 @@ const WANTED: Partial<Record<RunStatus, string[]>> = {
   stopped: ["stopped", "none", "failed"],
 };
 
-export type Arrival = { state: "applied" | "requested"; text: string };
-
 /**
- * Return whether the fleet has applied the run's status.
+ * What the fleet has yet to do for the run's status.
  *
- * Null without a fleet, while the run starts (which ends with the first env step, not with the
- * fleet's start), and while the fleet's state is unknown.
+ * Null once it is applied, without a fleet, while the run starts (which ends with the first env step,
+ * not with the fleet's start), and while the fleet's state is unknown.
  */
-export function arrival(run: RunSummary, fleet: FleetPart | undefined, isProven: boolean): Arrival | null {
+export function pendingRequest(run: RunSummary, fleet: FleetPart | undefined, isProven: boolean): string | null {
   if (run.kind === "outside" || !fleet || !isProven) return null;
-  if (run.status === "starting" && fleet.observed === "none") return { state: "requested", text: "requested: starting; no fleet yet" };
+  if (run.status === "starting" && fleet.observed === "none") return "requested: starting; no fleet yet";
   const wanted = WANTED[run.status];
-  if (!wanted) return null;
-  if (wanted.includes(fleet.observed)) return { state: "applied", text: `applied: the fleet is ${words(fleet.observed)}` };
-  const says = fleet.observed === "none" ? "no fleet yet" : `the fleet is still ${fleet.observed}`;
-  return { state: "requested", text: `requested: ${run.status}; ${following(run.status, fleet.workers ?? []) || says}` };
+  if (!wanted || wanted.includes(fleet.observed)) return null;
+  const state = fleet.observed === "none" ? "no fleet yet" : `the fleet is still ${fleet.observed}`;
+  return `requested: ${run.status}; ${following(run.status, fleet.workers ?? []) || state}`;
 }
 
 const FOLLOWED: Partial<Record<RunStatus, { doing: string; done: WorkerRow["state"][] }>> = {
@@ -125,8 +123,12 @@ export function droppedText(verb: Verb, { kind }: Pick<RunSummary, "kind">, ledg
   return `${what} ${held === 1 ? "is" : "are"} queued now, ${number(leased)} ${leased === 1 ? "is" : "are"} leased to trainers.`;
 }
 
-function words(observed: string): string {
-  return observed === "none" ? "gone" : observed;
+/** Time since the last start, including pauses and fleet restarts; null if never started. */
+export function uptimeText(run: Pick<RunSummary, "status" | "started_at" | "status_changed_at">, nowMs: number): string | null {
+  if (!run.started_at) return null;
+  const began = Date.parse(run.started_at);
+  if (isOver(run.status)) return `ran for ${duration((Date.parse(run.status_changed_at) - began) / 1000)}`;
+  return `up ${duration((nowMs - began) / 1000)}`;
 }
 
 /** Return the newer of two versions of a run: from the live page or from a verb's response. */

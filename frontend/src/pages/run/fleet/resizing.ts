@@ -2,7 +2,8 @@
 
 import type { WorkerRow } from "@/api/types";
 import { counted } from "@/format";
-import type { Arrival } from "@/pages/run/verbs";
+
+export type Arrival = { state: "applied" | "requested"; text: string };
 
 export const MOST_WORKERS = 4096;
 
