@@ -49,18 +49,6 @@ const runs = createRoute({
   component: page(pageCode.runs, "RunsPage"),
   validateSearch: runsSearch,
 });
-const projects = createRoute({
-  getParentRoute: () => shell,
-  path: "/projects",
-  component: page(pageCode.projects, "ProjectsPage"),
-  validateSearch: (search): { archived?: boolean } => ({ archived: search.archived === true || undefined }),
-});
-const project = createRoute({
-  getParentRoute: () => shell,
-  path: "/projects/$project",
-  component: page(pageCode.project, "ProjectPage"),
-  validateSearch: runsSearch,
-});
 const trajectories = createRoute({
   getParentRoute: () => shell,
   path: "/trajectories",
@@ -256,8 +244,6 @@ export const router = createRouter({
     shell.addChildren([
       home,
       runs,
-      projects,
-      project,
       trajectories,
       compare,
       alerts,

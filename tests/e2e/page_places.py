@@ -5,10 +5,10 @@ from typing import Final
 from urllib.parse import quote
 
 from tests.e2e import pages
-from tests.recorded_runs.names import FAILED, LANGUAGE, LIVE, MIXED, PAUSED, PROJECT, SWEEP
+from tests.recorded_runs.names import FAILED, LANGUAGE, LIVE, MIXED, PAUSED, SWEEP
 from tests.server import Server
 
-RECORDED: Final = pages.Samples(LANGUAGE, LIVE, PROJECT)
+RECORDED: Final = pages.Samples(LANGUAGE, LIVE)
 # Best run for each tab; all other tabs use the language run, which has every tab.
 BETTER: Final = {
     "/compare": f"/compare?runs={SWEEP[0]},{SWEEP[1]},{LIVE},{PAUSED},{FAILED}",

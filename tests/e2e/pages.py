@@ -22,10 +22,9 @@ class Samples(NamedTuple):
     """A language run has every tab."""
     fleet: str
     """Only a run that steps environments has fragments."""
-    project: str
 
 
-SEEDED: Final = Samples("seed-reverse-lessons", "seed-cartpole-live", "seed-poles")
+SEEDED: Final = Samples("seed-reverse-lessons", "seed-cartpole-live")
 RUN: Final = SEEDED.language
 _ROUTE: Final = re.compile(
     r"(?:const (?P<name>\w+) = )?createRoute\(\{\s*"
@@ -35,7 +34,6 @@ _ROUTE: Final = re.compile(
 # Values for the parameters of addresses; a page with a new parameter needs an entry here.
 SAMPLES: Final[dict[str, Callable[[Server, Samples], str]]] = {
     "name": lambda _, samples: samples.language,
-    "project": lambda _, samples: samples.project,
     "group": lambda server, samples: newest(server, "groups", run=samples.language),
     "groupId": lambda server, samples: newest(server, "groups", run=samples.language),
     "fragment": lambda server, samples: newest(server, "fragments", run=samples.fleet),

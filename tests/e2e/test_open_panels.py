@@ -38,7 +38,7 @@ WAYS: dict[str, list[list[str]]] = {
     "/": [[button("Menu of")]],
     "/runs": [
         [button("Columns")],
-        [button("Views"), entry("Save this view")],
+        [button("Projects")],
         [button("All matching"), entry("Pause")],
     ],
     "/runs/new": [[button("Saved presets")]],
@@ -64,8 +64,6 @@ WAYS: dict[str, list[list[str]]] = {
     f"{MIX}/environments": [[button("(Disc|Rec)onnect")]],
     f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
     f"{LANGUAGE}/trajectories": [[button("Tag group")], [button("Columns")]],
-    "/projects": [[button("New project")]],
-    "/projects/seed-poles": [[button("Edit")], [button("Archive")], [button("Columns")]],
     "/alerts": [[ROW, button("Snooze")]],
     "/alerts?view=rules": [[ROW], [button("Actions for"), entry("Delete")]],
     "/alerts?view=snoozed": [[button("End the snooze")]],

@@ -63,7 +63,7 @@ def test_search_and_order_of_runs_are_part_of_the_address(signed_in: Page, many_
 def test_a_viewer_finds_runs_and_has_no_actions(page: Page, many_runs: None) -> None:
     sign_in(page, VIEWER)
     page.set_viewport_size({"width": 360, "height": 800})
-    page.goto("/runs?q=tag:one-of-six&dense=true")
+    page.goto("/runs?q=tag:one-of-six")
 
     expect(page.get_by_text("runs match")).to_be_visible()
     expect(page.get_by_role("button", name="All matching")).to_have_count(0)

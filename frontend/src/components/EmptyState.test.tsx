@@ -41,8 +41,6 @@ function emptyServer() {
 const PLACES: [string, string, RegExp][] = [
   ["/trajectories", "No samples yet", /^make demo$/],
   ["/trajectories?q=env:maze", "No matching groups", /Clear filter/],
-  ["/projects", "No projects yet", /rolldeck api POST projects/],
-  ["/projects?archived=true", "No archived projects", /Current projects/],
   ["/compare", "No runs selected", /Choose from the list/],
   ["/environments", "No matching environments", /ROLLDECK_ENVIRONMENTS=/],
   ["/alerts", "No open alerts", /ROLLDECK_ALERT_WEBHOOKS=/],

@@ -4,8 +4,6 @@ import { runAt } from "@/shell/addresses";
 
 export const pageCode = {
   runs: () => import("@/pages/runs/RunsPage"),
-  projects: () => import("@/pages/projects/ProjectsPage"),
-  project: () => import("@/pages/projects/ProjectPage"),
   alerts: () => import("@/pages/alerts/AlertsPage"),
   compare: () => import("@/pages/compare/ComparePage"),
   tokens: () => import("@/pages/tokens/TokensPage"),
@@ -46,6 +44,5 @@ export function codeAt(pathname: string): Code[] {
   const about = runAt(pathname);
   if (about) return [pageCode.run, ...named(tabCode, about.tab.split("/")[0] || "overview")];
   if (/^\/runs\/new\/?$/.test(pathname)) return [pageCode.launch];
-  if (/^\/projects\/[^/]/.test(pathname)) return [pageCode.project];
   return named(pageCode, pathname.split("/")[1] || "runs");
 }

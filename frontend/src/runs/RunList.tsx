@@ -1,4 +1,4 @@
-import { Button, Checkbox, Input } from "@mantine/core";
+import { Box, Button, Input } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronsUpDown } from "lucide-react";
@@ -29,24 +29,19 @@ import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, visible } from "@/format";
 import { useLiveRuns } from "@/live/deployment";
-import type { BulkAction } from "@/runs/bulk";
 import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/runs/columns";
+import type { BulkAction } from "@/runs/menus";
 import { RunsTable } from "@/runs/RunsTable";
 import { restingIds, shownRuns, unknownIds } from "@/runs/rows";
-import { type RunsSearch, withinFilter } from "@/runs/search";
+import type { RunsSearch } from "@/runs/search";
 import { RUNS_AT_MOST } from "@/wall/view";
 import css from "./runs.module.css";
 
-const BulkDialog = onDemand(() => import("@/runs/BulkDialog"), "BulkDialog");
-const BulkMenu = onDemand(() => import("@/runs/BulkMenu"), "BulkMenu");
-const GroupSelect = onDemand(() => import("@/runs/GroupSelect"), "GroupSelect");
-const Views = onDemand(() => import("@/runs/Views"), "Views");
+const menus = () => import("@/runs/menus");
+const BulkDialog = onDemand(menus, "BulkDialog");
+const BulkMenu = onDemand(menus, "BulkMenu");
+const GroupSelect = onDemand(menus, "GroupSelect");
 const GROUPS: Record<string, string> = { project: "Project", tag: "Tag" };
-const VIEWS_BUTTON = (
-  <Button size="compact-sm" variant="default">
-    Views
-  </Button>
-);
 
 const COUNTED_AT_MOST = 10_000;
 const SLOW_MS = 60_000;
@@ -56,8 +51,6 @@ type Props = {
   /** Filter, order and columns, from the URL. */
   look: RunsSearch;
   onLook: (next: RunsSearch, replace: boolean) => void;
-  /** A filter that all listed runs match, in addition to that of the URL. */
-  within?: string;
   /** Beside the filter, unless there are no runs. */
   aside?: ReactNode;
   /** Shown without any run. */
@@ -65,9 +58,8 @@ type Props = {
 };
 
 /** A list of runs with its filter, columns and bulk actions. */
-export function RunList({ heading, look: shownLook, onLook, within, aside, empty }: Props) {
-  const { q: own = "", sort = NEWEST, cols, group, dense } = shownLook;
-  const q = withinFilter(own, within);
+export function RunList({ heading, look: shownLook, onLook, aside, empty }: Props) {
+  const { q = "", sort = NEWEST, cols, group } = shownLook;
   const mayOperate = useMayOperate();
   const live = useLiveRuns();
   const columns = columnsOf(cols);
@@ -97,7 +89,6 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
       sort: next.sort === NEWEST ? undefined : next.sort,
       cols: next.cols,
       group: next.group,
-      dense: next.dense || undefined,
     };
     onLook(search, "q" in changes);
   };
@@ -107,7 +98,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
       for (const id of ids) isOn ? after.add(id) : after.delete(id);
       return after;
     });
-  const isBare = list.isSuccess && total === 0 && own === "";
+  const isBare = list.isSuccess && total === 0 && q === "";
   const ids = shown.filter(({ id }) => selected.has(id)).map(({ id }) => id);
   const chosenRows = chosen && "ids" in chosen.which ? shown.filter(({ id }) => selected.has(id)) : shown;
   return (
@@ -118,7 +109,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
           language={{ qualifiers, valuesOf: VALUES_OF, values: valuesQuery }}
           label="Filter runs by name, state or environment"
           placeholder="state:running env:… step>100 tag:… created<7d"
-          value={own}
+          value={q}
           onChange={(text) => look({ q: text })}
           problem={problem}
         />
@@ -127,9 +118,9 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
       </div>
       {list.isPending && <Skeletons heights={[320]} />}
       {list.isError && !problem && (
-        <div className={css.error}>
+        <Box mb="sm">
           <ErrorState title="Runs unavailable" error={list.error} onRetry={() => void list.refetch()} />
-        </div>
+        </Box>
       )}
       {problem && !data && (
         <EmptyState
@@ -161,7 +152,7 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
             ) : (
               <span className="soft small" role="status">
                 {total > COUNTED_AT_MOST ? "More than 10,000 runs" : counted(total, "run")}
-                {problem ? " match the last valid filter" : own ? " match" : ""}
+                {problem ? " match the last valid filter" : q ? " match" : ""}
                 {group && ` · groups and their means ± standard deviations are of the ${counted(shown.length, "loaded run")}`}
               </span>
             )}
@@ -180,14 +171,6 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
                 CSV
               </Button>
             )}
-            {within === undefined && (
-              <MenuButton
-                menu={Views}
-                target={VIEWS_BUTTON}
-                look={{ q: own || undefined, sort: sort === NEWEST ? undefined : sort, cols, group, dense }}
-                onLook={(next) => onLook(next, false)}
-              />
-            )}
             <MenuButton
               menu={GroupSelect}
               target={
@@ -199,7 +182,6 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
               onGroup={(next) => look({ group: next })}
             />
             <Columns q={q} cols={cols} onCols={(next) => look({ cols: next })} />
-            <Checkbox size="xs" label="Dense" checked={dense ?? false} onChange={(event) => look({ dense: event.currentTarget.checked })} />
           </div>
           {shown.length === 0 ? (
             <EmptyState title="No matching runs" action={<Link to="/runs">All runs</Link>}>
@@ -214,7 +196,6 @@ export function RunList({ heading, look: shownLook, onLook, within, aside, empty
                 onSort={(next) => look({ sort: next })}
                 selected={selected}
                 onSelect={select}
-                isDense={dense ?? false}
                 group={group}
               />
             </Boundary>

@@ -4,12 +4,14 @@ import { ChevronDown, ChevronRight } from "lucide-react";
 import { useState } from "react";
 import type { Sort } from "@/api/runLists";
 import { RunChip, useIsProven } from "@/components/RunChip";
+import { type Heading, Table } from "@/components/Table";
 import { counted, visible } from "@/format";
 import type { Column } from "@/runs/columns";
-import { groupsOf, meanAndDeviation, type RunGroup, type ShownRun } from "@/runs/rows";
-import { addressOf } from "@/runs/runAddress";
+import { addressOf, groupsOf, meanAndDeviation, type ShownRun } from "@/runs/rows";
 import css from "@/runs/runs.module.css";
 import type { GroupBy } from "@/runs/search";
+
+type Select = (ids: number[], isOn: boolean) => void;
 
 type Props = {
   runs: ShownRun[];
@@ -17,15 +19,13 @@ type Props = {
   sort: Sort;
   onSort: (sort: Sort) => void;
   selected: ReadonlySet<number>;
-  onSelect: (ids: number[], isOn: boolean) => void;
-  isDense: boolean;
+  onSelect: Select;
   group?: GroupBy;
 };
 
 /** On small screens the state is below the name, beside only two numbers. */
-const widthOf = (id: string) => (["name", "step", "return"].includes(id) ? "" : "wide-only");
-
-type HeadProps = Pick<Props, "sort" | "onSort"> & { column: Omit<Column, "isShown" | "cell">; unit?: string };
+const classOf = ({ id, isNumber }: Pick<Column, "id" | "isNumber">) =>
+  `${isNumber ? "num" : ""} ${["step", "return"].includes(id) ? "" : "wide-only"}`;
 
 /** The unit of a column, if all runs have the same. */
 function unitOfAll({ unit }: Column, runs: ShownRun[]): string | undefined {
@@ -33,49 +33,13 @@ function unitOfAll({ unit }: Column, runs: ShownRun[]): string | undefined {
   return units.size === 1 ? [...units][0] : undefined;
 }
 
-function SortHead({ column, unit, sort, onSort }: HeadProps) {
-  const isMine = column.sort !== undefined && sort.replace("-", "") === column.sort;
-  const isDown = sort.startsWith("-");
-  return (
-    <th
-      scope="col"
-      className={`${column.isNumber ? "num" : ""} ${column.id === "name" ? css.name : ""} ${widthOf(column.id)}`}
-      title={column.title}
-      aria-sort={isMine ? (isDown ? "descending" : "ascending") : undefined}
-    >
-      {column.sort ? (
-        <UnstyledButton
-          className={css.sort}
-          onClick={() => onSort(isMine && isDown ? (column.sort as Sort) : `-${column.sort as NonNullable<Column["sort"]>}`)}
-        >
-          {column.label}
-          <span aria-hidden="true">{isMine ? (isDown ? " ↓" : " ↑") : ""}</span>
-        </UnstyledButton>
-      ) : (
-        column.label
-      )}
-      {unit && <span className={css.unit}> {unit}</span>}
-    </th>
-  );
-}
+type LineProps = { run: ShownRun; columns: Column[]; units: (string | undefined)[]; isSelected: boolean; onSelect: Select };
 
-function RunLine({
-  run,
-  columns,
-  units,
-  isSelected,
-  onSelect,
-}: {
-  run: ShownRun;
-  columns: Column[];
-  units: (string | undefined)[];
-  isSelected: boolean;
-  onSelect: Props["onSelect"];
-}) {
+function RunLine({ run, columns, units, isSelected, onSelect }: LineProps) {
   const isProven = useIsProven(run, run.observed_at, run.isUnread);
   return (
     <tr className="opens" data-row data-selected={isSelected || undefined} data-unproven={!isProven || undefined}>
-      <td className={css.pick}>
+      <td>
         <Checkbox
           size="xs"
           aria-label={`Select ${run.name}`}
@@ -94,7 +58,7 @@ function RunLine({
         </div>
       </td>
       {columns.map((column, index) => (
-        <td key={column.id} className={`${column.isNumber ? "num" : ""} ${widthOf(column.id)}`}>
+        <td key={column.id} className={classOf(column)}>
           {column.cell(run)}
           {column.unit && !units[index] && column.measure?.(run) != null && <span className="faint"> {column.unit(run)}</span>}
         </td>
@@ -103,80 +67,87 @@ function RunLine({
   );
 }
 
-type GroupProps = { group: RunGroup; columns: Column[]; isOpen: boolean; onToggle: () => void };
-
-function GroupLine({ group, columns, isOpen, onToggle }: GroupProps) {
-  const Icon = isOpen ? ChevronDown : ChevronRight;
-  return (
-    <tr className={css.group}>
-      <td className={css.pick} />
-      <th scope="rowgroup" className={css.name}>
-        <UnstyledButton className={css.sort} aria-expanded={isOpen} onClick={onToggle}>
-          <Icon size={14} aria-hidden="true" />{" "}
-          <span className="clipped">{group.value === null ? <span className="faint">none</span> : visible(group.value)}</span>
-          <span className="faint"> · {counted(group.runs.length, "run")}</span>
-        </UnstyledButton>
-      </th>
-      {columns.map(({ id, isNumber, measure }) => (
-        <td key={id} className={`${isNumber ? "num" : ""} ${widthOf(id)}`}>
-          {measure && meanAndDeviation(group.runs.map(measure))}
-        </td>
-      ))}
-    </tr>
-  );
-}
-
-export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, isDense, group }: Props) {
-  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+/** The runs, or groups of runs with the mean and deviation of their numbers; the server sorts. */
+export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, group }: Props) {
+  const [closed, setClosed] = useState<readonly string[]>([]);
   const units = columns.map((column) => unitOfAll(column, runs));
-  const lines = (members: ShownRun[]) =>
-    members.map((run) => (
-      <RunLine key={run.id} run={run} columns={columns} units={units} isSelected={selected.has(run.id)} onSelect={onSelect} />
-    ));
-  const toggle = (key: string) =>
-    setClosed((before) => new Set(before.has(key) ? [...before].filter((one) => one !== key) : [...before, key]));
   const all = runs.length > 0 && runs.every(({ id }) => selected.has(id));
+  const head = (column: Pick<Column, "label" | "title" | "sort">, className: string, unit?: string): Heading => {
+    const { label, title, sort: name } = column;
+    const isMine = name !== undefined && sort.replace("-", "") === name;
+    const isDown = sort.startsWith("-");
+    return {
+      ...{ title, className, "aria-sort": isMine ? (isDown ? "descending" : "ascending") : undefined },
+      label: (
+        <>
+          {name ? (
+            <UnstyledButton className={css.sort} onClick={() => onSort(isMine && isDown ? name : `-${name}`)}>
+              {label}
+              <span aria-hidden="true">{isMine ? (isDown ? " ↓" : " ↑") : ""}</span>
+            </UnstyledButton>
+          ) : (
+            label
+          )}
+          {unit && <span className={css.unit}> {unit}</span>}
+        </>
+      ),
+    };
+  };
+  const lines = (members: ShownRun[], of = "") =>
+    members.map((run) => (
+      <RunLine key={`${of}${run.id}`} run={run} columns={columns} units={units} isSelected={selected.has(run.id)} onSelect={onSelect} />
+    ));
+  const headings: Heading[] = [
+    {
+      label: (
+        <Checkbox
+          size="xs"
+          aria-label="Select all shown runs"
+          checked={all}
+          indeterminate={!all && selected.size > 0}
+          onChange={(event) =>
+            onSelect(
+              runs.map(({ id }) => id),
+              event.currentTarget.checked,
+            )
+          }
+        />
+      ),
+    },
+    head({ label: "Name", sort: "name" }, css.name ?? ""),
+    ...columns.map((column, index) => head(column, classOf(column), units[index])),
+  ];
   return (
-    <div className="table-scroll">
-      <table className={`table ${css.runs}`} data-dense={isDense || undefined}>
-        <caption className="unseen">Matching runs</caption>
-        <thead>
-          <tr>
-            <th scope="col" className={css.pick}>
-              <Checkbox
-                size="xs"
-                aria-label="Select all shown runs"
-                checked={all}
-                indeterminate={!all && selected.size > 0}
-                onChange={(event) =>
-                  onSelect(
-                    runs.map(({ id }) => id),
-                    event.currentTarget.checked,
-                  )
-                }
-              />
-            </th>
-            <SortHead column={{ id: "name", label: "Name", sort: "name" }} sort={sort} onSort={onSort} />
-            {columns.map((column, index) => (
-              <SortHead key={column.id} column={column} unit={units[index]} sort={sort} onSort={onSort} />
-            ))}
-          </tr>
-        </thead>
-        {group ? (
-          groupsOf(runs, group).map((each) => {
-            const key = JSON.stringify([group, each.value]);
-            const isOpen = !closed.has(key);
-            return (
-              <tbody key={key}>
-                <GroupLine group={each} columns={columns} isOpen={isOpen} onToggle={() => toggle(key)} />
-                {isOpen && lines(each.runs)}
-              </tbody>
-            );
+    <Table label="Matching runs" tableClass={css.runs} columns={headings}>
+      {group
+        ? groupsOf(runs, group).map(({ value, runs: members }) => {
+            const key = JSON.stringify([group, value]);
+            const isOpen = !closed.includes(key);
+            const Icon = isOpen ? ChevronDown : ChevronRight;
+            return [
+              <tr key={key} className={css.group}>
+                <td />
+                <th scope="row" className={css.name}>
+                  <UnstyledButton
+                    className={css.sort}
+                    aria-expanded={isOpen}
+                    onClick={() => setClosed(isOpen ? [...closed, key] : closed.filter((each) => each !== key))}
+                  >
+                    <Icon size={14} aria-hidden="true" />{" "}
+                    <span className="clipped">{value === null ? <span className="faint">none</span> : visible(value)}</span>
+                    <span className="faint"> · {counted(members.length, "run")}</span>
+                  </UnstyledButton>
+                </th>
+                {columns.map((column) => (
+                  <td key={column.id} className={classOf(column)}>
+                    {column.measure && meanAndDeviation(members.map(column.measure))}
+                  </td>
+                ))}
+              </tr>,
+              isOpen && lines(members, key),
+            ];
           })
-        ) : (
-          <tbody>{lines(runs)}</tbody>
-        )}
-      </table>
-    </div>
+        : lines(runs)}
+    </Table>
   );
 }

@@ -7,7 +7,6 @@ import { ProjectTag } from "@/components/ProjectTag";
 import { RunChip } from "@/components/RunChip";
 import { Spark } from "@/components/Spark";
 import { count, moment, number, policyStep, visible } from "@/format";
-import { environmentOf } from "@/runs/environment";
 import { unitOf } from "@/runs/queued";
 import { RETURN_MEANING, type ShownRun } from "@/runs/rows";
 import css from "@/runs/runs.module.css";
@@ -26,6 +25,12 @@ export type Column = {
   measure?: (run: ShownRun) => unknown;
 };
 
+/** `CartPole-v1`; lessons of a language run; registered environments of an outside run, or its kind. */
+function environmentOf({ environment, kind }: ShownRun): string {
+  if (environment) return visible(environment.replace(/^gymnasium:/, ""));
+  return kind === "outside" ? "outside" : "–";
+}
+
 /** The time of a measurement; inactive runs are not measured again. */
 const measured = (run: ShownRun) => (run.measured_at ? `Measured at ${moment(run.measured_at)}` : undefined);
 
@@ -42,8 +47,8 @@ export const COLUMNS: Column[] = [
     label: "Environment",
     isShown: true,
     cell: (run) => (
-      <span className={`soft clipped ${css.environment}`} title={visible(environmentOf(run))}>
-        {visible(environmentOf(run))}
+      <span className={`soft clipped ${css.environment}`} title={environmentOf(run)}>
+        {environmentOf(run)}
       </span>
     ),
   },
@@ -187,13 +192,10 @@ function namedColumn(id: NamedColumn): Column {
 /** Most columns of configuration values and metrics, with the one that runs are grouped by. */
 export const NAMED_AT_MOST = 20;
 
-// Before there were names with dots, the separator was a dot.
-const idsOf = (cols: string): string[] => cols.split(cols.includes(",") || isNamed(cols) ? "," : ".");
-
 /** The columns named in the URL, or the default ones. */
 export function columnsOf(cols: string | undefined): Column[] {
   if (cols === undefined) return COLUMNS.filter(({ isShown }) => isShown);
-  const ids = new Set(idsOf(cols));
+  const ids = new Set(cols.split(","));
   const named = [...ids].filter(isNamed).slice(0, NAMED_AT_MOST - 1);
   return [...COLUMNS.filter(({ id }) => ids.has(id)), ...named.map(namedColumn)];
 }

@@ -1,9 +1,8 @@
 import { expect, it } from "vitest";
 import type { ListedRun } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
-import { BULK_ACTIONS, summary } from "@/runs/bulk";
 import { COLUMNS, columnsOf, wordOf } from "@/runs/columns";
-import { restingIds, shownRuns, unknownIds } from "@/runs/rows";
+import { addressOf, restingIds, shownRuns, unknownIds } from "@/runs/rows";
 
 const run = (id: number, status = "running") => ({ id, name: `run-${id}`, status }) as unknown as ListedRun;
 
@@ -34,9 +33,7 @@ it("keeps only non-default columns in the URL", () => {
   expect(columnsOf(wordOf(["queue", "state"])).map(({ id }) => id)).toEqual(["state", "queue"]);
 });
 
-it("counts successes and failures", () => {
-  const one = (problem: string) => ({ id: 1, uid: "run_1", name: "a", problem });
-  expect(summary([one("")])).toBe("Done for 1 run.");
-  expect(summary([one(""), one(""), one("no")])).toBe("Done for 2 runs; failed for 1 run:");
-  expect(new Set(BULK_ACTIONS.map(({ action }) => action)).size).toBe(BULK_ACTIONS.length);
+it("addresses an archived run by its name and id", () => {
+  expect(addressOf({ id: 7, name: "a", archived_at: null })).toBe("a");
+  expect(addressOf({ id: 7, name: "a", archived_at: "2026-01-01T00:00:00Z" })).toBe("a--7");
 });

@@ -68,3 +68,7 @@ export function meanAndDeviation(values: unknown[]): string {
   const { mean = null, deviation = null } = meanAndSpread(finite) ?? {};
   return deviation === null ? number(mean) : `${number(mean)} ± ${number(deviation)}`;
 }
+
+/** The address of a run, in links and in the API: `name` for a current run, `name--id` for an archived one. */
+export const addressOf = ({ id, name, archived_at }: Pick<ListedRun, "id" | "name" | "archived_at">): string =>
+  archived_at ? `${name}--${id}` : name;

@@ -4,7 +4,7 @@ import { isNamed, type NamedColumn, SORTS, type Sort } from "@/api/runLists";
 
 /** What runs are grouped by: their project, each of their tags, or a configuration value. */
 export type GroupBy = "project" | "tag" | NamedColumn;
-export type RunsSearch = { q?: string; sort?: Sort; cols?: string; group?: GroupBy; dense?: boolean };
+export type RunsSearch = { q?: string; sort?: Sort; cols?: string; group?: GroupBy };
 
 const text = (value: unknown): string | undefined => (typeof value === "string" || typeof value === "number" ? String(value) : undefined);
 
@@ -17,18 +17,12 @@ function isSort(value: unknown): value is Sort {
 const isGroup = (value: unknown): value is GroupBy =>
   value === "project" || value === "tag" || (typeof value === "string" && value.startsWith("config.") && isNamed(value));
 
-/** Parse search parameters, or a saved view; invalid values are dropped. */
+/** Parse search parameters; invalid values are dropped. */
 export function runsSearch(search: Record<string, unknown>): RunsSearch {
   return {
     q: text(search.q),
     sort: isSort(search.sort) ? search.sort : undefined,
     cols: text(search.cols),
     group: isGroup(search.group) ? search.group : undefined,
-    dense: search.dense === true || undefined,
   };
-}
-
-/** The filter with a further term; it follows, so that positions of errors in the filter stay correct. */
-export function withinFilter(q: string, within: string | undefined): string {
-  return within === undefined ? q : `${q} ${within}`.trim();
 }

@@ -1,7 +1,7 @@
 /** The main pages, shared by the rail, the menu of small screens and the shortcuts. */
 
 import type { LinkProps } from "@tanstack/react-router";
-import { Bell, Boxes, Folder, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
+import { Bell, Boxes, KeyRound, type LucideIcon, Plus, Rows3, SearchCode, Server, Settings } from "lucide-react";
 
 export type MainPage = {
   to: NonNullable<LinkProps["to"]>;
@@ -19,7 +19,6 @@ export type MainPage = {
 
 export const MAIN_PAGES: MainPage[] = [
   { to: "/runs", label: "Runs", icon: Rows3, key: "r", holds: ["/compare"] },
-  { to: "/projects", label: "Projects", icon: Folder, key: "j" },
   { to: "/trajectories", label: "Samples", icon: SearchCode, key: "x" },
   { to: "/runs/new", label: "Launch", icon: Plus, key: "n", isExact: true },
   { to: "/alerts", label: "Alerts", icon: Bell, key: "a" },

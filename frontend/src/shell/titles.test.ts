@@ -4,10 +4,8 @@ import { markOf, titleOf } from "./titles";
 it("names each page, most specific first", () => {
   expect(titleOf("/runs/new")).toBe("Launch · Rolldeck");
   expect(titleOf("/compare")).toBe("Compare · Rolldeck");
-  expect(titleOf("/projects")).toBe("Projects · Rolldeck");
   expect(titleOf("/trajectories")).toBe("Samples · Rolldeck");
   expect(titleOf("/runs/my-run/transcript")).toBe("Episode · my-run · Rolldeck");
-  expect(titleOf("/projects/poles")).toBe("Project poles · Rolldeck");
   expect(titleOf("/runs/my-run")).toBe("my-run · Rolldeck");
   expect(titleOf("/runs/my-run/queue")).toBe("Queue · my-run · Rolldeck");
   expect(titleOf("/runs/my-run/groups/17")).toBe("Group 17 · my-run · Rolldeck");

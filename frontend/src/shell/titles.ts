@@ -27,9 +27,8 @@ function partOf(part: string, id: string): string {
 /** `Queue · my-run · Rolldeck`; prefixed with the number of open errors. */
 export function titleOf(pathname: string, errors = 0): string {
   const [, first = "", name = "", part = "", id = ""] = pathname.split("/");
-  let place = MAIN_PAGES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
+  const place = MAIN_PAGES.find(({ to }) => to === pathname)?.label ?? FURTHER[pathname];
   const isRun = place === undefined && first === "runs" && name !== "";
-  if (first === "projects" && name !== "") place = `Project ${decoded(name)}`;
   const words = isRun ? [part && partOf(part, id), decoded(name)] : [place];
   const title = visible([...words, APP_NAME].filter(Boolean).join(" · "));
   return errors > 0 ? `(${errors}) ${title}` : title;

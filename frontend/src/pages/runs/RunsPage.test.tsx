@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import type { RunActivity } from "@/api/runLists";
 import type { components } from "@/api/schema";
 import type { RunDetail } from "@/api/types";
-import { dialog, fill, here, load, pick, press, reload, serverFor } from "@/testing/page";
+import { dialog, fill, here, load, pick, press, serverFor } from "@/testing/page";
 import { addRun, listOf, runOf } from "@/testing/runs";
 import { Refusal } from "@/testing/server";
 
@@ -97,10 +97,10 @@ it("confirms an action on all matching runs and lists those that fail", async ()
   let asked = await dialog("Pause: 6 runs");
   fill(asked.getByLabelText("Reason"), "the cluster moves");
   fireEvent.click(asked.getByRole("button", { name: "Pause" }));
-  expect(await asked.findByText("Done for 3 runs; failed for 3 runs:")).toBeVisible();
-  expect(asked.getByText(/sweep-1 is draft: pause is not allowed/)).toBeVisible();
+  expect(await screen.findByText("Done for 3 runs; failed for 3 runs:")).toBeVisible();
+  expect(screen.getByText(/sweep-1 is draft: pause is not allowed/)).toBeVisible();
   expect(server.bodies("POST", "/api/v1/run-actions")).toMatchObject([{ action: "pause", q, reason: "the cluster moves" }]);
-  fireEvent.click(asked.getAllByRole("button", { name: "Close" }).at(-1) as HTMLElement);
+  await press("Close");
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
 
   fireEvent.click(screen.getByLabelText("Select sweep-1"));
@@ -110,7 +110,7 @@ it("confirms an action on all matching runs and lists those that fail", async ()
   fireEvent.click(asked.getByRole("button", { name: "Archive" }));
   expect(await screen.findByText("Done for 1 run.")).toBeVisible();
   expect(server.bodies("POST", "/api/v1/run-actions")[1]).toMatchObject({ action: "archive", ids: [2] });
-  fireEvent.click(asked.getAllByRole("button", { name: "Close" }).at(-1) as HTMLElement);
+  await press("Close");
   expect(await screen.findByText("5 runs match")).toBeVisible();
 });
 
@@ -135,9 +135,9 @@ it("confirms a stop of all runs by their number, with a reason and the data that
   const stop = asked.getByRole("button", { name: "Stop" });
   expect(stop).toBeDisabled();
   fill(asked.getByLabelText(/^Reason/), "the sweep is over");
-  fill(asked.getByLabelText(/^Number of runs/), "5");
+  fill(asked.getByLabelText(/^Type 6 to confirm/), "5");
   expect(stop).toBeDisabled();
-  fill(asked.getByLabelText(/^Number of runs/), "6");
+  fill(asked.getByLabelText(/^Type 6 to confirm/), "6");
   fill(asked.getByLabelText(/^Reason/), " ");
   expect(stop).toBeDisabled();
   fill(asked.getByLabelText(/^Reason/), "the sweep is over");
@@ -158,7 +158,7 @@ it("confirms a stop of selected runs by their number too", async () => {
   expect(asked.getByText("No data is queued now.")).toBeVisible();
   fill(asked.getByLabelText(/^Reason/), "over");
   expect(asked.getByRole("button", { name: "Stop" })).toBeDisabled();
-  fill(asked.getByLabelText(/^Number of runs/), "1");
+  fill(asked.getByLabelText(/^Type 1 to confirm/), "1");
   expect(asked.getByRole("button", { name: "Stop" })).toBeEnabled();
 });
 
@@ -261,15 +261,6 @@ it("lists a run in the group of each of its tags", async () => {
   expect(names()).toEqual(["low", "high", "high", "diverged"]);
 });
 
-it("opens links with columns in the earlier form", async () => {
-  const asked = serverWithColumns();
-  await load("/runs?cols=kind.step");
-  await screen.findByRole("link", { name: "low" });
-  const heads = [...document.querySelectorAll("thead th")].slice(2).map(({ textContent }) => textContent);
-  expect(heads).toEqual(["Train step", "Kind"]);
-  expect(asked.at(-1)?.get("columns")).toBeNull();
-});
-
 it("shows the unit in the head, and beside the numbers if runs have different ones", async () => {
   const runs = [runOf("one", { id: 2 }), runOf("two", { id: 4, kind: "fleet" })];
   serverWith({ "": runs, same: runs.slice(0, 1) }).on("GET", "/api/v1/run-activity", { results: { "2": holding(7), "4": holding(8) } });
@@ -288,25 +279,4 @@ it("offers the usual list for a link with an unknown column", async () => {
   expect(await screen.findByText("unknown column 'metric.x'")).toBeVisible();
   await press("Show all runs with the usual columns");
   expect(await screen.findByRole("link", { name: "sweep-0" })).toBeVisible();
-});
-
-it("stores a view under a name", async () => {
-  serverWith({ "tag:sweep": SIX, "": SIX });
-  await load("/runs?q=tag:sweep&dense=true");
-  await screen.findByRole("link", { name: "sweep-0" });
-  await press("Views");
-  await pick("Save this view…");
-  const asked = await dialog("Save view");
-  fill(asked.getByLabelText(/^Name/), "the sweep");
-  fireEvent.click(asked.getByRole("button", { name: "Save" }));
-  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
-
-  window.history.replaceState(null, "", "/runs");
-  await reload();
-  await press("Views");
-  await pick("the sweep");
-  await waitFor(() => expect(here()).toMatch(/q=tag(:|%3A)sweep.*dense=true/));
-  await press("Views");
-  fireEvent.click(await screen.findByLabelText("Delete view the sweep"));
-  await waitFor(() => expect(screen.queryByRole("menuitem", { name: "the sweep" })).toBeNull());
 });

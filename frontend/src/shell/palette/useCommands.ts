@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { projectChoicesQuery } from "@/api/projects";
 import { foundRunsQuery } from "@/api/runLists";
+import { term } from "@/components/filter/suggest";
 import { addressOfGuide } from "@/guide";
 import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
 import { type Command, offered } from "@/shell/palette/commands";
@@ -32,7 +33,7 @@ export function useCommands(typed: string): { commands: Command[]; isLooking: bo
     ...(projects.data ?? []).map(
       ({ name, title }): Command => ({
         ...{ id: `project:${name}`, group: "Projects", title: name, note: title },
-        act: () => void navigate({ to: "/projects/$project", params: { project: name } }),
+        act: () => void navigate({ to: "/runs", search: { q: term("project", name) } }),
       }),
     ),
     ...[...names].map(

@@ -3,7 +3,7 @@ import { act, fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { Project } from "@/api/projects";
 import { launchServer } from "@/testing/launch";
-import { dialog, fill, heading, load, one } from "@/testing/page";
+import { dialog, fill, here, load, one, press } from "@/testing/page";
 import { listOf } from "@/testing/runs";
 import { Refusal } from "@/testing/server";
 
@@ -18,8 +18,7 @@ function projectOf(name: string, changes: Partial<Project> = {}): Project {
 
 function serverWith(project: Project) {
   return launchServer()
-    .on("GET", "/api/v1/projects/{project}", project)
-    .on("GET", "/api/v1/projects", { results: [], next: null })
+    .on("GET", "/api/v1/projects", ({ query }) => ({ results: query.get("archived") ? [] : [project], next: null }))
     .on("GET", "/api/v1/runs", listOf([]))
     .tell("runs", { active: [], resting: [] });
 }
@@ -40,8 +39,9 @@ it("creates a project with defaults, whose errors are at their line and input", 
     { field: "name", message: "Letters only." },
   ];
   server.on("POST", "/api/v1/projects", new Refusal({ status: 400, code: "invalid", detail: "Invalid.", errors }));
-  await load("/projects");
-  fireEvent.click((await screen.findAllByRole("button", { name: "New project" }))[0] as HTMLElement);
+  await load("/runs?q=state:running");
+  await press("Projects");
+  fireEvent.click(await screen.findByText("New project"));
   const asked = await dialog("New project");
   const save = asked.getByRole("button", { name: "Save" });
   expect(save).toBeDisabled();
@@ -61,9 +61,7 @@ it("creates a project with defaults, whose errors are at their line and input", 
   await write("defaults:\n  config:\n    fleet:\n      num_workers: 4\n");
   fill(asked.getByLabelText("Reason"), "for the sweep");
   fireEvent.click(save);
-  expect(await heading("poles", 1)).toBeVisible();
-  expect(await one("[data-defaults]")).toHaveTextContent("sets fleet.num_workers and adds the tags swept.");
-  expect(await heading("No runs in this project")).toBeVisible();
+  expect(await one("[data-defaults]")).toHaveTextContent("sets fleet.num_workers and adds the tags swept");
   const body = { name: "poles", title: "", defaults: { preset: "", config, tags: [] }, reason: "for the sweep" };
   expect(server.bodies("POST", "/api/v1/projects").at(-1)).toMatchObject(body);
 });
@@ -71,8 +69,9 @@ it("creates a project with defaults, whose errors are at their line and input", 
 it("edits the texts and defaults of a project as YAML", async () => {
   const project = projectOf("poles", { title: "Poles", defaults: { preset: "cartpole", config: { seed: 1 }, tags: [] } });
   const server = serverWith(project).on("PATCH", "/api/v1/projects/{project}", project);
-  await load("/projects/poles");
-  fireEvent.click(await screen.findByRole("button", { name: "Edit" }));
+  await load("/runs?q=state:running");
+  await press("Projects");
+  fireEvent.click(await screen.findByText("Edit"));
   const asked = await dialog("Edit project poles");
   expect((await label("Project as YAML")).cmTile?.view.state.doc.toString()).toBe(
     'title: Poles\ndescription: ""\ndefaults:\n  preset: cartpole\n  tags: []\n  config:\n    seed: 1\n',
@@ -82,4 +81,21 @@ it("edits the texts and defaults of a project as YAML", async () => {
   // The server refuses wrong types and unknown fields.
   const body = { title: "", description: "", defaults: 7, surprise: 1, reason: "" };
   await waitFor(() => expect(server.bodies("PATCH", "/api/v1/projects/poles")).toEqual([body]));
+});
+
+it("lists the runs of a project, and does not delete one with runs", async () => {
+  serverWith(projectOf("two words", { runs: 1 }));
+  await load("/runs?q=state:running");
+  await press("Projects");
+  fireEvent.click(await screen.findByText("Delete"));
+  const asked = await dialog("Delete project two words");
+  expect(asked.getByText(/It has 1 run. Move them/)).toBeVisible();
+  expect(asked.getByRole("button", { name: "Delete" })).toBeDisabled();
+  fireEvent.click(asked.getByRole("button", { name: "Cancel" }));
+  fireEvent.click(await screen.findByLabelText("Archived"));
+  expect(await screen.findByText("No archived projects")).toBeVisible();
+  fireEvent.click(screen.getByLabelText("Archived"));
+  fireEvent.click(await screen.findByText("two words"));
+  await waitFor(() => expect(new URLSearchParams(here().split("?")[1]).get("q")).toBe('project:"two words"'));
+  expect(screen.queryByRole("dialog")).toBeNull();
 });
