@@ -208,7 +208,6 @@ const runTabs = [
     getParentRoute: () => run,
     path: "config",
     component: page(tabCode.config, "ConfigTab"),
-    validateSearch: (search): { view?: "differing" | "all" } => ({ view: oneOf(search.view, "differing", "all") }),
   }),
   createRoute({
     getParentRoute: () => run,

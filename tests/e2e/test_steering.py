@@ -36,7 +36,6 @@ def test_a_run_is_paused_resumed_and_drained(signed_in: Page, server: Server) ->
     expect(changes).to_contain_text("paused → running")
     expect(changes).to_contain_text("“good enough”")
     expect(changes).to_contain_text("user:ada")
-    expect(changes).to_contain_text("request ")
 
 
 def test_the_queue_shows_the_reason_of_a_pause_and_requeues_an_expired_batch(

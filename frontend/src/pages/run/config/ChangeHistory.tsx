@@ -1,19 +1,21 @@
-import { Button } from "@mantine/core";
+import { Button, Group, List, Stack } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
+import { useChangeRun } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
 import { visible } from "@/format";
 import { useChangeFeed } from "@/live/changeFeed";
 import { useSeries } from "@/live/live";
 import css from "@/pages/run/config/config.module.css";
-import { RestoreDialog } from "@/pages/run/config/RestoreDialog";
-import { backTo, revisionOf } from "@/pages/run/config/revisions";
+import { backTo, type Revision, revisionOf } from "@/pages/run/config/revisions";
 import { changesQuery, EVERY_MS } from "@/pages/run/weights/api";
 import { isOver } from "@/theme/chips";
 
@@ -22,12 +24,27 @@ const KINDS = [
   ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched", "tokenizer_set"],
 ];
 
-/** Settings apply only until the run has ended; an ended run cannot restore them. */
+/** The values that an event changed. */
+function Revisions({ rows, label }: { rows: Revision[]; label?: string }) {
+  return (
+    <List size="sm" aria-label={label}>
+      {rows.map(({ name, before, after }) => (
+        <List.Item key={name} className="anywhere">
+          <span className="mono tiny">{name}</span> <del className="faint">{visible(before)}</del> → <b>{visible(after)}</b>
+        </List.Item>
+      ))}
+    </List>
+  );
+}
+
+/** Restore the settings after an event. Settings apply only until the run has ended; an ended run cannot restore them. */
 function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; place: number }) {
   const mayOperate = useMayOperate();
+  const change = useChangeRun(run.name);
   const [isOpen, setOpen] = useState(false);
   const back = isOver(run.status) ? null : backTo(events, place);
   if (!back) return null;
+  const close = () => setOpen(false);
   return (
     <>
       <Button
@@ -40,42 +57,26 @@ function Restore({ run, events, place }: { run: RunDetail; events: RunEvent[]; p
       >
         Restore these settings…
       </Button>
-      {isOpen && <RestoreDialog run={run} back={back} onClose={() => setOpen(false)} />}
+      {isOpen && (
+        <ReasonDialog
+          title="Restore these settings?"
+          asking={change}
+          refused="Settings not restored"
+          recordedIn={RECORDED_IN_EVENTS}
+          submit="Restore"
+          onSubmit={(reason) => change.mutate({ ...back.changes, reason }, { onSuccess: close })}
+          onClose={close}
+        >
+          <p className="small">Takes effect immediately, as if each setting were changed manually.</p>
+          <Revisions label="Changes" rows={back.rows} />
+        </ReasonDialog>
+      )}
     </>
   );
 }
 
 /** Events after which the settings form a restorable state. */
 const RESTORED = new Set(["created", "settings_changed"]);
-
-function Entry({ event, children }: { event: RunEvent; children: ReactNode }) {
-  const revisions = revisionOf(event);
-  return (
-    <li data-change={event.kind}>
-      <div className={css.changeHead}>
-        <b className="anywhere">{visible(event.message)}</b>
-        <span className="faint small nowrap">
-          <Age at={event.at} suffix=" ago" />
-        </span>
-      </div>
-      <div className="small soft anywhere">
-        {visible(event.actor)}
-        {event.reason && <span> “{visible(event.reason)}”</span>}
-      </div>
-      {revisions.length > 0 && (
-        <ul className={`${css.revisions} small`}>
-          {revisions.map(({ name, before, after }) => (
-            <li key={name} className="anywhere">
-              <span className="mono tiny">{name}</span> <del className="faint">{visible(before)}</del> → <b>{visible(after)}</b>
-            </li>
-          ))}
-        </ul>
-      )}
-      {children}
-      {event.request_id && <div className="faint tiny mono anywhere">request {visible(event.request_id)}</div>}
-    </li>
-  );
-}
 
 /** All state and settings changes of the run, newest first. */
 export function ChangeHistory({ run }: { run: RunDetail }) {
@@ -88,13 +89,24 @@ export function ChangeHistory({ run }: { run: RunDetail }) {
       {error && <ErrorState title="Changes unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[240]} />}
       {data && (
-        <ol className={css.changeList} aria-label="Changes, newest first">
+        <Stack component="ol" m={0} p={0} aria-label="Changes, newest first">
           {events.map((event, place) => (
-            <Entry key={event.id} event={event}>
+            <li key={event.id} className={css.change} data-change={event.kind}>
+              <Group justify="space-between" wrap="nowrap" align="baseline">
+                <b className="anywhere">{visible(event.message)}</b>
+                <span className="faint small nowrap">
+                  <Age at={event.at} suffix=" ago" />
+                </span>
+              </Group>
+              <div className="small soft anywhere">
+                {visible(event.actor)}
+                {event.reason && <span> “{visible(event.reason)}”</span>}
+              </div>
+              <Revisions rows={revisionOf(event)} />
               {RESTORED.has(event.kind) && <Restore run={run} events={events} place={place} />}
-            </Entry>
+            </li>
           ))}
-        </ol>
+        </Stack>
       )}
       <ShowMore pages={changes} words="Show older changes" />
     </Panel>

@@ -1,6 +1,5 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Code } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 import { schemaQuery } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
 import { Copy } from "@/components/Copying";
@@ -14,7 +13,6 @@ import { changesOf } from "@/forms/changes";
 import { type Config, completed, edited } from "@/forms/schema";
 import { baseOf, startsOf } from "@/forms/startPresets";
 import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
-import css from "@/pages/run/config/config.module.css";
 import { useRun } from "@/pages/run/RunContext";
 import { trainerCommand } from "@/runs/words";
 
@@ -30,42 +28,21 @@ function Differing({ run }: { run: RunDetail }) {
 }
 
 function Configuration({ run }: { run: RunDetail }) {
-  const { view = "differing" } = useSearch({ from: "/shell/runs/$name/config" });
-  const navigate = useNavigate({ from: "/runs/$name/config" });
   const text = JSON.stringify(run.config, null, 2);
-  const file = `data:application/json;charset=utf-8,${encodeURIComponent(text)}`;
   return (
     <Panel
       title="Configuration"
       note={run.preset ? `as launched from preset ${run.preset}` : "as launched"}
       className="span-6"
-      aside={
-        <span className={css.configActions}>
-          <Copy text={text} size="compact-sm" />
-          <Button size="compact-sm" variant="default" component="a" href={file} download={`${run.name}.json`}>
-            Export
-          </Button>
-        </span>
-      }
+      aside={<Copy text={text} words="Copy as JSON" size="compact-sm" />}
     >
-      <SegmentedControl
-        size="xs"
-        mb="sm"
-        aria-label="Rows"
-        data={[
-          { value: "differing", label: "Differences" },
-          { value: "all", label: "All" },
-        ]}
-        value={view}
-        onChange={(value) => void navigate({ search: { view: value as "differing" | "all" }, replace: true })}
-      />
-      {view === "all" ? (
-        <pre className={`mono tiny ${css.copyText} ${css.configAll}`} tabIndex={0} role="group" aria-label="Configuration">
-          {text}
-        </pre>
-      ) : (
-        <Differing run={run} />
-      )}
+      <Differing run={run} />
+      <details>
+        <summary>All values</summary>
+        <Code block tabIndex={0} role="group" aria-label="Configuration">
+          {visible(text)}
+        </Code>
+      </details>
     </Panel>
   );
 }

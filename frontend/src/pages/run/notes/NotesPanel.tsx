@@ -1,52 +1,61 @@
-import { Alert, Button, Group, Textarea } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { Alert, Box, Button, Group, Textarea } from "@mantine/core";
+import { useSessionStorage } from "@mantine/hooks";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef } from "react";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
 import { Age } from "@/components/Age";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
-import { deleteDraft, hasDraft, useDraft } from "@/components/useDraft";
 import { visible } from "@/format";
-import { type Notes, notesQuery, useWriteNotes } from "@/pages/run/notes/api";
-import css from "./notes.module.css";
+
+type Notes = components["schemas"]["Notes"];
+/** A text and the revision that it is based on. */
+type Draft = { text: string; revision: number };
 
 const Markdown = onDemand(() => import("@/components/Markdown"), "default");
 const LETTERS_AT_MOST = 20_000;
 
-const draftOf = (run: string) => `notes:${run}`;
+const notesQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["notes", run],
+    queryFn: (): Promise<Notes> => body(api.GET("/api/v1/runs/{run}/notes", { params: { path: { run } } })),
+    staleTime: 5_000,
+  });
+
 const nameOf = (author: string) => visible(author.replace(/^user:/, ""));
 
-/** The editor. Its text stays in this tab until it is saved or discarded. */
-function Editor({ run, notes, onClose }: { run: string; notes: Notes; onClose: () => void }) {
-  const draft = draftOf(run);
-  const [kept, setText] = useDraft(draft);
-  // The revision that the text is based on, also after a reload.
-  const [begun, setBegun] = useDraft(`${draft}:revision`);
-  const [hasTyped, setTyped] = useState(kept !== "");
-  const write = useWriteNotes(run);
-  const text = hasTyped ? kept : notes.text;
-  const base = hasTyped ? Number(begun) : notes.revision;
-  // A refused save fetches the newer text, which the next save replaces.
-  const isBehind = write.error !== null && notes.revision > base;
-  const done = () => {
-    deleteDraft(draft);
-    deleteDraft(`${draft}:revision`);
-    onClose();
-  };
+type EditorProps = { run: string; notes: Notes; draft: Draft; onDraft: (draft: Draft) => void; onClose: () => void };
+
+/** The editor. A save over another edit is refused and shows the other text, which the next save replaces. */
+function Editor({ run, notes, draft, onDraft, onClose }: EditorProps) {
+  const queries = useQueryClient();
+  const { queryKey } = notesQuery(run);
+  const write = useMutation({
+    mutationFn: (written: Draft): Promise<Notes> =>
+      body(api.PUT("/api/v1/runs/{run}/notes", { params: { path: { run } }, body: { ...written, reason: "" } })),
+    onSuccess: (saved) => {
+      queries.setQueryData(queryKey, saved);
+      onClose();
+    },
+    onError: () => queries.invalidateQueries({ queryKey }),
+  });
+  const isBehind = write.error !== null && notes.revision > draft.revision;
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        write.mutate({ text, revision: isBehind ? notes.revision : base, reason: "" }, { onSuccess: done });
+        write.mutate(isBehind ? { ...draft, revision: notes.revision } : draft);
       }}
     >
       {isBehind && (
         <Alert color="yellow" variant="light" title={`${nameOf(notes.author)} has saved another text`} mb="sm" data-conflict>
-          <pre className={`mono tiny ${css.theirs}`} tabIndex={0} role="group" aria-label="Their text">
+          <Box mah="12rem" tabIndex={0} role="group" aria-label="Their text" style={{ overflow: "auto", whiteSpace: "pre-wrap" }}>
             {visible(notes.text) || "The notes were cleared."}
-          </pre>
+          </Box>
           Saving replaces it with the text below.
         </Alert>
       )}
@@ -59,19 +68,15 @@ function Editor({ run, notes, onClose }: { run: string; notes: Notes; onClose: (
         maxLength={LETTERS_AT_MOST}
         data-autofocus
         classNames={{ input: "mono" }}
-        value={text}
-        onChange={(event) => {
-          if (!hasTyped) setBegun(String(base));
-          setTyped(true);
-          setText(event.currentTarget.value);
-        }}
+        value={draft.text}
+        onChange={(event) => onDraft({ ...draft, text: event.currentTarget.value })}
       />
       {write.error && !isBehind && <ErrorState title="Notes not saved" error={write.error} />}
       <Group mt="sm" gap="xs" justify="flex-end">
-        <Button variant="default" onClick={done}>
+        <Button variant="default" onClick={onClose}>
           Discard
         </Button>
-        <Button type="submit" loading={write.isPending} disabled={text === notes.text}>
+        <Button type="submit" loading={write.isPending} disabled={draft.text === notes.text}>
           Save notes
         </Button>
       </Group>
@@ -79,33 +84,30 @@ function Editor({ run, notes, onClose }: { run: string; notes: Notes; onClose: (
   );
 }
 
-/** The notes, fetched again when an event reports an edit. */
-function useNotes(run: string, events: RunEvent[]) {
+/** Notes of a run, with an editor whose text stays in this tab until it is saved or discarded. */
+export default function NotesPanel({ run, events }: { run: string; events: RunEvent[] }) {
+  const mayOperate = useMayOperate();
   const queries = useQueryClient();
+  const { data: notes, error } = useQuery(notesQuery(run));
+  const [draft, setDraft, discard] = useSessionStorage<Draft | null>({
+    ...{ key: `rolldeck-notes:${run}`, defaultValue: null, getInitialValueInEffect: false },
+  });
+  // An event reports an edit.
   const edited = events.findLast(({ kind }) => kind === "notes_edited")?.id ?? 0;
   const seen = useRef(edited);
   useEffect(() => {
-    if (edited === seen.current) return;
+    if (edited !== seen.current) void queries.invalidateQueries({ queryKey: notesQuery(run).queryKey });
     seen.current = edited;
-    void queries.invalidateQueries({ queryKey: notesQuery(run).queryKey });
   }, [queries, run, edited]);
-  return useQuery(notesQuery(run));
-}
-
-/** Notes of a run, with an editor. */
-export default function NotesPanel({ run, events }: { run: string; events: RunEvent[] }) {
-  const mayOperate = useMayOperate();
-  const { data: notes, error } = useNotes(run, events);
-  const [isWriting, setWriting] = useState(() => hasDraft(draftOf(run)));
   if (error && !notes) return <ErrorState title="Notes unavailable" error={error} />;
   if (!notes) return null;
-  const isEmpty = notes.text === "";
+  const isWriting = draft !== null && mayOperate;
   return (
     <Panel
       title="Notes"
       note={
         notes.at &&
-        !isEmpty && (
+        notes.text && (
           <>
             {nameOf(notes.author)}, <Age at={notes.at} suffix=" ago" />
           </>
@@ -114,18 +116,18 @@ export default function NotesPanel({ run, events }: { run: string; events: RunEv
       aside={
         !isWriting &&
         mayOperate && (
-          <Button size="compact-sm" variant="default" onClick={() => setWriting(true)}>
-            {isEmpty ? "Add notes" : "Edit notes"}
+          <Button size="compact-sm" variant="default" onClick={() => setDraft({ text: notes.text, revision: notes.revision })}>
+            {notes.text ? "Edit notes" : "Add notes"}
           </Button>
         )
       }
     >
-      {isWriting && mayOperate ? (
-        <Editor run={run} notes={notes} onClose={() => setWriting(false)} />
-      ) : isEmpty ? (
-        <span className="small faint">No notes yet. Use notes for the purpose of the run, observations and next steps.</span>
-      ) : (
+      {isWriting ? (
+        <Editor run={run} notes={notes} draft={draft} onDraft={setDraft} onClose={discard} />
+      ) : notes.text ? (
         <Markdown text={notes.text} />
+      ) : (
+        <span className="small faint">No notes yet. Use notes for the purpose of the run, observations and next steps.</span>
       )}
     </Panel>
   );
