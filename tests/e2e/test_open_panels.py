@@ -41,7 +41,7 @@ WAYS: dict[str, list[list[str]]] = {
         [button("Projects")],
         [button("All matching"), entry("Pause")],
     ],
-    "/runs/new": [[button("Saved presets")]],
+    "/runs/new": [[button("Save as preset")]],
     LIVE: [
         [button("More actions"), entry("Kill")],
         [button("More actions"), entry("(Edit|Add) tags")],

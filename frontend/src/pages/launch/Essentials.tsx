@@ -1,14 +1,16 @@
 import { Select, Switch, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { Panel } from "@/components/Panel";
+import { environmentNamesQuery } from "@/forms/api";
 import { valueAt } from "@/forms/conditions";
 import { type Field, textOf, valueOfText } from "@/forms/fields";
 import type { LaunchState } from "@/forms/useLaunch";
 import { withValue } from "@/forms/yaml";
-import { STEP_ENVIRONMENTS } from "@/pages/launch/EnvironmentNames";
 import css from "@/pages/launch/launch.module.css";
 
-/** Suggestions of fields that name registered objects. */
-const SUGGESTIONS: Record<string, string> = { "environment.spec": STEP_ENVIRONMENTS };
+/** Id of the names of the registered environments of steps. */
+const ENVIRONMENTS = "environments-of-steps";
 
 /** The input of an essential field; it changes the YAML. */
 function EssentialInput({ field, state }: { field: Field; state: LaunchState }) {
@@ -42,7 +44,7 @@ function EssentialInput({ field, state }: { field: Field; state: LaunchState }) 
     <TextInput
       {...common}
       inputMode={kind === "number" ? "decimal" : undefined}
-      list={SUGGESTIONS[path]}
+      list={path === "environment.spec" ? ENVIRONMENTS : undefined}
       autoComplete="off"
       value={isTyped ? typed : textOf(field, value)}
       placeholder={field.isNullable ? "empty" : undefined}
@@ -78,15 +80,20 @@ function NameInput({ state }: { state: LaunchState }) {
 
 /** The run's name and the fields that most launches change. */
 export function Essentials({ fields, state }: { fields: Field[]; state: LaunchState }) {
+  const environments = useQuery(environmentNamesQuery("steps")).data ?? [];
   return (
-    <fieldset className={`panel ${css.section}`}>
-      <legend>Essentials</legend>
+    <Panel title="Essentials">
       <div className={css.fields}>
         <NameInput state={state} />
         {fields.map((field) => (
           <EssentialInput key={field.path} field={field} state={state} />
         ))}
       </div>
-    </fieldset>
+      <datalist id={ENVIRONMENTS}>
+        {environments.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+    </Panel>
   );
 }

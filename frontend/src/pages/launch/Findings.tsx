@@ -5,7 +5,7 @@ import css from "@/pages/launch/launch.module.css";
 
 const SIGNS = { ok: "✓", info: "i", warning: "▲", error: "✕" } as const;
 const TONES = { ok: "good", info: "quiet", warning: "held", error: "bad" } as const;
-export const RESULTS = {
+const RESULTS = {
   ready: { tone: "good", sign: "✓", words: "Ready to launch" },
   risky: { tone: "held", sign: "▲", words: "Launchable, with warnings" },
   refused: { tone: "bad", sign: "✕", words: "Cannot launch, or would never serve a batch" },
@@ -32,7 +32,7 @@ export function Findings({ check, isOld, onGo }: Props) {
             </span>
             <div className="anywhere">
               <b>{each.subject}</b> <span className="soft">{visible(each.message)}</span>
-              {each.remedy && <div className={`small ${css.remedy}`}>{visible(each.remedy)}</div>}
+              {each.remedy && <div className="small">{visible(each.remedy)}</div>}
               {each.field && each.level !== "ok" && (
                 <button type="button" className="link-button mono tiny" onClick={() => onGo(each.field)}>
                   {each.field}

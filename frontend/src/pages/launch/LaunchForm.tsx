@@ -14,26 +14,10 @@ import { essentialsOf } from "@/forms/fields";
 import { defaultsText } from "@/forms/projectDefaults";
 import type { StartPreset } from "@/forms/startPresets";
 import { type Start, useLaunch } from "@/forms/useLaunch";
-import { EnvironmentNames } from "@/pages/launch/EnvironmentNames";
 import { Essentials } from "@/pages/launch/Essentials";
 import { Findings } from "@/pages/launch/Findings";
-import { PresetCards } from "@/pages/launch/PresetCards";
-import { SavedPresets } from "@/pages/launch/SavedPresets";
-import { SavePreset } from "@/pages/launch/SavePreset";
+import { PresetCards, SavePreset } from "@/pages/launch/Presets";
 import css from "./launch.module.css";
-
-/** The run that a clone copies. */
-function ParentNote({ parent }: { parent: string }) {
-  return (
-    <p className="soft">
-      A clone of{" "}
-      <Link to="/runs/$name" params={{ name: parent }}>
-        {visible(parent)}
-      </Link>
-      : all fields are copied from it. <Link to="/runs/new">Start from a preset instead</Link>
-    </p>
-  );
-}
 
 /** The project of the launch and the values that it sets. */
 function ProjectLine({ project, isClone }: { project: Project; isClone: boolean }) {
@@ -55,7 +39,7 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
   const mayOperate = useMayOperate();
   const create = useCreateRun();
   const state = useLaunch(start);
-  const [dialog, setDialog] = useState<"list" | "save" | null>(null);
+  const [isSaving, setSaving] = useState(false);
   const saved = presets.flatMap((each) => (each.saved ? [each.saved] : []));
   const from = parent ?? [preset?.name ?? "the defaults", ...(project ? [`project ${project.name}`] : [])].join(" in ");
   const errors = state.lines.length + state.loose.length + state.nameErrors.length;
@@ -74,14 +58,19 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
       <div className={css.main}>
         <Guarded>
           {parent ? (
-            <ParentNote parent={parent} />
+            <p className="soft">
+              A clone of{" "}
+              <Link to="/runs/$name" params={{ name: parent }}>
+                {visible(parent)}
+              </Link>
+              : all fields are copied from it. <Link to="/runs/new">Start from a preset instead</Link>
+            </p>
           ) : (
-            <PresetCards presets={presets} chosen={preset?.name} onManage={() => setDialog("list")} />
+            <PresetCards presets={presets} chosen={preset} />
           )}
           {project && <ProjectLine project={project} isClone={parent !== undefined} />}
           <Essentials fields={essentialsOf(schema, state.config)} state={state} />
           <ConfigPanel state={state} schema={schema} />
-          <EnvironmentNames />
         </Guarded>
       </div>
       <aside className={css.side} aria-label="Result">
@@ -100,7 +89,7 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
               ? "Check tries the environment and stores nothing. Launch starts the fleet, which waits for a trainer's weights."
               : "Launching requires the operator role."}
         </span>
-        <Button variant="subtle" disabled={!mayOperate} onClick={() => state.isReadable() && setDialog("save")}>
+        <Button variant="subtle" disabled={!mayOperate} onClick={() => state.isReadable() && setSaving(true)}>
           Save as preset…
         </Button>
         <Button variant="default" loading={state.full.isPending} disabled={!mayOperate} onClick={state.check}>
@@ -110,9 +99,8 @@ export function LaunchForm({ start, presets }: { start: Start; presets: StartPre
           Launch
         </Button>
       </div>
-      {dialog === "list" && <SavedPresets presets={saved} onClose={() => setDialog(null)} />}
-      {dialog === "save" && (
-        <SavePreset config={state.config} from={preset?.saved} saved={saved} onSaved={state.forget} onClose={() => setDialog(null)} />
+      {isSaving && (
+        <SavePreset config={state.config} from={preset?.saved} saved={saved} onSaved={state.forget} onClose={() => setSaving(false)} />
       )}
     </form>
   );

@@ -109,12 +109,12 @@ describe("presets", () => {
     });
     expect(server.bodies("PATCH", `/api/v1/presets/${name}`)).toMatchObject([{ revision: 1, config: { fleet: { num_workers: 7 } } }]);
 
-    press("Saved presets");
-    fireEvent.click(await screen.findByRole("button", { name: `Delete ${name}` }));
+    press(`Delete ${name}…`);
     asked = await dialog(`Delete the preset ${name}?`);
     fill(asked.getByLabelText("Reason"), "too many");
     fireEvent.click(asked.getByRole("button", { name: "Delete" }));
-    expect(await screen.findByText(`No preset named ${name}`)).toBeVisible();
+    await waitFor(() => expect(here()).toBe("/runs/new"));
+    expect(screen.queryByText(`No preset named ${name}`)).toBeNull();
     expect(server.asked.find(({ verb }) => verb === "DELETE")?.query.get("reason")).toBe("too many");
   });
 });
