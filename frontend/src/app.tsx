@@ -6,11 +6,8 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { queries } from "@/api/queries";
-import { applyPreferences } from "@/preferences";
 import { router } from "@/router";
 import { theme } from "@/theme/theme";
-
-applyPreferences();
 
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>

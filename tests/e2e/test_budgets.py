@@ -19,6 +19,8 @@ pytestmark = [
 FIRST_SCRIPT_BYTES = 200_000
 FONT_BYTES = 60_000
 RUN_PAGE_REQUESTS = 15
+RUN_SCRIPT_BYTES = 330_000
+TAB_SCRIPT_BYTES = 375_000
 RUN_PAGES = [address for address in pages.addresses() if address.startswith("/runs/$name")]
 IDLE_BYTES_PER_SECOND = 5_000
 IDLE_SECONDS = 24.0
@@ -88,13 +90,14 @@ def test_the_first_page_loads_one_small_typeface_once(
 
 
 @pytest.mark.parametrize("address", [*RUN_PAGES, "/runs/seed-cartpole-live"])
-def test_a_run_page_needs_few_requests(
+def test_a_run_page_needs_few_requests_and_little_script(
     chromium: Browser, context: BrowserContext, seeded_server: Server, address: str
 ) -> None:
     cookies = sign_in(context.new_page(), USERNAME).context.cookies()
     empty = chromium.new_context(base_url=seeded_server.url)  # without a cache
     empty.add_cookies(cookies)  # type: ignore[arg-type]
     page = empty.new_page()
+    traffic = Traffic(page)
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     page.on("websocket", lambda socket: requested.append(socket.url))
@@ -102,9 +105,18 @@ def test_a_run_page_needs_few_requests(
     pages.settle(page)
     expect(page.locator("[data-live=live]")).to_be_visible()
     page.wait_for_load_state("networkidle")
+    # Libraries of text are loaded by the pages that show some, in further files.
+    scripts = {
+        url: size
+        for url, size in traffic.scripts.items()
+        if not any(name in url for name in ("/Markdown-", "/rehype-katex-", "/remark-math-"))
+    }
     empty.close()
 
-    print(f"\n{address}: {len(requested)} requests")  # noqa: T201 figures
+    size = sum(scripts.values())
+    print(f"\n{address}: {len(requested)} requests, {size} bytes of script")  # noqa: T201 figures
+    is_first = address in {"/runs/$name", "/runs/seed-cartpole-live"}
+    assert size <= (RUN_SCRIPT_BYTES if is_first else TAB_SCRIPT_BYTES), scripts
     assert len([url for url in requested if "/ws/" in url]) == 1
     # On a slow machine a page is polled before all of it is read: a repeated request counts once.
     # The code of Markdown is loaded by the pages that show some: the overview's notes, and groups.

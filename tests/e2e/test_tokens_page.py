@@ -26,7 +26,7 @@ def test_a_token_is_created_used_and_revoked(signed_in: Page, server: Server) ->
     dialog.get_by_label("trainer").check()
     dialog.get_by_role("textbox", name="Run").fill(run)
     dialog.get_by_role("button", name="Create token").click()
-    token = page.locator("[data-token]").inner_text()
+    token = page.locator("[data-token] code").inner_text()
     dialog.get_by_role("button", name="Done").click()
     expect(page.get_by_text("with the last created token")).to_be_visible()
     expect(page.locator("pre:visible")).to_contain_text(

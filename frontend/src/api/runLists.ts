@@ -3,7 +3,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
-import { preferences } from "@/preferences";
 
 type Schemas = components["schemas"];
 export type ListedRun = Schemas["RunRow"];
@@ -18,6 +17,7 @@ export type SortName = (typeof SORTS)[number] | NamedColumn;
 export type Sort = SortName | `-${SortName}`;
 export const NEWEST: Sort = "-created";
 const REREAD_MS = 5_000;
+const RUNS_PER_PAGE = 50;
 
 export const qualifiersQuery = queryOptions({
   queryKey: ["run-filter"],
@@ -55,7 +55,7 @@ export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
     queryFn: ({ pageParam }) =>
       body(
         api.GET("/api/v1/runs", {
-          params: { query: { q, sort, columns, limit: preferences().rows, cursor: pageParam || undefined } },
+          params: { query: { q, sort, columns, limit: RUNS_PER_PAGE, cursor: pageParam || undefined } },
         }),
       ),
     initialPageParam: "",

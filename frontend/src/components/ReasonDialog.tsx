@@ -1,8 +1,9 @@
 import { Box, Button, Group, TextInput } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
+import { deleteDraft, useDraft } from "@/components/useDraft";
 import { visible } from "@/format";
 
 type Props = {
@@ -42,17 +43,29 @@ export function ReasonDialog({
   onClose,
   children,
 }: Props) {
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useDraft(title);
+  // Kept while the session ends; dropped by a close, and by a submit that was not refused.
+  const isDone = useRef(false);
+  useEffect(() => () => void (isDone.current && deleteDraft(title)), [title]);
+  useEffect(() => {
+    if (asking.error) isDone.current = false;
+  }, [asking.error]);
+  const close = () => {
+    isDone.current = true;
+    onClose();
+  };
   const [confirmed, setConfirmed] = useState("");
   const isReady = isFit && (!needsReason || reason.trim() !== "") && (typed === undefined || confirmed.trim() === typed);
   return (
-    <Dialog onClose={onClose} title={title}>
+    <Dialog onClose={close} title={title}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
           // Otherwise a form around this dialog would handle the submit event.
           event.stopPropagation();
-          if (isReady && !asking.isPending) onSubmit(reason);
+          if (!isReady || asking.isPending) return;
+          isDone.current = true;
+          onSubmit(reason);
         }}
       >
         {children}
@@ -83,7 +96,7 @@ export function ReasonDialog({
           </Box>
         )}
         <Group className="dialog-foot" justify="flex-end" mt="lg">
-          <Button variant="default" onClick={onClose}>
+          <Button variant="default" onClick={close}>
             Cancel
           </Button>
           <Button type="submit" color={destroys ? "red.8" : undefined} loading={asking.isPending} disabled={!isReady}>

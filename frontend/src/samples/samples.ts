@@ -3,8 +3,9 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
-import { preferences } from "@/preferences";
 import type { SampleSearch } from "@/samples/search";
+
+const SAMPLES_PER_PAGE = 50;
 
 export type Sample = components["schemas"]["SampleRow"];
 
@@ -25,7 +26,7 @@ const ask = ({ kind, run, q, sort, columns }: Listed, limit: number, cursor?: st
 export const samplesQuery = (listed: Listed) =>
   infiniteQueryOptions({
     queryKey: ["samples", listed],
-    queryFn: ({ pageParam }) => ask(listed, preferences().rows, pageParam || undefined),
+    queryFn: ({ pageParam }) => ask(listed, SAMPLES_PER_PAGE, pageParam || undefined),
     initialPageParam: "",
     getNextPageParam: (page) => page.next ?? undefined,
     // The texts and scores of a large new group follow its row.

@@ -14,7 +14,6 @@ const PARTS: { title: string; keys: Key[] }[] = [
       [["?"], "Show this help"],
       [["⌘ K"], "Open the command palette; Ctrl K without a ⌘ key"],
       [["l"], "Pause or resume live updates"],
-      [["d"], "Toggle dense rows"],
       [["Shift", "D"], "Toggle light and dark theme"],
       [["Esc"], "Close the topmost panel"],
     ],

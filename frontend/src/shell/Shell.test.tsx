@@ -51,17 +51,6 @@ it("has shortcuts for help, pages and the filter", async () => {
   expect(screen.getByLabelText("Filter runs by name, state or environment")).toHaveFocus();
 });
 
-it("toggles the density of rows with a shortcut", async () => {
-  serverFor();
-  const user = await load("/settings");
-  await heading("Settings", 1);
-  expect(root.dataset.density).toBe("comfortable");
-  await user.keyboard("d");
-  expect(root.dataset.density).toBe("dense");
-  await user.keyboard("d");
-  expect(root.dataset.density).toBe("comfortable");
-});
-
 it.each(["Light", "Dark"])("stores the theme %s", async (theme) => {
   serverFor();
   await load("/settings");

@@ -11,7 +11,6 @@ import { addressOfGuide } from "@/guide";
 import { useOwnSession } from "@/live/deployment";
 import { startLive, stopLive, useLiveStatus } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
-import { choose, preferences } from "@/preferences";
 import { Sharing } from "@/share/focus";
 import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
@@ -91,7 +90,6 @@ export function Shell() {
     "/": focusFilter,
     j: () => moveRow(1),
     k: () => moveRow(-1),
-    d: () => choose({ density: preferences().density === "dense" ? "comfortable" : "dense" }),
     D: () => setColorScheme(scheme === "dark" ? "light" : "dark"),
   });
 

@@ -23,18 +23,16 @@ export async function load(address: string) {
   stop();
   window.history.replaceState(null, "", address);
   vi.resetModules();
-  const [{ router }, { queries }, { theme }, { applyPreferences }, { stopLive }] = await Promise.all([
+  const [{ router }, { queries }, { theme }, { stopLive }] = await Promise.all([
     import("@/router"),
     import("@/api/queries"),
     import("@/theme/theme"),
-    import("@/preferences"),
     import("@/live/live"),
   ]);
   stop = () => {
     stopLive();
     queries.clear();
   };
-  applyPreferences();
   render(
     <QueryClientProvider client={queries}>
       {/* Without style sheets jsdom computes styles, and thus roles, much faster. */}

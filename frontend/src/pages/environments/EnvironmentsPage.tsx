@@ -11,8 +11,9 @@ import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
 import { KINDS, windowText } from "@/pages/environments/words";
-import { preferences } from "@/preferences";
 import css from "./environments.module.css";
+
+const ENVIRONMENTS_PER_PAGE = 50;
 
 const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnvironment>[] => [
   {
@@ -80,7 +81,7 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
 export function EnvironmentsPage() {
   const { q = "", kind, of, name } = useSearch({ from: "/shell/environments" });
   const navigate = useNavigate({ from: "/environments" });
-  const list = useInfiniteQuery(knownEnvironmentsQuery(q, kind, preferences().rows));
+  const list = useInfiniteQuery(knownEnvironmentsQuery(q, kind, ENVIRONMENTS_PER_PAGE));
   const rows = list.data?.pages.flatMap(({ results }) => results) ?? [];
   const look = (changes: { q?: string; kind?: EnvironmentKind }) =>
     void navigate({ search: (now) => ({ ...now, ...changes }), replace: true });

@@ -2,49 +2,55 @@ import { useQuery } from "@tanstack/react-query";
 import { type Retention, retentionQuery } from "@/api/deployment";
 import { Age } from "@/components/Age";
 import { Command } from "@/components/Copying";
+import { type Column, DataTable } from "@/components/DataTable";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
 import { bytes, count, percent } from "@/format";
 import { fullness, RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
-import css from "./settings.module.css";
 
 const BACKUP = "python manage.py backup /backups/today";
 
-function Row({ retention }: { retention: Retention }) {
-  const share = fullness(retention);
-  const settings = retentionSettings(retention);
-  return (
-    <tr data-retention={retention.what}>
-      <td className="anywhere">
+const COLUMNS: Column<Retention>[] = [
+  {
+    ...{ id: "data", label: "Data", className: "anywhere" },
+    cell: (retention) => (
+      <>
         {RETENTION_NAMES[retention.what]}
         <div className="faint small">
-          {retentionText(retention)}
-          {settings.length > 0 && (
-            <span className={css.setting} title="Set in the server's environment">
-              {" "}
-              {settings.join(" ")}
-            </span>
-          )}
+          {retentionText(retention)}{" "}
+          <span className="mono" title="Set in the server's environment">
+            {retentionSettings(retention).join(" ")}
+          </span>
         </div>
-      </td>
-      <td className="num">
-        {bytes(retention.size_bytes)}
-        {share !== null && (
-          <div className="faint small" title="Usage of the tightest limit">
-            {percent(share)}
-          </div>
-        )}
-      </td>
-      <td className="num">
-        {retention.is_estimate ? "≈ " : ""}
-        {count(retention.count)}
-      </td>
-      <td className="num">{retention.oldest_at ? <Age at={retention.oldest_at} /> : "–"}</td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  {
+    ...{ id: "size", label: "Size", className: "num", value: ({ size_bytes }) => size_bytes },
+    cell: (retention) => {
+      const share = fullness(retention);
+      return (
+        <>
+          {bytes(retention.size_bytes)}
+          {share !== null && (
+            <div className="faint small" title="Usage of the tightest limit">
+              {percent(share)}
+            </div>
+          )}
+        </>
+      );
+    },
+  },
+  {
+    ...{ id: "count", label: "Count", className: "num", value: (retention) => retention.count },
+    cell: (retention) => `${retention.is_estimate ? "≈ " : ""}${count(retention.count)}`,
+  },
+  {
+    ...{ id: "oldest", label: "Oldest", className: "num", value: ({ oldest_at }) => oldest_at },
+    cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
+  },
+];
 
 /** Retained data with its limits and current size. */
 export function RetentionPanel() {
@@ -55,19 +61,7 @@ export function RetentionPanel() {
       {!data && !error && <Skeletons heights={[200]} />}
       {data && (
         <>
-          <Table
-            label="Data retention"
-            columns={[
-              "Data",
-              { label: "Size", className: "num" },
-              { label: "Count", className: "num" },
-              { label: "Oldest", className: "num" },
-            ]}
-          >
-            {data.results.map((each) => (
-              <Row key={each.what} retention={each} />
-            ))}
-          </Table>
+          <DataTable label="Data retention" rows={data.results} columns={COLUMNS} keyOf={({ what }) => what} />
           <p className="small soft">
             {data.backed_up_at ? (
               <>

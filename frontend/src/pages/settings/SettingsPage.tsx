@@ -1,17 +1,111 @@
-import { Button } from "@mantine/core";
+import { Button, Group, PasswordInput, SegmentedControl, Stack, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { deploymentQuery, sessionsQuery, useEndSessions } from "@/api/deployment";
-import { useSession } from "@/api/session";
+import { ApiProblem } from "@/api/problems";
+import { useChangePassword, useSession } from "@/api/session";
+import { Dialog } from "@/components/Dialog";
+import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { Guarded } from "@/components/Panels";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { counted, visible } from "@/format";
-import { Appearance } from "@/pages/settings/Appearance";
-import { PasswordForm } from "@/pages/settings/PasswordForm";
+import { clock, counted, visible } from "@/format";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";
+import { choose, preferences } from "@/preferences";
 import css from "./settings.module.css";
+
+/** Appearance settings of this browser. */
+function Appearance() {
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const [time, setTime] = useState(preferences().time);
+  return (
+    <Panel title="Appearance" note="stored in this browser">
+      <Group justify="space-between" mb="md">
+        <div>
+          <b>Theme</b>
+          <div className="soft small">Shift D toggles the theme on any page.</div>
+        </div>
+        <SegmentedControl
+          aria-label="Theme"
+          value={colorScheme}
+          data={[
+            { value: "auto", label: "System" },
+            { value: "light", label: "Light" },
+            { value: "dark", label: "Dark" },
+          ]}
+          onChange={(value) => setColorScheme(value as typeof colorScheme)}
+        />
+      </Group>
+      <Group justify="space-between">
+        <div>
+          <b>Time zone</b>
+          <div className="soft small">
+            Current time: <span data-clock>{clock(new Date().toISOString())}</span>. Tooltips always show UTC.
+          </div>
+        </div>
+        <SegmentedControl
+          aria-label="Time zone"
+          value={time}
+          data={[
+            { value: "local", label: "Local" },
+            { value: "utc", label: "UTC" },
+          ]}
+          onChange={(value) => setTime(choose({ time: value === "utc" ? "utc" : "local" }).time)}
+        />
+      </Group>
+    </Panel>
+  );
+}
+
+/** Change the user's own password. */
+function PasswordForm({ onClose }: { onClose: () => void }) {
+  const change = useChangePassword();
+  const [current, setCurrent] = useState("");
+  const [next, setNext] = useState("");
+  const fields = change.error instanceof ApiProblem ? change.error.fields : [];
+  const wrong = (field: string) => fields.find((each) => each.field === field)?.message;
+  return (
+    <Dialog onClose={onClose} title="Change password">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          change.mutate({ current_password: current, new_password: next }, { onSuccess: onClose });
+        }}
+      >
+        <Stack>
+          <PasswordInput
+            label="Current password"
+            autoComplete="current-password"
+            required
+            data-autofocus
+            value={current}
+            error={wrong("current_password")}
+            onChange={(event) => setCurrent(event.currentTarget.value)}
+          />
+          <PasswordInput
+            label="New password"
+            description="Signs you out in other browsers. Tokens stay valid."
+            autoComplete="new-password"
+            required
+            value={next}
+            error={wrong("new_password")}
+            onChange={(event) => setNext(event.currentTarget.value)}
+          />
+          {change.isError && fields.length === 0 && <ErrorState title="Password not changed" error={change.error} />}
+          <Group className="dialog-foot" justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={change.isPending}>
+              Change password
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Dialog>
+  );
+}
 
 const ROLES: Record<string, string> = {
   viewer: "Can view everything, but change nothing.",
@@ -30,7 +124,7 @@ function Account() {
   const close = () => setEnding(false);
   return (
     <Panel title="Account" note={server && `Rolldeck ${server.version}`}>
-      <p className={css.line}>
+      <p>
         <b>{visible(session?.username ?? "")}</b> <span className="tag">{session?.role}</span>
       </p>
       <p className="soft small">{ROLES[session?.role ?? ""]}</p>
@@ -76,18 +170,18 @@ export function SettingsPage() {
         <h1>Settings</h1>
       </div>
       <div className={css.page}>
-        <div className={css.column}>
+        <Stack>
           <Guarded>
             <Appearance />
             <Account />
           </Guarded>
-        </div>
-        <div className={css.column}>
+        </Stack>
+        <Stack>
           <Guarded>
             <Webhooks />
             <RetentionPanel />
           </Guarded>
-        </div>
+        </Stack>
       </div>
     </>
   );

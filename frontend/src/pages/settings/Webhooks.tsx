@@ -1,25 +1,41 @@
 import { Button } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
+import { DataTable } from "@/components/DataTable";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
 import { visible } from "@/format";
-import { useWebhookTest, type Webhook, webhooksQuery } from "@/pages/settings/api";
-import css from "./settings.module.css";
 
+type Webhook = components["schemas"]["WebhookRow"];
+
+const REREAD_MS = 10_000;
+/** Polling interval while the user waits for a result. */
+const WAITING_MS = 700;
 const COMMAND = "ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck ROLLDECK_ALERT_EMAILS=ops@example.org make serve";
+
+const webhooksQuery = queryOptions({
+  queryKey: ["webhooks"],
+  queryFn: async () => (await body(api.GET("/api/v1/webhooks"))).results,
+  refetchInterval: ({ state }) => (state.data?.some(({ last_test }) => last_test?.state === "waiting") ? WAITING_MS : REREAD_MS),
+});
 
 const signed = ({ channel, is_signed }: Webhook): string => (channel === "email" ? "by email" : is_signed ? "signed" : "not signed");
 
-function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
-  const test = useWebhookTest();
+function Test({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const queries = useQueryClient();
+  const test = useMutation({
+    mutationFn: (reason: string) =>
+      body(api.POST("/api/v1/webhooks/{webhook}/test", { params: { path: { webhook: webhook.id } }, body: { reason } })),
+    onSettled: () => queries.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+  });
   const signing = webhook.is_signed ? ", signed like real alerts" : ", unsigned, as no secret is set";
   return (
     <ReasonDialog
@@ -27,47 +43,11 @@ function Ask({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
       asking={test}
       refused="Test failed"
       submit="Send test"
-      onSubmit={(reason) => test.mutate({ webhook: webhook.id, reason }, { onSuccess: onClose })}
+      onSubmit={(reason) => test.mutate(reason, { onSuccess: onClose })}
       onClose={onClose}
     >
-      <p className={css.line}>
-        Sends one test alert{webhook.channel === "webhook" && signing}, marked as a test in its text. It is sent once, without retries.
-      </p>
+      Sends one test alert{webhook.channel === "webhook" && signing}, marked as a test in its text. It is sent once, without retries.
     </ReasonDialog>
-  );
-}
-
-function Row({ webhook, mayTest, onTest }: { webhook: Webhook; mayTest: boolean; onTest: () => void }) {
-  const { last_test: test } = webhook;
-  return (
-    <tr data-webhook={webhook.id}>
-      <td className="anywhere">
-        {visible(webhook.target)}
-        <div className="faint small">
-          {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {signed(webhook)}
-        </div>
-      </td>
-      <td aria-live="polite">
-        {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
-        {test && (
-          <div className="faint small">
-            <Age at={test.created_at} suffix=" ago" />
-          </div>
-        )}
-      </td>
-      <td className="num">
-        <Button
-          size="compact-sm"
-          variant="default"
-          aria-label={`Test ${visible(webhook.target)}`}
-          disabled={!mayTest}
-          onClick={onTest}
-          title={mayTest ? "Send a test alert and show the result" : TAKES_OPERATOR}
-        >
-          Test
-        </Button>
-      </td>
-    </tr>
   );
 }
 
@@ -87,13 +67,55 @@ export function Webhooks() {
         </EmptyState>
       )}
       {data && data.length > 0 && (
-        <Table label="Notification receivers" columns={["Address", "Last test", { label: <span className="unseen">Actions</span> }]}>
-          {data.map((each) => (
-            <Row key={each.id} webhook={each} mayTest={mayOperate} onTest={() => setAsking(each)} />
-          ))}
-        </Table>
+        <DataTable<Webhook>
+          label="Notification receivers"
+          rows={data}
+          keyOf={({ id }) => id}
+          attributes={({ id }) => ({ "data-webhook": id })}
+          columns={[
+            {
+              ...{ id: "address", label: "Address", className: "anywhere" },
+              cell: (webhook) => (
+                <>
+                  {visible(webhook.target)}
+                  <div className="faint small">
+                    {webhook.least_severity === "error" ? "errors only" : "errors and warnings"}, {signed(webhook)}
+                  </div>
+                </>
+              ),
+            },
+            {
+              ...{ id: "test", label: "Last test" },
+              cell: ({ last_test: test }) => (
+                <div aria-live="polite">
+                  {test ? <DeliveryOutcome delivery={test} /> : <span className="faint small">never tested</span>}
+                  {test && (
+                    <div className="faint small">
+                      <Age at={test.created_at} suffix=" ago" />
+                    </div>
+                  )}
+                </div>
+              ),
+            },
+            {
+              ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "num" },
+              cell: (webhook) => (
+                <Button
+                  size="compact-sm"
+                  variant="default"
+                  aria-label={`Test ${visible(webhook.target)}`}
+                  disabled={!mayOperate}
+                  onClick={() => setAsking(webhook)}
+                  title={mayOperate ? "Send a test alert and show the result" : TAKES_OPERATOR}
+                >
+                  Test
+                </Button>
+              ),
+            },
+          ]}
+        />
       )}
-      {asking && <Ask webhook={asking} onClose={() => setAsking(null)} />}
+      {asking && <Test webhook={asking} onClose={() => setAsking(null)} />}
     </Panel>
   );
 }
