@@ -1,10 +1,9 @@
-import { Button, PasswordInput, TextInput } from "@mantine/core";
+import { Box, Button, Center, Group, PasswordInput, TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { ApiProblem } from "@/api/problems";
 import { useSignIn } from "@/api/session";
 import { ErrorState } from "@/components/ErrorState";
-import css from "@/pages/login.module.css";
 import { Mark } from "@/shell/Mark";
 import { titleOf } from "@/shell/titles";
 
@@ -30,12 +29,14 @@ export function LoginPage() {
   const refused = signIn.error instanceof ApiProblem && signIn.error.code === "login_failed";
 
   return (
-    <main className={css.login} id="main">
-      <form onSubmit={submit} className={`panel ${css.loginBox}`}>
-        <div className={css.loginBrand}>
+    <Center component="main" id="main" mih="100vh" p="md">
+      <Box component="form" onSubmit={submit} className="panel" w="min(100%, 380px)" p="2rem">
+        <Group gap="sm">
           <Mark size={34} />
-          <h1>Rolldeck</h1>
-        </div>
+          <Box component="h1" m={0}>
+            Rolldeck
+          </Box>
+        </Group>
         <p className="soft">{next ? "Sign in to continue." : "Sign in to manage your rollouts."}</p>
         <TextInput
           label="User name"
@@ -60,15 +61,15 @@ export function LoginPage() {
           Sign in
         </Button>
         {signIn.error && !refused && (
-          <div style={{ marginTop: "1rem" }}>
+          <Box mt="md">
             <ErrorState title="Sign-in failed" error={signIn.error} />
-          </div>
+          </Box>
         )}
-        <p className={`faint small ${css.loginHint}`}>
+        <p className="faint small">
           No account or password? On the server&rsquo;s machine, <code className="mono">manage.py createsuperuser</code> creates an account
           and <code className="mono">manage.py login_link NAME</code> prints a one-time link.
         </p>
-      </form>
-    </main>
+      </Box>
+    </Center>
   );
 }

@@ -1,13 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
-import { runAlertsQuery } from "@/api/alerts";
+import { Link } from "@tanstack/react-router";
+import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
+import type { RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { AlertChip } from "@/components/AlertChip";
 import { isLoss } from "@/components/DataLoss";
 import { onDemand } from "@/components/onDemand";
 import { Guarded, Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
+import { visible } from "@/format";
 import { Events } from "@/pages/run/logs/Events";
 import { Figures } from "@/pages/run/overview/Figures";
 import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
-import { RunAlerts } from "@/pages/run/overview/RunAlerts";
 import { StartCard } from "@/pages/run/overview/StartCard";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
@@ -15,6 +19,33 @@ import classes from "./overview.module.css";
 
 const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
 const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
+
+/** Open alerts of the run; nothing if there are none. */
+function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
+  if (rows.length === 0) return null;
+  return (
+    <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">
+      <ul>
+        {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
+          <li key={alert.id} data-alert-id={alert.id}>
+            <AlertChip alert={alert} />
+            <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">
+              {visible(alert.message)}
+            </Link>
+            <span className="soft small nowrap">
+              <Age at={alert.first_seen_at} suffix=" ago" />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {rows.length > RUN_ALERTS_SHOWN && (
+        <Link to="/alerts" search={{ run: run.name }} className="small">
+          All alerts of this run
+        </Link>
+      )}
+    </section>
+  );
+}
 
 /** The run on one screen: figures, status, curves with the return first, ledger and newest data. */
 export function OverviewTab() {

@@ -5,7 +5,7 @@ import { TokenCommand } from "@/components/TokenCommand";
 import { visible } from "@/format";
 import { nextSteps, type StartStep, startSteps } from "@/pages/run/overview/startSteps";
 import { useRun } from "@/pages/run/RunContext";
-import styles from "./start.module.css";
+import styles from "./overview.module.css";
 
 function Step({ step, isNext }: { step: StartStep; isNext: boolean }) {
   return (
