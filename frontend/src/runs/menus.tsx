@@ -71,13 +71,15 @@ function Results({ title, results, onClose }: { title: string; results: ActedOn[
     <Dialog onClose={onClose} title={title} size="lg">
       <div role="status">
         {refused.length === 0 ? `${done}.` : `${done}; failed for ${counted(refused.length, "run")}:`}
-        <ul className={css.refused}>
-          {refused.map(({ id, name, problem }) => (
-            <li key={id}>
-              <b>{name}</b> <span className="soft">{visible(problem)}</span>
-            </li>
-          ))}
-        </ul>
+        {refused.length > 0 && (
+          <ul className={css.refused}>
+            {refused.map(({ id, name, problem }) => (
+              <li key={id}>
+                <b>{name}</b> <span className="soft">{visible(problem)}</span>
+              </li>
+            ))}
+          </ul>
+        )}
       </div>
     </Dialog>
   );

@@ -26,6 +26,7 @@ const KINDS = [
 
 /** The values that an event changed. */
 function Revisions({ rows, label }: { rows: Revision[]; label?: string }) {
+  if (rows.length === 0) return null;
   return (
     <List size="sm" aria-label={label}>
       {rows.map(({ name, before, after }) => (
