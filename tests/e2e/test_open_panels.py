@@ -67,7 +67,7 @@ WAYS: dict[str, list[list[str]]] = {
     "/projects": [[button("New project")]],
     "/projects/seed-poles": [[button("Edit")], [button("Archive")], [button("Columns")]],
     "/alerts": [[ROW, button("Snooze")]],
-    "/alerts?view=rules": [[ROW], [button("Actions for"), entry("Delete")]],
+    "/alerts?view=rules": [[ROW], [button("Delete")]],
     "/alerts?view=snoozed": [[button("End the snooze")]],
     "/environments": [[ROW]],
     "/cluster": [[button("Set notice")]],

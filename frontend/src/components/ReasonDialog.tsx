@@ -6,6 +6,7 @@ import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 
 type Props = {
   title: string;
+  size?: string;
   /** The state of the mutation. */
   asking: { isPending: boolean; error: Error | null };
   /** Title of the error message. */
@@ -27,6 +28,7 @@ type Props = {
 /** Confirm a change: its effects, the reason, and the server's error if any. Mounted only while open. */
 export function ReasonDialog({
   title,
+  size,
   asking,
   refused,
   submit,
@@ -41,7 +43,7 @@ export function ReasonDialog({
   const [reason, setReason] = useState("");
   const isReady = isFit && (!needsReason || reason.trim() !== "");
   return (
-    <Dialog onClose={onClose} title={title}>
+    <Dialog onClose={onClose} title={title} size={size}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
