@@ -70,7 +70,7 @@ WAYS: dict[str, list[list[str]]] = {
     "/alerts?view=rules": [[ROW], [button("Delete")]],
     "/alerts?view=snoozed": [[button("End the snooze")]],
     "/environments": [[ROW]],
-    "/cluster": [[button("Set notice")]],
+    "/cluster": [[button("Notice")]],
     "/tokens": [[button("Create token")], [button("Revoke")]],
     "/settings": [[button("Test ")]],
 }
