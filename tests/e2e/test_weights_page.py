@@ -95,9 +95,7 @@ def first_version(
         yield fleet, trainer
 
 
-def test_the_page_shows_one_newest_version_at_each_moment(
-    signed_in: Page, server: Server
-) -> None:
+def test_the_page_shows_one_newest_version_at_each_moment(signed_in: Page, server: Server) -> None:
     name, page = f"weights-of-one-frame-{uuid4().hex[:6]}", signed_in
     with first_version(page, server, name) as (fleet, trainer):
         held = page.get_by_role("region", name="Active weights")
