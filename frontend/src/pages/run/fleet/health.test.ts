@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { WorkerRow } from "@/api/types";
-import { healthOf, medianSpeed, workerHealth, worstOf } from "@/pages/run/fleet/health";
+import { medianSpeed, troubleOf, worstOf } from "@/pages/run/fleet/health";
 
 const AT = "2026-03-01T12:00:00Z";
 const NOW = Date.parse(AT);
@@ -19,50 +19,44 @@ const worker = (index: number, given: Partial<WorkerRow> = {}): WorkerRow =>
     slots: [],
     ...given,
   }) as WorkerRow;
-const word = (given: Partial<WorkerRow>, now = NOW) => healthOf(worker(0, given), { now, median: 100 }).word;
+const why = (given: Partial<WorkerRow>, now = NOW) => troubleOf(worker(0, given), { now, median: 100 }).why;
 
 describe("worker health", () => {
   it("is good without problems", () => {
-    expect(healthOf(worker(0), { now: NOW, median: 100 })).toMatchObject({ word: "well", why: "", badness: 0 });
+    expect(troubleOf(worker(0), { now: NOW, median: 100 })).toEqual({ why: "", badness: 0 });
   });
 
   it("expires with the heartbeat", () => {
-    expect(word({}, NOW + 4_000)).toBe("well");
-    expect(word({}, NOW + 60_000)).toBe("no heartbeat");
+    expect(why({}, NOW + 4_000)).toBe("");
+    expect(why({}, NOW + 60_000)).toBe("No heartbeat for 1 min.");
   });
 
   it("names the problem of a running worker", () => {
-    expect(word({ slots: [{ state: "failed" }, { state: "stepping" }] as WorkerRow["slots"] })).toBe("slots failed");
-    expect(word({ active_step: 4 })).toBe("weights behind");
-    expect(word({ env_steps_per_second: 10 })).toBe("slow");
-    expect(word({ reason: "waiting for room in the buffer" })).toBe("waiting");
+    expect(why({ slots: [{ state: "failed" }, { state: "stepping" }] as WorkerRow["slots"] })).toBe("1 of 2 slots failed.");
+    expect(why({ active_step: 4 })).toBe("Its active weights are 3 versions behind.");
+    expect(why({ env_steps_per_second: 10 })).toBe("Its throughput is 10/s, 10 % of the fleet's median.");
+    expect(why({ reason: "waiting for room in the buffer" })).toBe("waiting for room in the buffer");
   });
 
   it("is no problem for cordoned workers", () => {
-    expect(healthOf(worker(0, { state: "stopped", cordon: "out", cordon_reason: "hot" }), { now: NOW, median: 1 })).toMatchObject({
-      word: "cordoned",
-      why: "hot",
-    });
+    const cordoned = worker(0, { state: "stopped", cordon: "out", cordon_reason: "hot" });
+    expect(troubleOf(cordoned, { now: NOW, median: 1 })).toEqual({ why: "hot", badness: 3 });
   });
 });
 
 describe("the workers of a fleet", () => {
   const fleet = [worker(0), worker(1, { state: "failed", reason: "no luck" }), worker(2, { active_step: 1 }), worker(3)];
 
-  it("are sorted worst first, then by index", () => {
-    expect(workerHealth(fleet, NOW).map((one) => one.worker.index)).toEqual([1, 2, 0, 3]);
-  });
-
   it("have a worst worker with a reason, or none", () => {
-    expect(worstOf(workerHealth(fleet, NOW))).toMatchObject({ why: "no luck" });
-    expect(worstOf(workerHealth([worker(0), worker(1)], NOW))).toBeNull();
-    expect(worstOf(workerHealth([worker(0, { state: "failed" })], NOW))).toBeNull();
+    expect(worstOf(fleet, NOW)).toMatchObject({ why: "no luck" });
+    expect(worstOf([worker(0), worker(1)], NOW)).toBeNull();
+    expect(worstOf([worker(0, { state: "failed" })], NOW)).toBeNull();
   });
 
   it("keep the pinned worker while none is worse", () => {
-    const equals = workerHealth([worker(0, { active_step: 1 }), worker(1, { active_step: 1 }), worker(2)], NOW);
-    expect(worstOf(equals, 1)?.worker.index).toBe(1);
-    expect(worstOf(workerHealth(fleet, NOW), 2)?.worker.index).toBe(1);
+    const equals = [worker(0, { active_step: 1 }), worker(1, { active_step: 1 }), worker(2)];
+    expect(worstOf(equals, NOW, 1)?.worker.index).toBe(1);
+    expect(worstOf(fleet, NOW, 2)?.worker.index).toBe(1);
   });
 
   it("have a median of running workers only", () => {

@@ -1,8 +1,13 @@
-/** Texts and bars of the data flow. Pure. */
-
-import type { Pipeline, PipelineStage, StageName } from "@/api/pipeline";
-import type { RunDetail, WorkerRow } from "@/api/types";
-import { striped } from "@/components/Lanes";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQuery, type StageName } from "@/api/pipeline";
+import type { RunDetail } from "@/api/types";
+import { ErrorState } from "@/components/ErrorState";
+import { type Lane, Lanes, striped } from "@/components/Lanes";
+import { Panel } from "@/components/Panel";
+import { Skeletons } from "@/components/Skeletons";
+import { currentDiagnosis } from "@/diagnosis/current";
+import { Diagnosis } from "@/diagnosis/Diagnosis";
 import { duration, number, percent, preciseDuration } from "@/format";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
@@ -99,87 +104,66 @@ export function trendText({
     : `The queue grows by ${words}; it reaches the tolerance in about ${duration(room / more)}.`;
 }
 
-/** The spans of worker time, in the order of an env step. */
-export const PARTS = {
-  recv: "reading observations",
-  infer: "inference",
-  act: "sending actions",
-  env_step: "environment step",
-  cut: "cutting",
-  enqueue: "encoding",
-  send: "sending",
-  waiting_room: "held back by a limit",
-  waiting_weights: "waiting for weights",
-} as const;
-export type Part = keyof typeof PARTS;
-const NAMES = Object.keys(PARTS) as Part[];
-
-/** The fill of each span. */
-export const FILLS: Record<Part, string> = {
-  recv: "var(--chart-5)",
-  infer: "var(--chart-2)",
-  act: "var(--chart-3)",
-  env_step: "var(--chart-1)",
-  cut: "var(--chart-4)",
-  enqueue: "var(--chart-6)",
-  send: "var(--chart-7)",
-  waiting_room: striped("var(--held)"),
-  waiting_weights: striped("var(--busy)"),
-};
-
-export type Bar = { part: Part; share: number; width: number };
-
-/** One worker's time as segments of a bar; concurrent spans can exceed the whole. */
-export function barsOf(shares: Record<string, number>): Bar[] {
-  const total = Math.max(
-    1,
-    NAMES.reduce((sum, part) => sum + (shares[part] ?? 0), 0),
-  );
-  return NAMES.filter((part) => (shares[part] ?? 0) > 0).map((part) => ({
-    part,
-    share: shares[part] ?? 0,
-    width: (shares[part] ?? 0) / total,
-  }));
-}
-
-/** The spans that occur in any worker, for the legend. */
-export function partsOf(workers: Pick<WorkerRow, "shares">[]): Part[] {
-  return NAMES.filter((part) => workers.some(({ shares }) => (shares[part] ?? 0) > 0));
-}
-
-const OF_A_STEP: Part[] = ["recv", "infer", "act", "env_step"];
-type Segment = { part: Part; from: number; width: number; mean: number; p95: number };
-
-/** One env step of the fleet as a waterfall: means over workers in ms, and shares of the total. */
-export function waterfallOf(workers: Pick<WorkerRow, "stages">[]): { total: number; segments: Segment[] } {
-  const means = OF_A_STEP.map((part) => {
-    const timings = workers.flatMap(({ stages }) => stages[part] ?? []);
-    const passages = timings.reduce((sum, timing) => sum + timing.count, 0);
-    const of = (field: "mean_ms" | "p95_ms") =>
-      passages ? timings.reduce((sum, timing) => sum + timing[field] * timing.count, 0) / passages : 0;
-    return { part, mean: of("mean_ms"), p95: of("p95_ms") };
-  }).filter(({ mean }) => mean > 0);
-  const total = means.reduce((sum, { mean }) => sum + mean, 0);
-  let from = 0;
-  const segments = means.map(({ part, mean, p95 }) => {
-    const segment = { part, from: from / total, width: mean / total, mean, p95 };
-    from += mean;
-    return segment;
-  });
-  return { total, segments };
-}
-
-export const WORKERS_SHOWN = 48;
-
-/** The shown workers: those with the lowest throughput. */
-export function slowestFirst<W extends Pick<WorkerRow, "env_steps_per_second" | "index" | "shares">>(workers: W[]): W[] {
-  const measured = workers.filter(({ shares }) => Object.keys(shares).length > 0);
-  if (measured.length <= WORKERS_SHOWN) return measured;
-  return [...measured].sort((a, b) => a.env_steps_per_second - b.env_steps_per_second).slice(0, WORKERS_SHOWN);
-}
-
 /** Diagnoses of the pace: every part works, and the stage is the slowest. */
 const PACE: ReadonlySet<string> = new Set(["delivery_slow", "producers_slow", "staleness_limit", "trainer_slow"]);
 
 /** The mark of the stage that a diagnosis names. */
 export const markOf = (kind: string): string => (PACE.has(kind) ? "bottleneck" : "blocked here");
+
+const ELSEWHERE: Lane = {
+  key: "elsewhere",
+  label: "External environments",
+  segments: [],
+  aside: "outside this server, not measured",
+  attributes: { "data-stage": "elsewhere" },
+};
+
+/** A stage as a line: the share of time that it works, and the share that it waits. */
+function laneOf(run: RunDetail, pipeline: Pipeline, stage: PipelineStage, mark: string | undefined): Lane {
+  const { title, does, to } = lookOf(stage.name, run.kind);
+  const { amount, unit } = rateText(stage.rate, stage.unit);
+  const share = stage.share ?? 0;
+  const facts = [waitText(stage, limitText(run)), heldText(stage, pipeline.unit)].filter(Boolean).join(" · ");
+  return {
+    key: stage.name,
+    label: (
+      <>
+        <Link to={to} params={{ name: run.name }} title={does}>
+          {title}
+        </Link>
+        {mark && <span className="held small"> ▲ {mark}</span>}
+      </>
+    ),
+    segments: [
+      { key: "busy", width: share, fill: mark ? "var(--held)" : "var(--chart-1)" },
+      { key: "waits", width: Math.min(stage.waits ?? 0, 1 - share), fill: striped("var(--ink-faint)") },
+    ],
+    words: stage.share === null ? undefined : shareText(stage, pipeline),
+    aside: (
+      <>
+        {stage.rate === null ? stillText(stage, pipeline.workers) : `${amount} ${unit}`}
+        {facts && <span className="faint"> · {facts}</span>}
+      </>
+    ),
+    attributes: { "data-stage": stage.name, "data-marked": mark },
+  };
+}
+
+/** The diagnosis of a run, and its data flow from generation to training. */
+export function DataFlow({ run, diagnosis: live }: { run: RunDetail; diagnosis: Named | undefined }) {
+  const { data, error, refetch } = useQuery(pipelineQuery(run.name));
+  // The diagnosis and figures of one response; after a status change the live diagnosis wins.
+  const diagnosis = currentDiagnosis(data?.diagnosis, run) ?? live;
+  if (error && !data) return <ErrorState title="Data flow unavailable" error={error} onRetry={() => void refetch()} />;
+  if (!data) return <Skeletons heights={[130, 190]} />;
+  const stages = data.stages.map((stage) => laneOf(run, data, stage, diagnosis?.stage === stage.name ? markOf(diagnosis.kind) : undefined));
+  return (
+    <>
+      {diagnosis && <Diagnosis diagnosis={diagnosis} />}
+      <Panel title="Data flow" note="share of the last minute that each stage works; striped: waits" className="span-12">
+        <Lanes isOrdered label="Stages in the order of the data flow" lanes={run.kind === "outside" ? [ELSEWHERE, ...stages] : stages} />
+        <p className="soft small">{trendText(data)}</p>
+      </Panel>
+    </>
+  );
+}
