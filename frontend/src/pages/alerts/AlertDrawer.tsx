@@ -12,6 +12,7 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { type Fact, Facts } from "@/components/Facts";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { useDraft } from "@/components/useDraft";
@@ -19,37 +20,26 @@ import { number, visible } from "@/format";
 import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
 import css from "./alerts.module.css";
 
-type Step = { at: string | null; what: string; who?: string; why?: string };
-
-function stepsOf(alert: AlertDetail): Step[] {
+/** What happened to an alert, oldest first. */
+function historyOf(alert: AlertDetail): Fact[] {
   const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Last seen";
-  const steps: Step[] = [
-    { at: alert.first_seen_at, what: "Fired" },
-    { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
-    { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
-    { at: alert.cleared_at, what: "Cleared" },
-    { at: alert.resolved_at, what: "Resolved", who: alert.resolved_by, why: alert.resolved_reason },
+  const steps: [what: string, at: string | null, who?: string, why?: string][] = [
+    ["Fired", alert.first_seen_at],
+    [seen, alert.cleared_at ? null : alert.last_seen_at],
+    ["Acknowledged", alert.acknowledged_at, alert.acknowledged_by, alert.acknowledged_reason],
+    ["Cleared", alert.cleared_at],
+    ["Resolved", alert.resolved_at, alert.resolved_by, alert.resolved_reason],
   ];
-  return steps.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
-}
-
-function History({ alert }: { alert: AlertDetail }) {
-  return (
-    <ol className={css.history}>
-      {stepsOf(alert).map(({ at, what, who, why }) => (
-        <li key={what}>
-          <span className="soft nowrap">
-            <Age at={at} suffix=" ago" />
-          </span>
-          <span className="anywhere">
-            {what}
-            {who && <> by {visible(who)}</>}
-            {why && <span className="soft"> “{visible(why)}”</span>}
-          </span>
-        </li>
-      ))}
-    </ol>
-  );
+  return steps
+    .filter(([, at]) => at)
+    .sort(([, one], [, other]) => Date.parse(one ?? "") - Date.parse(other ?? ""))
+    .map(([what, at, who, why]) => [
+      who ? `${what} by ${visible(who)}` : what,
+      <span key={what}>
+        <Age at={at} suffix=" ago" />
+        {why && <span className="soft"> “{visible(why)}”</span>}
+      </span>,
+    ]);
 }
 
 const DELIVERIES: Column<AlertDelivery>[] = [
@@ -168,7 +158,7 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           )}
           <Decide alert={alert} onSnooze={() => setSnoozing(true)} />
           <h3>History</h3>
-          <History alert={alert} />
+          <Facts facts={historyOf(alert)} />
           <h3>Notifications</h3>
           <DataTable
             label="Notifications"

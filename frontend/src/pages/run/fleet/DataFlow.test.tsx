@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, trendText, waitText } from "./DataFlow";
+import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, waitText } from "./DataFlow";
 
 it("formats slow rates per minute", () => {
   expect(rateText(12.5, "fragments")).toEqual({ amount: "12.5", unit: "fragments per second" });
@@ -30,15 +30,6 @@ it("describes a stage's contents", () => {
   expect(heldText({ name: "batch", held: 2, seconds: 0.25 }, "fragments")).toBe("2 complete batches available · 250 ms delivery time");
   expect(heldText({ name: "push", held: 3, seconds: null }, "fragments")).toBe("3 waiting to be sent");
   expect(heldText({ name: "train", held: null, seconds: 1.5 }, "fragments")).toBe("1.5 s per batch");
-});
-
-it("describes the queue's trend", () => {
-  const queue = { arriving: 10, handed_out: 4, queued: 12, pause_above: 24, unit: "fragments" as const };
-  expect(trendText(queue)).toBe("The queue grows by 6 fragments per second; it reaches the tolerance in about 2 s.");
-  expect(trendText({ ...queue, queued: 30 })).toContain("exceeds the tolerance");
-  expect(trendText({ ...queue, arriving: 4.1 })).toBe("Arrivals and departures are balanced.");
-  expect(trendText({ ...queue, arriving: null })).toContain("empty in about 3 s");
-  expect(trendText({ ...queue, arriving: null, handed_out: null })).toContain("Nothing was received");
 });
 
 it("names the stage of a language worker", () => {

@@ -79,31 +79,6 @@ export function heldText({ name, held, seconds }: Pick<PipelineStage, "name" | "
   return parts.join(" · ");
 }
 
-/** The trend of the queue, and the time until it is empty or full. */
-export function trendText({
-  arriving,
-  handed_out,
-  queued,
-  pause_above,
-  unit,
-}: Pick<Pipeline, "arriving" | "handed_out" | "queued" | "pause_above" | "unit">): string {
-  const more = (arriving ?? 0) - (handed_out ?? 0);
-  const most = Math.max(arriving ?? 0, handed_out ?? 0);
-  if (most === 0) return "Nothing was received or leased in the last minute.";
-  if (Math.abs(more) < 0.05 * most) return "Arrivals and departures are balanced.";
-  const speed = rateText(Math.abs(more), unit);
-  const words = `${speed.amount} ${speed.unit}`;
-  if (more < 0)
-    return queued > 0
-      ? `The queue shrinks by ${words}; empty in about ${duration(queued / -more)} at this rate.`
-      : `The queue shrinks by ${words}.`;
-  const room = pause_above === null ? null : pause_above - queued;
-  if (room === null) return `The queue grows by ${words}.`;
-  return room <= 0
-    ? `The queue grows by ${words} and exceeds the tolerance.`
-    : `The queue grows by ${words}; it reaches the tolerance in about ${duration(room / more)}.`;
-}
-
 /** Diagnoses of the pace: every part works, and the stage is the slowest. */
 const PACE: ReadonlySet<string> = new Set(["delivery_slow", "producers_slow", "staleness_limit", "trainer_slow"]);
 
@@ -162,7 +137,6 @@ export function DataFlow({ run, diagnosis: live }: { run: RunDetail; diagnosis: 
       {diagnosis && <Diagnosis diagnosis={diagnosis} />}
       <Panel title="Data flow" note="share of the last minute that each stage works; striped: waits" className="span-12">
         <Lanes isOrdered label="Stages in the order of the data flow" lanes={run.kind === "outside" ? [ELSEWHERE, ...stages] : stages} />
-        <p className="soft small">{trendText(data)}</p>
       </Panel>
     </>
   );

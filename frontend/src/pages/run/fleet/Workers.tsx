@@ -1,17 +1,15 @@
 import { ActionIcon, Button, Group } from "@mantine/core";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, SlotReport, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { type Column, DataTable } from "@/components/DataTable";
 import { Hint } from "@/components/Hint";
 import { Lanes } from "@/components/Lanes";
-import { useNow } from "@/components/now";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { StateChip } from "@/components/StateChip";
 import { bytes, count, number, percent, policyStep, visible } from "@/format";
 import { useCordonWorker, useRestartWorker } from "@/pages/run/fleet/api";
-import { worstOf } from "@/pages/run/fleet/health";
 import { withoutTime } from "@/pages/run/logs/levels";
 import runCss from "@/pages/run/run.module.css";
 import { type Words, wordsOf } from "@/runs/words";
@@ -233,15 +231,11 @@ type Props = {
   onOpen: (worker: number, isOpen: boolean) => void;
 };
 
-/** Workers as rows: the worst first, then by index. */
+/** Workers as rows: the chosen one first, then those that do not run, then by index. */
 export function Workers({ run, workers, chosen, onLog, onOpen }: Props) {
-  const now = useNow();
   const [first] = useState(chosen);
   const [open, setOpen] = useState<readonly number[]>(chosen === undefined ? [] : [chosen]);
-  const pinned = useRef<number | null>(null);
-  const worst = worstOf(workers, now, pinned.current);
-  pinned.current = worst?.worker.index ?? null;
-  const front = new Set([pinned.current, first]);
+  const rank = ({ index, state }: WorkerRow) => (index === first ? 0 : state === "running" ? 2 : state === "stopped" ? 3 : 1);
   const words = wordsOf(run.kind);
   useEffect(() => {
     if (first !== undefined) document.querySelector(`tr[data-worker="${first}"]`)?.scrollIntoView({ block: "center" });
@@ -280,41 +274,31 @@ export function Workers({ run, workers, chosen, onLog, onOpen }: Props) {
     },
   ];
   return (
-    <>
-      {worst && (
-        <p className="small" data-worst={worst.worker.index}>
-          <span className="held" aria-hidden="true">
-            ▲
-          </span>{" "}
-          <b>Worker {worst.worker.index} is the worst:</b> <span className="anywhere">{visible(worst.why)}</span>
-        </p>
-      )}
-      <DataTable
-        label="Workers of the fleet"
-        role="group"
-        rows={[...workers.filter(({ index }) => front.has(index)), ...workers.filter(({ index }) => !front.has(index))]}
-        columns={columns}
-        keyOf={({ index }) => index}
-        page={PAGE}
-        attributes={({ index, env_steps }) => ({
-          "data-worker": index,
-          "data-env-steps": env_steps,
-          "aria-current": index === chosen ? "true" : undefined,
-        })}
-        below={(worker) =>
-          open.includes(worker.index) && (
-            <tr>
-              <td />
-              <td colSpan={columns.filter(Boolean).length - 1}>
-                {worker.time_use && <p className="soft small anywhere">{visible(worker.time_use)}</p>}
-                <Slots slots={worker.slots} words={words} onLog={(slot) => onLog(worker.index, slot)} />
-                <Stages stages={worker.stages} />
-                <WorkerActions run={run} worker={worker} />
-              </td>
-            </tr>
-          )
-        }
-      />
-    </>
+    <DataTable
+      label="Workers of the fleet"
+      role="group"
+      rows={workers.toSorted((one, other) => rank(one) - rank(other) || one.index - other.index)}
+      columns={columns}
+      keyOf={({ index }) => index}
+      page={PAGE}
+      attributes={({ index, env_steps }) => ({
+        "data-worker": index,
+        "data-env-steps": env_steps,
+        "aria-current": index === chosen ? "true" : undefined,
+      })}
+      below={(worker) =>
+        open.includes(worker.index) && (
+          <tr>
+            <td />
+            <td colSpan={columns.filter(Boolean).length - 1}>
+              {worker.time_use && <p className="soft small anywhere">{visible(worker.time_use)}</p>}
+              <Slots slots={worker.slots} words={words} onLog={(slot) => onLog(worker.index, slot)} />
+              <Stages stages={worker.stages} />
+              <WorkerActions run={run} worker={worker} />
+            </td>
+          </tr>
+        )
+      }
+    />
   );
 }
