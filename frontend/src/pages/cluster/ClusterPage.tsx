@@ -1,6 +1,6 @@
 import { Button, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { type Cluster, type Part, type PartExit, useClearNotice, useSetNotice } from "@/api/deployment";
+import { type Cluster, type Notice, type Part, type PartExit, useClearNotice, useSetNotice } from "@/api/deployment";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
@@ -169,13 +169,12 @@ function localTime(at: string): string {
 }
 
 /** Set, change or remove the notice that is shown above every page. */
-function NoticeDialog({ onClose }: { onClose: () => void }) {
-  const notice = useNotice();
+function NoticeDialog({ notice, onClose }: { notice: Notice | null; onClose: () => void }) {
   const [text, setText] = useState(notice?.text ?? "");
   const [until, setUntil] = useState(notice?.until ? localTime(notice.until) : "");
   const set = useSetNotice();
   const clear = useClearNotice();
-  const removes = Boolean(notice) && text.trim() === "";
+  const removes = notice !== null && text.trim() === "";
   const end = until ? new Date(until).toISOString() : null;
   const submit = (reason: string) => {
     if (removes) clear.mutate(reason, { onSuccess: onClose });
@@ -223,6 +222,7 @@ export function ClusterPage() {
   const { cluster: data, refused } = useCluster();
   const now = useNow();
   const mayOperate = useMayOperate();
+  const notice = useNotice();
   const [isNoticeOpen, setNoticeOpen] = useState(false);
   const found = data && healthOf(data, isOutdated);
   return (
@@ -243,14 +243,14 @@ export function ClusterPage() {
         <Button
           size="compact-sm"
           variant="default"
-          disabled={!mayOperate}
+          disabled={!mayOperate || notice === undefined}
           title={mayOperate ? "Announce maintenance or other events above every page." : TAKES_OPERATOR}
           onClick={() => setNoticeOpen(true)}
         >
           Notice…
         </Button>
       </div>
-      {isNoticeOpen && <NoticeDialog onClose={() => setNoticeOpen(false)} />}
+      {isNoticeOpen && notice !== undefined && <NoticeDialog notice={notice} onClose={() => setNoticeOpen(false)} />}
       {refused && !data && <ErrorState title="Cluster unavailable" error={refused} />}
       {data && now - Date.parse(data.at) > SILENT_MS && (
         <ErrorState title="Cluster status is out of date" error={`Last updated ${dayAndClock(data.at)}.`} />
