@@ -108,7 +108,7 @@ def test_a_notice_is_shown_on_every_page_until_it_is_removed(
 
         page.goto("/cluster")
         page.get_by_role("button", name="Notice…").click()
-        expect(dialog).to_contain_text("Set by ada: it is full.")
+        expect(dialog).to_contain_text("Set by user:ada: it is full.")
         dialog.get_by_label("Notice").fill("")
         dialog.get_by_role("button", name="Remove notice").click()
 

@@ -56,7 +56,7 @@ it("shows no table of exits without any", async () => {
 
 it("sets a notice, and removes it with an empty text", async () => {
   const server = serverFor().tell("cluster_admin", { cluster });
-  const notice = { text: "The disk is changed at noon", reason: "it is full", until: null, set_by: "ada", set_at: AT };
+  const notice = { text: "The disk is changed at noon", reason: "it is full", until: null, set_by: "user:ada", set_at: AT };
   server
     .on("PUT", "/api/v1/server/notice", () => {
       server.tell("me", { notice });
@@ -82,7 +82,7 @@ it("sets a notice, and removes it with an empty text", async () => {
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   fireEvent.click(open);
   asked = await dialog("Notice to all users");
-  expect(asked.getByText(/^Set by ada: it is full\./)).toBeVisible();
+  expect(asked.getByText(/^Set by user:ada: it is full\./)).toBeVisible();
   fill(asked.getByLabelText("Notice"), "");
   fireEvent.click(asked.getByRole("button", { name: "Remove notice" }));
   await waitFor(() => expect(document.querySelector("[data-notice]")).toBeNull());
