@@ -139,11 +139,6 @@ const runTabs = [
   }),
   createRoute({
     getParentRoute: () => run,
-    path: "pipeline",
-    component: page(tabCode.pipeline, "PipelineTab"),
-  }),
-  createRoute({
-    getParentRoute: () => run,
     path: "episodes",
     component: page(tabCode.episodes, "EpisodesTab"),
     validateSearch: episodesSearch,

@@ -27,7 +27,7 @@ IDLE_SECONDS = 24.0
 IDLE_PLACES = [
     *("/cluster", "/alerts", "/runs/{run}", "/runs/{run}/queue", "/runs/{run}/weights"),
     *("/runs/{run}/environments", "/runs/{run}/config", "/runs/{run}/metrics"),
-    "/runs/{run}/pipeline",
+    "/runs/{run}/fleet",
 ]
 
 

@@ -97,8 +97,8 @@ def test_a_notice_is_shown_on_every_page_until_it_is_removed(
     page = signed_in
     page.goto("/cluster")
     try:
-        page.get_by_role("button", name="Set notice").click()
-        dialog = page.get_by_role("dialog", name="Set notice")
+        page.get_by_role("button", name="Notice…").click()
+        dialog = page.get_by_role("dialog", name="Notice to all users")
         dialog.get_by_label("Notice").fill("The disk is changed at noon <b id=hostile>.")
         dialog.get_by_label("Reason").fill("it is full")
         dialog.get_by_role("button", name="Set notice").click()
@@ -107,11 +107,12 @@ def test_a_notice_is_shown_on_every_page_until_it_is_removed(
         expect(page.locator("[data-notice]")).to_be_visible()
 
         page.goto("/cluster")
-        page.get_by_role("button", name="Remove notice").click()
-        dialog = page.get_by_role("dialog", name="Remove notice")
+        page.get_by_role("button", name="Notice…").click()
+        expect(dialog).to_contain_text("Set by user:ada: it is full.")
+        dialog.get_by_label("Notice").fill("")
         dialog.get_by_role("button", name="Remove notice").click()
 
         expect(page.locator("[data-notice]")).to_have_count(0)
-        expect(page.get_by_role("region", name="Notice")).to_contain_text("No notice is set")
+        expect(dialog).to_have_count(0)
     finally:
         server.delete("/api/v1/server/notice")

@@ -149,15 +149,15 @@ def test_a_recording_of_an_episode_is_requested_and_played(
     recordings = run_page.get_by_role("region", name="Recordings")
     recordings.get_by_role("button", name="Record", exact=True).click()
     dialog = run_page.get_by_role("dialog", name=f"Record episodes of {fleet.name}")
-    choose(run_page, "Worker", "worker 0")
-    choose(run_page, "Slot", "slot 3")
+    dialog.get_by_role("combobox", name="Worker").click()
+    run_page.get_by_role("option", name="worker 0", exact=True).click()
     dialog.get_by_label("Reason").fill("it falls to the left")
     dialog.get_by_role("button", name="Record").click()
     expect(recordings.locator("[data-recording=requested]")).to_be_visible()
 
     [order] = fleet.ordered(recordings=1)
     assert fleet.control is not None
-    assert (fleet.control.recordings[0].worker, fleet.control.recordings[0].slot) == (0, 3)
+    assert fleet.control.recordings[0].worker == 0
     fleet.update(order, "recording")
     expect(recordings.locator("[data-recording=recording]")).to_be_visible()
     fleet.recorded(order, f"the pole stands\f{HOSTILE}\fthe pole has fallen")
@@ -172,11 +172,6 @@ def test_a_recording_of_an_episode_is_requested_and_played(
     viewer.get_by_role("button", name="Play").click()
     expect(recorded).to_have_text("the pole has fallen")
     expect(viewer).to_contain_text("frame 3 of 3")
-
-
-def choose(page: Page, label: str, option: str) -> None:
-    page.get_by_role("dialog").get_by_role("combobox", name=label).click()
-    page.get_by_role("option", name=option, exact=True).click()
 
 
 def test_a_failed_recording_has_a_reason(run_page: Page, fleet: SimulatedManager) -> None:

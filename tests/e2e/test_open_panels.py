@@ -65,10 +65,10 @@ WAYS: dict[str, list[list[str]]] = {
     f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
     f"{LANGUAGE}/trajectories": [[button("Tag group")], [button("Columns")]],
     "/alerts": [[ROW, button("Snooze")]],
-    "/alerts?view=rules": [[ROW], [button("Actions for"), entry("Delete")]],
+    "/alerts?view=rules": [[ROW], [button("Delete")]],
     "/alerts?view=snoozed": [[button("End the snooze")]],
     "/environments": [[ROW]],
-    "/cluster": [[button("Set notice")]],
+    "/cluster": [[button("Notice")]],
     "/tokens": [[button("Create token")], [button("Revoke")]],
     "/settings": [[button("Test ")]],
 }

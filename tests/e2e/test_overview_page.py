@@ -228,8 +228,8 @@ def test_the_overview_shows_the_diagnosis_and_the_last_events(
     expect(page).to_have_url(re.compile(r"/runs/seed-atropos-mix/groups/\d+"))
 
     page.go_back()
-    diagnosis.get_by_role("link", name="View pipeline").click()
-    expect(page).to_have_url(re.compile("/runs/seed-atropos-mix/pipeline$"))
+    diagnosis.get_by_role("link", name="View evidence").click()
+    expect(page).to_have_url(re.compile("/runs/seed-atropos-mix/fleet$"))
     # An ended run has no diagnosis.
     page.goto("/runs/seed-cartpole-sweep-0")
     expect(page.get_by_role("region", name="Newest trajectories")).to_be_visible()

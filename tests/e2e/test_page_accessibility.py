@@ -21,10 +21,9 @@ ADDRESSES = [address for address in pages.addresses() if address != "/login"]
 OTHERS = [
     "/runs/seed-cartpole-live",
     "/runs/seed-cartpole-live/fleet",
-    "/runs/seed-cartpole-live/pipeline",
     "/runs/seed-cartpole-live/trajectories",
     "/runs/seed-atropos-mix",
-    "/runs/seed-atropos-mix/pipeline",
+    "/runs/seed-atropos-mix/fleet",
     "/compare?runs=seed-cartpole-live,seed-cartpole-paused,seed-reverse-lessons",
 ]
 

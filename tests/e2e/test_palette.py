@@ -38,12 +38,12 @@ def test_letters_typed_while_the_palette_loads_are_kept(signed_in: Page, server:
 
     with page.expect_request("**/Palette-*.js"):
         page.keyboard.press("Control+k")
-    page.keyboard.type("pipeline")
+    page.keyboard.type("weights")
     expect(page.get_by_role("combobox", name="Search pages")).to_have_count(0)
     (route,) = held
     route.continue_()
 
-    expect(page.get_by_role("combobox", name="Search pages")).to_have_value("pipeline")
+    expect(page.get_by_role("combobox", name="Search pages")).to_have_value("weights")
 
 
 def test_the_palette_is_accessible_and_names_a_search_without_results(signed_in: Page) -> None:

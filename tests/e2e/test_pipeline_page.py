@@ -28,9 +28,7 @@ def test_the_pipeline_of_a_live_fleet_shows_stages_and_bottleneck(
     signed_in: Page, seeded_server: Server
 ) -> None:
     page = signed_in
-    page.goto(f"/runs/{LIVE}/fleet")
-    page.get_by_role("link", name="Pipeline", exact=True).click()
-    expect(page).to_have_url(re.compile("/pipeline$"))
+    page.goto(f"/runs/{LIVE}/fleet?worker=1")
 
     for name in ("step", "exchange", "infer", "push", "queue", "batch", "train"):
         expect(stage(page, name)).to_be_visible()
@@ -46,9 +44,6 @@ def test_the_pipeline_of_a_live_fleet_shows_stages_and_bottleneck(
         expect(marked).to_have_attribute("data-stage", named or "")
         expect(marked).to_contain_text(re.compile("▲ (bottleneck|blocked here)"))
 
-    worker = page.get_by_role("list", name="Workers").get_by_role("link", name="worker 1")
-    worker.click()
-    expect(page).to_have_url(re.compile("/fleet.*worker=1"))
     chosen = page.locator('[data-worker="1"]')
     expect(chosen).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("button", name="Slots of worker 1")).to_have_attribute(
@@ -78,12 +73,12 @@ def test_the_pipeline_of_an_outside_run_starts_at_the_server(
     signed_in: Page, followed: list[int]
 ) -> None:
     page = signed_in
-    page.goto(f"/runs/{FOLLOWED}/pipeline")
+    page.goto(f"/runs/{FOLLOWED}/fleet")
 
     expect(stage(page, "elsewhere")).to_contain_text("outside this server")
     expect(stage(page, "push")).to_be_visible()
     expect(stage(page, "infer")).to_have_count(0)
-    expect(page.get_by_role("region", name="Worker time")).to_have_count(0)
+    expect(page.get_by_role("heading", name="No fleet")).to_be_visible()
 
 
 def test_a_point_is_selected_with_the_keyboard_and_part_of_the_address(

@@ -69,7 +69,7 @@ def test_the_fleet_page_charts_resources_with_the_events_of_the_run(
     section.get_by_role("heading", name="Resources").scroll_into_view_if_needed()
     cpu = section.get_by_role("region", name="CPU", exact=True)
     expect(cpu.locator(".chart")).to_have_attribute("data-points", re.compile(r"[3-9]|\d\d"))
-    for title in ("Memory", "CPU by worker", "Memory by worker", "GPU utilization", "GPU memory"):
+    for title in ("Memory", "GPU utilization", "GPU memory"):
         part = section.get_by_role("region", name=title, exact=True)
         part.scroll_into_view_if_needed()
         expect(part.locator(".chart canvas")).to_be_visible()
@@ -77,8 +77,6 @@ def test_the_fleet_page_charts_resources_with_the_events_of_the_run(
     expect(memory.locator("[data-newest]")).to_have_text("5.37 GB")
     # The launch of the run and the start of its fleet.
     assert int(memory.locator(".chart").get_attribute("data-marks") or 0) >= 2
-    by_worker = section.get_by_role("region", name="CPU by worker")
-    expect(by_worker.get_by_text("worker 1", exact=True).first).to_be_visible()
 
     api = [url for url in requests if "/api/" in url]
     assert len(api) <= REQUESTS_AT_MOST, api

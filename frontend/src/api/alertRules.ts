@@ -39,16 +39,6 @@ export const snoozesQuery = queryOptions({
   refetchInterval: REREAD_MS,
 });
 
-/** A rule that is not saved yet, with its scope. */
-export type Draft = {
-  metric: string;
-  comparator: Comparator;
-  threshold: number | null;
-  for_seconds: number;
-  run: string | null;
-  filter: string;
-};
-
 function useAlertsChanged() {
   const queries = useQueryClient();
   return () => Promise.all(["alert-rules", "alert-snoozes", "alerts"].map((key) => queries.invalidateQueries({ queryKey: [key] })));

@@ -1,16 +1,21 @@
 import { Button, UnstyledButton } from "@mantine/core";
 import { Fragment, type HTMLAttributes, type ReactNode, useMemo, useState } from "react";
+import { ErrorState } from "@/components/ErrorState";
+import { type Pages, ShowMore } from "@/components/ShowMore";
+import { Skeletons } from "@/components/Skeletons";
 import { Table } from "@/components/Table";
-import { number } from "@/format";
+import { number, visible } from "@/format";
 import css from "./dataTable.module.css";
 
 export type Column<T> = {
-  id: string;
+  /** Defaults to the label, if that is text. */
+  id?: string;
   label: ReactNode;
   title?: string;
   /** Class of the heading and the cells, such as `num` or `wide-only`. */
   className?: string;
-  cell: (row: T) => ReactNode;
+  /** Contents of a cell; defaults to the value as text. */
+  cell?: (row: T) => ReactNode;
   /** The value that the column sorts by; without it, the column does not sort. */
   value?: (row: T) => string | number | null | undefined;
 };
@@ -19,7 +24,8 @@ type Sort = { id: string; isDown: boolean };
 
 type Props<T> = {
   label: string;
-  rows: readonly T[];
+  /** Undefined until they are known. */
+  rows: readonly T[] | undefined;
   columns: readonly (Column<T> | false)[];
   keyOf: (row: T) => string | number;
   /** Attributes of a row. */
@@ -30,6 +36,12 @@ type Props<T> = {
   role?: "group";
   /** Number of rows shown at once; a button shows more. */
   page?: number;
+  /** Takes the place of a table without rows. */
+  empty?: ReactNode;
+  /** Why the rows are missing or old. */
+  error?: Error | null;
+  /** The list of which the rows are the pages that have been read. */
+  pages?: Pages;
   className?: string;
 };
 
@@ -43,50 +55,62 @@ export function sorted<T>(rows: readonly T[], value: NonNullable<Column<T>["valu
   return [...known.toSorted((one, other) => (isDown ? order(other, one) : order(one, other))), ...rows.filter((row) => value(row) == null)];
 }
 
+const NONE: never[] = [];
+const textOf = (value: string | number | null | undefined) => (typeof value === "string" ? visible(value) || "–" : number(value));
+const idOf = <T,>({ id, label }: Column<T>) => id ?? String(label);
+
 /** A table whose rows sort by a click on a heading: descending first for numbers, then the other way, then as given. */
-export function DataTable<T>({ rows, columns, keyOf, attributes, below, page = Infinity, ...table }: Props<T>) {
+export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, page = Infinity, empty, error, pages, ...table }: Props<T>) {
   const [sort, setSort] = useState<Sort | null>(null);
   const [most, setMost] = useState(page);
+  const rows = read ?? NONE;
   const shown = columns.filter((column) => column !== false);
-  const value = shown.find(({ id }) => id === sort?.id)?.value;
+  const value = shown.find((column) => idOf(column) === sort?.id)?.value;
   const ordered = useMemo(() => (value && sort ? sorted(rows, value, sort.isDown) : rows), [rows, value, sort]);
-  const press = ({ id, className = "" }: Column<T>) => {
-    const isFirstDown = className.split(" ").includes("num");
+  const press = (column: Column<T>) => {
+    const id = idOf(column);
+    const isFirstDown = column.className?.split(" ").includes("num") ?? false;
     if (sort?.id !== id) setSort({ id, isDown: isFirstDown });
     else setSort(sort.isDown === isFirstDown ? { id, isDown: !isFirstDown } : null);
   };
+  const [noun] = table.label.split(",");
+  if (!read) return error ? <ErrorState title={`${noun} unavailable`} error={error} /> : <Skeletons heights={[200]} />;
   return (
     <>
-      <Table
-        {...table}
-        columns={shown.map((column) => {
-          const { id, label, title, className } = column;
-          if (!column.value) return { label, title, className };
-          const direction = sort?.id !== id ? undefined : sort.isDown ? "descending" : "ascending";
-          return {
-            ...{ title, className, "aria-sort": direction },
-            label: (
-              <UnstyledButton className={css.sort} onClick={() => press(column)}>
-                {label}
-                <span aria-hidden="true">{direction && (sort?.isDown ? " ↓" : " ↑")}</span>
-              </UnstyledButton>
-            ),
-          };
-        })}
-      >
-        {ordered.slice(0, most).map((row) => (
-          <Fragment key={keyOf(row)}>
-            <tr {...attributes?.(row)}>
-              {shown.map(({ id, className, cell }) => (
-                <td key={id} className={className}>
-                  {cell(row)}
-                </td>
-              ))}
-            </tr>
-            {below?.(row)}
-          </Fragment>
-        ))}
-      </Table>
+      {error && <ErrorState title={`${noun} not refreshed`} error={error} />}
+      {read.length === 0 && empty}
+      {(read.length > 0 || empty === undefined) && (
+        <Table
+          {...table}
+          columns={shown.map((column) => {
+            const { label, title, className } = column;
+            if (!column.value) return { label, title, className };
+            const direction = sort?.id !== idOf(column) ? undefined : sort.isDown ? "descending" : "ascending";
+            return {
+              ...{ title, className, "aria-sort": direction },
+              label: (
+                <UnstyledButton className={css.sort} onClick={() => press(column)}>
+                  {label}
+                  <span aria-hidden="true">{direction && (sort?.isDown ? " ↓" : " ↑")}</span>
+                </UnstyledButton>
+              ),
+            };
+          })}
+        >
+          {ordered.slice(0, most).map((row) => (
+            <Fragment key={keyOf(row)}>
+              <tr {...attributes?.(row)}>
+                {shown.map((column) => (
+                  <td key={idOf(column)} className={column.className}>
+                    {column.cell ? column.cell(row) : textOf(column.value?.(row))}
+                  </td>
+                ))}
+              </tr>
+              {below?.(row)}
+            </Fragment>
+          ))}
+        </Table>
+      )}
       {most < ordered.length && (
         <div className="table-foot">
           <Button size="compact-sm" variant="default" onClick={() => setMost(most + page)}>
@@ -94,6 +118,7 @@ export function DataTable<T>({ rows, columns, keyOf, attributes, below, page = I
           </Button>
         </div>
       )}
+      {pages && <ShowMore pages={pages} />}
     </>
   );
 }

@@ -2,7 +2,7 @@ import type { HTMLAttributes, ReactNode } from "react";
 import css from "./lanes.module.css";
 
 /** A part of a line. */
-export type Segment = {
+type Segment = {
   key: string;
   /** Its begin as a share of the line; without one it follows the segment before it. */
   from?: number;
@@ -46,36 +46,20 @@ export function Line({ segments, words, mark }: Pick<Lane, "segments" | "words" 
   );
 }
 
-/** The meaning of fills. */
-export function Legend({ entries }: { entries: readonly (readonly [fill: string, words: string])[] }) {
-  return (
-    <ul className={css.legend} aria-label="Legend">
-      {entries.map(([fill, words]) => (
-        <li key={words}>
-          <span style={{ background: fill }} /> {words}
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-type Props = { label: string; lanes: readonly Lane[]; legend?: readonly (readonly [fill: string, words: string])[]; isOrdered?: boolean };
+type Props = { label: string; lanes: readonly Lane[]; isOrdered?: boolean };
 
 /** Lines of segments with one scale, each with a label before it and a text after it. */
-export function Lanes({ label, lanes, legend, isOrdered }: Props) {
+export function Lanes({ label, lanes, isOrdered }: Props) {
   const List = isOrdered ? "ol" : "ul";
   return (
-    <>
-      <List className={css.lanes} aria-label={label}>
-        {lanes.map(({ key, label: name, aside, attributes, ...line }) => (
-          <li key={key} {...attributes}>
-            <span className={css.name}>{name}</span>
-            <Line {...line} />
-            <span className={css.aside}>{aside}</span>
-          </li>
-        ))}
-      </List>
-      {legend && <Legend entries={legend} />}
-    </>
+    <List className={css.lanes} aria-label={label}>
+      {lanes.map(({ key, label: name, aside, attributes, ...line }) => (
+        <li key={key} {...attributes}>
+          <span className={css.name}>{name}</span>
+          <Line {...line} />
+          <span className={css.aside}>{aside}</span>
+        </li>
+      ))}
+    </List>
   );
 }

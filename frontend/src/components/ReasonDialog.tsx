@@ -8,6 +8,7 @@ import { visible } from "@/format";
 
 type Props = {
   title: string;
+  size?: string;
   /** The state of the mutation. */
   asking: { isPending: boolean; error: Error | null };
   /** Title of the error message. */
@@ -31,6 +32,7 @@ type Props = {
 /** Confirm a change: its effects, the reason, and the server's error if any. Mounted only while open. */
 export function ReasonDialog({
   title,
+  size,
   asking,
   refused,
   submit,
@@ -57,7 +59,7 @@ export function ReasonDialog({
   const [confirmed, setConfirmed] = useState("");
   const isReady = isFit && (!needsReason || reason.trim() !== "") && (typed === undefined || confirmed.trim() === typed);
   return (
-    <Dialog onClose={close} title={title}>
+    <Dialog onClose={close} title={title} size={size}>
       <form
         onSubmit={(event) => {
           event.preventDefault();

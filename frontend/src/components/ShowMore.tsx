@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 
-type Pages = { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown };
+export type Pages = { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown };
 
 /** The "Show more" button of a paginated list; nothing on the last page. */
 export function ShowMore({ pages, words = "Show more" }: { pages: Pages; words?: string }) {

@@ -21,7 +21,6 @@ export const tabCode = {
   metrics: () => import("@/pages/run/metrics/MetricsTab"),
   queue: () => import("@/pages/run/queue/QueueTab"),
   fleet: () => import("@/pages/run/fleet/FleetTab"),
-  pipeline: () => import("@/pages/run/pipeline/PipelineTab"),
   episodes: () => import("@/pages/run/episodes/EpisodesTab"),
   curriculum: () => import("@/pages/run/curriculum/CurriculumTab"),
   evaluations: () => import("@/pages/run/evaluations/EvaluationsTab"),

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { AlertRule } from "@/api/alertRules";
-import { compared, draftOf, emptyForm, formOf, levelText, problemsOf, ruleOf } from "./drafts";
+import { compared, emptyForm, formOf, levelText, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {
   id: 3,
@@ -48,7 +48,7 @@ it("round-trips a rule through the form", () => {
 it("starts with a chart's values", () => {
   const form = emptyForm({ metric: "kl", run: "pole", threshold: 0.2 });
   expect(problemsOf(form)).toEqual({});
-  expect(draftOf(form)).toEqual({ metric: "kl", comparator: "above", threshold: 0.2, for_seconds: 0, run: "pole", filter: "" });
+  expect(ruleOf(form, "")).toMatchObject({ metric: "kl", comparator: "above", threshold: 0.2, for_seconds: 0, run: "pole", filter: "" });
 });
 
 it("validates by field", () => {
@@ -67,7 +67,7 @@ it("requires a duration but no threshold for missing data", () => {
   expect(compared({ ...form, wait: "2" }, "no_data")).toEqual({ comparator: "no_data" });
   const silent = { ...form, ...compared(form, "no_data") };
   expect(problemsOf(silent)).toEqual({});
-  expect(draftOf({ ...silent, threshold: "7" })).toMatchObject({ comparator: "no_data", threshold: null, for_seconds: 300 });
+  expect(ruleOf({ ...silent, threshold: "7" }, "")).toMatchObject({ comparator: "no_data", threshold: null, for_seconds: 300 });
   expect(problemsOf({ ...silent, wait: "9", unit: "s" })).toHaveProperty("for_seconds");
 });
 

@@ -1,6 +1,6 @@
 /** Form state of a rule and its validation. Pure. */
 
-import { type AlertRule, type Comparator, type Draft, isCompared, type SetAlertRule } from "@/api/alertRules";
+import { type AlertRule, type Comparator, isCompared, type SetAlertRule } from "@/api/alertRules";
 
 export type Scope = "run" | "filter";
 export type RuleForm = {
@@ -89,21 +89,17 @@ export function problemsOf(form: RuleForm): FormProblems {
 }
 
 /** The rule of a valid form. */
-export function draftOf(form: RuleForm): Draft {
+export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
+  const { name, severity, runbook, comparator, isEnabled } = form;
   const isRun = form.scope === "run";
   return {
+    ...{ name: name.trim(), severity, runbook, is_enabled: isEnabled, reason, comparator },
     metric: form.metric.trim(),
-    comparator: form.comparator,
-    threshold: isCompared(form.comparator) ? Number(form.threshold) : null,
+    threshold: isCompared(comparator) ? Number(form.threshold) : null,
     for_seconds: Number(form.wait) * UNITS[form.unit],
     run: isRun ? form.run.trim() : null,
     filter: isRun ? "" : form.filter.trim(),
   };
-}
-
-export function ruleOf(form: RuleForm, reason: string): SetAlertRule {
-  const { name, severity, runbook, isEnabled } = form;
-  return { ...draftOf(form), name: name.trim(), severity, runbook, is_enabled: isEnabled, reason };
 }
 
 /** A y value of a chart, rounded to the axis resolution. */

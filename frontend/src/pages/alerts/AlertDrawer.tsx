@@ -1,4 +1,4 @@
-import { Button, Group, Textarea } from "@mantine/core";
+import { Box, Button, type ButtonProps, Group, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,73 +8,56 @@ import { Age } from "@/components/Age";
 import { AlertChip } from "@/components/AlertChip";
 import { AppLink } from "@/components/AppLink";
 import { alertUrl } from "@/components/alertStyles";
+import { type Column, DataTable } from "@/components/DataTable";
 import { DeliveryOutcome } from "@/components/DeliveryOutcome";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { type Fact, Facts } from "@/components/Facts";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
 import { useDraft } from "@/components/useDraft";
 import { number, visible } from "@/format";
 import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
 import css from "./alerts.module.css";
 
-type Step = { at: string | null; what: string; who?: string; why?: string };
-
-function stepsOf(alert: AlertDetail): Step[] {
+/** What happened to an alert, oldest first. */
+function historyOf(alert: AlertDetail): Fact[] {
   const seen = alert.times_seen > 1 ? `Seen ${number(alert.times_seen)} times, last` : "Last seen";
-  const steps: Step[] = [
-    { at: alert.first_seen_at, what: "Fired" },
-    { at: alert.cleared_at ? null : alert.last_seen_at, what: seen },
-    { at: alert.acknowledged_at, what: "Acknowledged", who: alert.acknowledged_by, why: alert.acknowledged_reason },
-    { at: alert.cleared_at, what: "Cleared" },
-    { at: alert.resolved_at, what: "Resolved", who: alert.resolved_by, why: alert.resolved_reason },
+  const steps: [what: string, at: string | null, who?: string, why?: string][] = [
+    ["Fired", alert.first_seen_at],
+    [seen, alert.cleared_at ? null : alert.last_seen_at],
+    ["Acknowledged", alert.acknowledged_at, alert.acknowledged_by, alert.acknowledged_reason],
+    ["Cleared", alert.cleared_at],
+    ["Resolved", alert.resolved_at, alert.resolved_by, alert.resolved_reason],
   ];
-  return steps.filter(({ at }) => at).sort((a, b) => Date.parse(a.at ?? "") - Date.parse(b.at ?? ""));
+  return steps
+    .filter(([, at]) => at)
+    .sort(([, one], [, other]) => Date.parse(one ?? "") - Date.parse(other ?? ""))
+    .map(([what, at, who, why]) => [
+      who ? `${what} by ${visible(who)}` : what,
+      <span key={what}>
+        <Age at={at} suffix=" ago" />
+        {why && <span className="soft"> “{visible(why)}”</span>}
+      </span>,
+    ]);
 }
 
-function History({ alert }: { alert: AlertDetail }) {
-  return (
-    <ol className={css.history}>
-      {stepsOf(alert).map(({ at, what, who, why }) => (
-        <li key={what}>
-          <span className="soft nowrap">
-            <Age at={at} suffix=" ago" />
-          </span>
-          <span className="anywhere">
-            {what}
-            {who && <> by {visible(who)}</>}
-            {why && <span className="soft"> “{visible(why)}”</span>}
-          </span>
-        </li>
-      ))}
-    </ol>
-  );
-}
-
-function Deliveries({ rows }: { rows: AlertDelivery[] }) {
-  if (rows.length === 0)
-    return <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was snoozed.</p>;
-  return (
-    <Table label="Notifications" columns={["Receiver", "Sent", "Outcome", { label: "Attempts", className: "num" }]}>
-      {rows.map((row) => (
-        <tr key={row.id}>
-          <td className="anywhere">{visible(row.target)}</td>
-          <td>
-            {row.change}{" "}
-            <span className="faint">
-              <Age at={row.created_at} suffix=" ago" />
-            </span>
-          </td>
-          <td className="anywhere">
-            <DeliveryOutcome delivery={row} />
-          </td>
-          <td className="num">{number(row.attempts)}</td>
-        </tr>
-      ))}
-    </Table>
-  );
-}
+const DELIVERIES: Column<AlertDelivery>[] = [
+  { label: "Receiver", className: "anywhere", value: ({ target }) => target },
+  {
+    label: "Sent",
+    cell: ({ change, created_at }) => (
+      <>
+        {change}{" "}
+        <span className="faint">
+          <Age at={created_at} suffix=" ago" />
+        </span>
+      </>
+    ),
+  },
+  { label: "Outcome", className: "anywhere", cell: (row) => <DeliveryOutcome delivery={row} /> },
+  { label: "Attempts", className: "num", value: ({ attempts }) => attempts },
+];
 
 /** Actions on an alert, with a reason. */
 function Decide({ alert, onSnooze }: { alert: AlertDetail; onSnooze: () => void }) {
@@ -84,13 +67,24 @@ function Decide({ alert, onSnooze }: { alert: AlertDetail; onSnooze: () => void 
   const group = useAlertSummary()?.groups.find(
     ({ kind, subject }) => kind === alert.kind && (kind !== "rule" || subject === alert.subject),
   );
-  const others = (group?.count ?? 1) - 1;
+  const count = group?.count ?? 1;
   const act = (verb: AlertAction["verb"], same_kind = false) =>
     action.mutate({ id: alert.id, verb, reason, same_kind }, { onSuccess: () => setReason("") });
-  const doing = (verb: AlertAction["verb"]) => action.isPending && action.variables.verb === verb;
-  const why = mayOperate ? undefined : TAKES_OPERATOR;
+  const isOpen = alert.state === "open";
+  const buttons: (ButtonProps & { label: string; does: string; act: () => void; isFor?: boolean })[] = [
+    { label: "Snooze…", does: "Suspend its notifications for a time.", act: onSnooze },
+    { label: "Resolve", does: "Closes the alert. It does not fire again while the condition holds.", act: () => act("resolve") },
+    {
+      ...{ label: `Acknowledge all ${number(count)} of this kind`, isFor: isOpen && count > 1 },
+      ...{ does: "Marks every open alert of this kind as being worked on.", act: () => act("acknowledge", true) },
+    },
+    {
+      ...{ label: "Acknowledge", isFor: isOpen, variant: "filled" },
+      ...{ does: "Marks the alert as being worked on.", act: () => act("acknowledge") },
+    },
+  ];
   return (
-    <div className={css.decide}>
+    <Box my="md">
       {action.error && <ErrorState title="Action failed" error={action.error} />}
       {alert.state !== "resolved" && (
         <>
@@ -105,42 +99,24 @@ function Decide({ alert, onSnooze }: { alert: AlertDetail; onSnooze: () => void 
             onChange={(event) => setReason(event.currentTarget.value)}
           />
           <Group justify="flex-end" mt="sm">
-            <Button variant="default" disabled={!mayOperate} onClick={onSnooze} title={why ?? "Suspend its notifications for a time."}>
-              Snooze…
-            </Button>
-            <Button
-              variant="default"
-              disabled={!mayOperate}
-              loading={doing("resolve")}
-              onClick={() => act("resolve")}
-              title={why ?? "Closes the alert. It does not fire again while the condition holds."}
-            >
-              Resolve
-            </Button>
-            {alert.state === "open" && others > 0 && (
-              <Button
-                variant="default"
-                disabled={!mayOperate}
-                onClick={() => act("acknowledge", true)}
-                title={why ?? "Marks every open alert of this kind as being worked on."}
-              >
-                {`Acknowledge all ${number(others + 1)} of this kind`}
-              </Button>
-            )}
-            {alert.state === "open" && (
-              <Button
-                disabled={!mayOperate}
-                loading={doing("acknowledge")}
-                onClick={() => act("acknowledge")}
-                title={why ?? "Marks the alert as being worked on."}
-              >
-                Acknowledge
-              </Button>
+            {buttons.map(
+              ({ label, does, act: onClick, isFor = true, variant = "default" }) =>
+                isFor && (
+                  <Button
+                    key={label}
+                    variant={variant}
+                    disabled={!mayOperate || action.isPending}
+                    onClick={onClick}
+                    title={mayOperate ? does : TAKES_OPERATOR}
+                  >
+                    {label}
+                  </Button>
+                ),
             )}
           </Group>
         </>
       )}
-    </div>
+    </Box>
   );
 }
 
@@ -182,9 +158,17 @@ export function AlertDrawer({ id, onClose }: { id: number; onClose: () => void }
           )}
           <Decide alert={alert} onSnooze={() => setSnoozing(true)} />
           <h3>History</h3>
-          <History alert={alert} />
+          <Facts facts={historyOf(alert)} />
           <h3>Notifications</h3>
-          <Deliveries rows={alert.deliveries} />
+          <DataTable
+            label="Notifications"
+            rows={alert.deliveries}
+            columns={DELIVERIES}
+            keyOf={({ id: delivery }) => delivery}
+            empty={
+              <p className="faint small">No notifications were sent: no webhook or mailbox is configured, or the alert was snoozed.</p>
+            }
+          />
           {isSnoozing && <SnoozeDialog title={alert.title} subject={{ alert: alert.id }} onClose={() => setSnoozing(false)} />}
         </>
       )}

@@ -1,11 +1,20 @@
-import { SegmentedControl } from "@mantine/core";
-import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useAlertSummary } from "@/api/alerts";
+import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { type Snooze, snoozesQuery, useEndSnooze } from "@/api/alertRules";
+import { type AlertGroup, type AskedAlerts, alertsQuery, useAlertKinds, useAlertSummary } from "@/api/alerts";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
+import { Age } from "@/components/Age";
+import { AlertChip } from "@/components/AlertChip";
+import { type Column, DataTable } from "@/components/DataTable";
+import { EmptyState } from "@/components/EmptyState";
+import { Moment } from "@/components/Moment";
 import { onDemand } from "@/components/onDemand";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
-import { counted, number } from "@/format";
-import { AlertList } from "@/pages/alerts/AlertList";
-import { SnoozedList } from "@/pages/alerts/SnoozedList";
+import { counted, number, visible } from "@/format";
+import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";
 import css from "./alerts.module.css";
 
@@ -20,13 +29,227 @@ const LISTS: { value: string; label: string; search: AlertsSearch }[] = [
   { value: "snoozed", label: "Snoozed", search: { view: "snoozed" } },
   { value: "rules", label: "Rules", search: { view: "rules" } },
 ];
+const SEVERITIES = [
+  { value: "error", label: "Errors" },
+  { value: "warning", label: "Warnings" },
+];
+
+type Look = (changes: AlertsSearch, replace?: boolean) => void;
+
+function columnsOf(look: Look): Column<AlertGroup>[] {
+  return [
+    { label: "State", className: "wide-only", cell: (alert) => <AlertChip alert={alert} /> },
+    {
+      label: "Alert",
+      className: `anywhere ${css.what}`,
+      cell: (alert) => (
+        <>
+          <div className="narrow-only">
+            <AlertChip alert={alert} />
+          </div>
+          <button type="button" className="row-open" data-open onClick={() => look({ alert: alert.id }, false)}>
+            {visible(alert.message)}
+          </button>
+          <div className="small soft">
+            {visible(alert.title)}
+            {alert.is_snoozed && " · snoozed"}
+            {alert.state === "acknowledged" && ` · acknowledged by ${visible(alert.acknowledged_by)}`}
+            {alert.state === "acknowledged" && alert.acknowledged_reason && `: “${visible(alert.acknowledged_reason)}”`}
+          </div>
+          {alert.count > 1 && (
+            <button type="button" className="link-button nowrap" onClick={() => look({ kind: alert.kind }, false)}>
+              {counted(alert.count - 1, "more alert")} of this kind
+            </button>
+          )}
+        </>
+      ),
+    },
+    {
+      ...{ label: "Run", className: `wide-only ${css.run}`, value: ({ run }) => run },
+      cell: ({ run }) =>
+        run ? (
+          <Link to="/runs/$name" params={{ name: run }} className="strong run-name">
+            {run}
+          </Link>
+        ) : (
+          <span className="faint">server</span>
+        ),
+    },
+    {
+      ...{ label: "Since", className: "num soft", value: ({ first_seen_at }) => first_seen_at },
+      cell: ({ first_seen_at }) => <Age at={first_seen_at} suffix=" ago" />,
+    },
+    {
+      ...{ label: "Cleared", className: "num soft wide-only", value: ({ cleared_at, resolved_at }) => cleared_at ?? resolved_at },
+      cell: ({ cleared_at, resolved_at }) =>
+        cleared_at || resolved_at ? <Age at={cleared_at ?? resolved_at} suffix=" ago" /> : <span className="faint">ongoing</span>,
+    },
+    {
+      ...{ label: "Times", className: "num wide-only", value: ({ times_seen }) => times_seen },
+      title: "Number of times the alert fired; a continuous condition counts once",
+    },
+  ];
+}
+
+function Filters({ asked, look }: { asked: AskedAlerts; look: Look }) {
+  const kinds = useAlertKinds();
+  return (
+    <div className={css.boxes}>
+      <TextInput
+        {...{ size: "xs", label: "Text", placeholder: "in the message", value: asked.text ?? "" }}
+        data-filter
+        onChange={(event) => look({ text: event.currentTarget.value })}
+      />
+      <TextInput
+        {...{ size: "xs", label: "Run", placeholder: "full name", value: asked.run ?? "" }}
+        onChange={(event) => look({ run: event.currentTarget.value })}
+      />
+      <Select
+        {...{ size: "xs", label: "Kind", placeholder: "any", clearable: true, searchable: true, data: kinds }}
+        value={asked.kind ?? null}
+        onChange={(kind) => look({ kind: kind ?? undefined })}
+      />
+      <Select
+        {...{ size: "xs", label: "Severity", placeholder: "any", clearable: true, data: SEVERITIES }}
+        value={asked.severity ?? null}
+        onChange={(severity) => look({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
+      />
+    </div>
+  );
+}
+
+function Nothing({ isFiltered }: { isFiltered: boolean }) {
+  return isFiltered ? (
+    <EmptyState
+      title="No matching alerts"
+      action={
+        <Link to="/alerts" search={{ state: "all" }}>
+          All alerts
+        </Link>
+      }
+    >
+      Remove a filter above.
+    </EmptyState>
+  ) : (
+    <EmptyState title="No open alerts" command="ROLLDECK_ALERT_WEBHOOKS=https://hooks.example.org/rolldeck make serve" guide="howto/alerts">
+      Failed runs, silent fleets, quarantined batches, full disks: each alert fires within seconds and resolves when its condition clears.
+      To send notifications to a webhook:
+    </EmptyState>
+  );
+}
+
+/** Alerts, newest first; unresolved ones of a kind in one row, until the kind is selected. */
+function AlertList({ asked, opened, look }: { asked: AskedAlerts; opened: number | undefined; look: Look }) {
+  const pages = useInfiniteQuery(alertsQuery(asked));
+  return (
+    <section className="panel" aria-label="Alerts, newest first">
+      <Filters asked={asked} look={look} />
+      <DataTable
+        label="Alerts, newest first"
+        rows={pages.data?.pages.flatMap(({ results }) => results)}
+        error={pages.error}
+        columns={columnsOf(look)}
+        keyOf={({ id }) => id}
+        attributes={({ id }) => ({ className: "opens", "data-row": true, "data-alert-id": id })}
+        empty={<Nothing isFiltered={Object.values(asked).some(Boolean)} />}
+        pages={pages}
+      />
+      {opened !== undefined && <AlertDrawer key={opened} id={opened} onClose={() => look({ alert: undefined }, false)} />}
+    </section>
+  );
+}
+
+function EndSnooze({ snooze, onClose }: { snooze: Snooze; onClose: () => void }) {
+  const end = useEndSnooze(snooze.id);
+  return (
+    <ReasonDialog
+      title={`End the snooze of ${visible(snooze.title)}?`}
+      submit="End snooze"
+      asking={end}
+      refused="Snooze not ended"
+      onClose={onClose}
+      onSubmit={(reason) => end.mutate(reason, { onSuccess: onClose })}
+    >
+      <p>Alerts that are still active notify within seconds.</p>
+    </ReasonDialog>
+  );
+}
+
+const SNOOZES: Column<Snooze>[] = [
+  {
+    ...{ label: "Snoozed", className: "anywhere", value: ({ title }) => title },
+    cell: ({ alert, rule, run, title, message }) => (
+      <>
+        <Link to="/alerts" search={alert === null ? { view: "rules", rule: rule ?? undefined } : { alert }} className="strong" data-open>
+          {visible((alert !== null && message) || title)}
+        </Link>
+        <div className="small soft">
+          {rule !== null ? "all alerts of the rule" : visible(title)}
+          {run && ` · ${run}`}
+        </div>
+      </>
+    ),
+  },
+  {
+    ...{ label: "Until", className: "num soft", value: ({ until }) => until },
+    cell: ({ until }) => (until ? <Moment at={until} /> : "until ended"),
+  },
+  {
+    ...{ label: "Reason", className: "anywhere" },
+    cell: ({ reason, created_by, created_at }) => (
+      <>
+        “{visible(reason)}”
+        <div className="small soft">
+          {visible(created_by)}, <Age at={created_at} suffix=" ago" />
+        </div>
+      </>
+    ),
+  },
+];
+
+/** The snoozed alerts and rules. */
+function SnoozedList() {
+  const { data, error } = useQuery(snoozesQuery);
+  const mayOperate = useMayOperate();
+  const [ending, setEnding] = useState<Snooze | null>(null);
+  const end = (snooze: Snooze) => (
+    <Button
+      size="compact-sm"
+      variant="default"
+      disabled={!mayOperate}
+      title={mayOperate ? undefined : TAKES_OPERATOR}
+      aria-label={`End the snooze of ${visible(snooze.title)}`}
+      onClick={() => setEnding(snooze)}
+    >
+      End…
+    </Button>
+  );
+  return (
+    <section className="panel" aria-label="Snoozed alerts and rules">
+      <DataTable
+        label="Snoozes"
+        rows={data}
+        error={error}
+        columns={[...SNOOZES, { id: "end", label: <span className="unseen">Actions</span>, className: "num", cell: end }]}
+        keyOf={({ id }) => id}
+        attributes={({ id }) => ({ "data-row": true, "data-snooze": id })}
+        empty={
+          <EmptyState title="Nothing is snoozed" action={<Link to="/alerts">Open alerts</Link>}>
+            Snooze an alert, or all alerts of a rule, to suspend its notifications for a time. It stays visible.
+          </EmptyState>
+        }
+      />
+      {ending && <EndSnooze snooze={ending} onClose={() => setEnding(null)} />}
+    </section>
+  );
+}
 
 /** The alerts page: alerts by state, snoozed alerts, and rules. */
 export function AlertsPage() {
   const { alert: opened, view, rule, ...asked } = useSearch({ from: "/shell/alerts" });
   const navigate = useNavigate({ from: "/alerts" });
   const summary = useAlertSummary();
-  const look = (changes: AlertsSearch, replace = true) =>
+  const look: Look = (changes, replace = true) =>
     void navigate({ search: (now) => Object.fromEntries(Object.entries({ ...now, ...changes }).filter(([, value]) => value)), replace });
   const show = (list: string) => {
     const search = LISTS.find(({ value }) => value === list)?.search ?? {};
@@ -56,11 +279,7 @@ export function AlertsPage() {
         )}
       </div>
       {view === "rules" && <RulesPanel opened={rule} onOpen={(next) => look({ rule: next }, false)} />}
-      {view === "snoozed" && (
-        <section className="panel" aria-label="Snoozed alerts and rules">
-          <SnoozedList />
-        </section>
-      )}
+      {view === "snoozed" && <SnoozedList />}
       {view === undefined && <AlertList asked={asked} opened={opened} look={look} />}
     </>
   );

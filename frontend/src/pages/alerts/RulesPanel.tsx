@@ -1,44 +1,34 @@
-import { Button, Menu } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { type AlertRule, rulesQuery, useDeleteRule, useSetRule } from "@/api/alertRules";
+import { type AlertRule, rulesQuery, useDeleteRule } from "@/api/alertRules";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { rolldeckCommand } from "@/components/commandToken";
+import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
-import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import { SnoozeDialog } from "@/pages/alerts/SnoozeDialog";
-import { formOf, ruleOf } from "@/rules/drafts";
 import RuleDialog from "@/rules/RuleDialog";
-import css from "@/rules/rules.module.css";
+import css from "./alerts.module.css";
 
-type RuleAction = "switch" | "delete" | "snooze";
+const WORDS = { snooze: "Snooze", delete: "Delete" };
+type RuleAction = "delete" | "snooze";
 
 /** Whether a rule is enabled, and whether it is firing. */
-function RuleChip({ rule }: { rule: AlertRule }) {
-  if (!rule.is_enabled)
-    return (
-      <Chip tone="quiet" sign="◌" data-rule-state="off">
-        disabled
-      </Chip>
-    );
-  if (rule.firing === 0)
-    return (
-      <Chip tone="good" sign="✓" data-rule-state="quiet">
-        not firing
-      </Chip>
-    );
-  const tone = rule.severity === "error" ? "bad" : "held";
+function RuleChip({ rule: { is_enabled, firing, severity } }: { rule: AlertRule }) {
+  const [tone, sign, state, words] = !is_enabled
+    ? ["quiet", "◌", "off", "disabled"]
+    : firing === 0
+      ? ["good", "✓", "quiet", "not firing"]
+      : [severity === "error" ? "bad" : "held", "▲", "firing", `firing in ${number(firing)}`];
   return (
-    <Chip tone={tone} sign="▲" data-rule-state="firing">
-      firing in {number(rule.firing)}
+    <Chip tone={tone} sign={sign} data-rule-state={state}>
+      {words}
     </Chip>
   );
 }
@@ -59,82 +49,6 @@ function Where({ rule }: { rule: AlertRule }) {
   );
 }
 
-function Line({
-  rule,
-  mayOperate,
-  onEdit,
-  onAction,
-}: {
-  rule: AlertRule;
-  mayOperate: boolean;
-  onEdit: () => void;
-  onAction: (action: RuleAction) => void;
-}) {
-  return (
-    <tr data-row data-rule={rule.id} className="opens">
-      <td>
-        <RuleChip rule={rule} />
-      </td>
-      <td className={`anywhere ${css.when}`}>
-        <button type="button" className="row-open" data-open onClick={onEdit}>
-          {visible(rule.name)}
-        </button>
-        <div className="small soft">
-          {visible(rule.metric)} {rule.condition} · {rule.severity}
-        </div>
-      </td>
-      <td>
-        <Where rule={rule} />
-      </td>
-      <td className="soft small wide-only">
-        {visible(rule.changed_by)}, <Age at={rule.changed_at} suffix=" ago" />
-      </td>
-      <td className={`num ${css.actions}`}>
-        <Menu position="bottom-end">
-          <Menu.Target>
-            <Button
-              size="compact-sm"
-              variant="default"
-              disabled={!mayOperate}
-              aria-label={`Actions for ${visible(rule.name)}`}
-              title={mayOperate ? undefined : TAKES_OPERATOR}
-            >
-              Actions
-            </Button>
-          </Menu.Target>
-          <Menu.Dropdown>
-            <Menu.Item onClick={onEdit}>Edit…</Menu.Item>
-            <Menu.Item onClick={() => onAction("snooze")}>Snooze…</Menu.Item>
-            <Menu.Item onClick={() => onAction("switch")}>{rule.is_enabled ? "Disable…" : "Enable…"}</Menu.Item>
-            <Menu.Item className="bad" onClick={() => onAction("delete")}>
-              Delete…
-            </Menu.Item>
-          </Menu.Dropdown>
-        </Menu>
-      </td>
-    </tr>
-  );
-}
-
-function SwitchRule({ rule, onClose }: { rule: AlertRule; onClose: () => void }) {
-  const set = useSetRule(rule.id);
-  const isOn = rule.is_enabled;
-  return (
-    <ReasonDialog
-      title={`${isOn ? "Disable" : "Enable"} ${visible(rule.name)}?`}
-      submit={isOn ? "Disable rule" : "Enable rule"}
-      asking={set}
-      refused="Rule not changed"
-      onClose={onClose}
-      onSubmit={(reason) => set.mutate(ruleOf({ ...formOf(rule), isEnabled: !isOn }, reason), { onSuccess: onClose })}
-    >
-      <p>
-        {isOn ? "The rule is kept but no longer evaluated; its alerts resolve within seconds." : "The rule takes effect within seconds."}
-      </p>
-    </ReasonDialog>
-  );
-}
-
 function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void }) {
   const remove = useDeleteRule(rule.id);
   return (
@@ -152,9 +66,57 @@ function DeleteRule({ rule, onClose }: { rule: AlertRule; onClose: () => void })
   );
 }
 
+const columnsOf = (
+  mayOperate: boolean,
+  onEdit: (rule: number) => void,
+  onAction: (rule: AlertRule, action: RuleAction) => void,
+): Column<AlertRule>[] => [
+  { label: "State", cell: (rule) => <RuleChip rule={rule} />, value: ({ firing }) => firing },
+  {
+    ...{ label: "Rule", className: `anywhere ${css.when}`, value: ({ name }) => name },
+    cell: ({ id, name, metric, condition, severity }) => (
+      <>
+        <button type="button" className="row-open" data-open onClick={() => onEdit(id)}>
+          {visible(name)}
+        </button>
+        <div className="small soft">
+          {visible(metric)} {condition} · {severity}
+        </div>
+      </>
+    ),
+  },
+  { label: "Scope", cell: (rule) => <Where rule={rule} /> },
+  {
+    ...{ label: "Changed", className: "soft small wide-only", value: ({ changed_at }) => changed_at },
+    cell: ({ changed_by, changed_at }) => (
+      <>
+        {visible(changed_by)}, <Age at={changed_at} suffix=" ago" />
+      </>
+    ),
+  },
+  {
+    ...{ id: "actions", label: <span className="unseen">Actions</span>, className: "num nowrap" },
+    cell: (rule) =>
+      (["snooze", "delete"] as const).map((action) => (
+        <Button
+          key={action}
+          size="compact-sm"
+          variant="subtle"
+          color={action === "delete" ? "red" : undefined}
+          disabled={!mayOperate}
+          title={mayOperate ? undefined : TAKES_OPERATOR}
+          aria-label={`${WORDS[action]} ${visible(rule.name)}`}
+          onClick={() => onAction(rule, action)}
+        >
+          {WORDS[action]}…
+        </Button>
+      )),
+  },
+];
+
 /** User-defined alert rules. */
 export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefined; onOpen: (rule: number | "new" | undefined) => void }) {
-  const { data, error, isPending } = useQuery(rulesQuery);
+  const { data, error } = useQuery(rulesQuery);
   const mayOperate = useMayOperate();
   const [doing, setDoing] = useState<{ rule: AlertRule; action: RuleAction } | null>(null);
   const rules = data?.results ?? [];
@@ -170,45 +132,28 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
         </Button>
       }
     >
-      {error && <ErrorState title="Rules unavailable" error={error} />}
-      {isPending && <Skeletons heights={[160]} />}
-      {data && rules.length === 0 && (
-        <EmptyState
-          title="No rules yet"
-          command={rolldeckCommand(
-            'api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60',
-          )}
-          needs={{ scope: "user" }}
-        >
-          A rule fires an alert when a metric of a run is too high, too low or not finite for a given time. Create one here, or from the
-          menu of any chart on a run's Metrics tab.
-        </EmptyState>
-      )}
-      {rules.length > 0 && (
-        <Table
-          label="Alert rules"
-          columns={[
-            "State",
-            "Rule",
-            "Scope",
-            { label: "Changed", className: "wide-only" },
-            { label: <span className="unseen">Actions</span> },
-          ]}
-        >
-          {rules.map((rule) => (
-            <Line
-              key={rule.id}
-              rule={rule}
-              mayOperate={mayOperate}
-              onEdit={() => onOpen(rule.id)}
-              onAction={(action) => setDoing({ rule, action })}
-            />
-          ))}
-        </Table>
-      )}
+      <DataTable
+        label="Alert rules"
+        rows={data?.results}
+        error={error}
+        columns={columnsOf(mayOperate, onOpen, (rule, action) => setDoing({ rule, action }))}
+        keyOf={({ id }) => id}
+        attributes={({ id }) => ({ className: "opens", "data-row": true, "data-rule": id })}
+        empty={
+          <EmptyState
+            title="No rules yet"
+            command={rolldeckCommand(
+              'api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60',
+            )}
+            needs={{ scope: "user" }}
+          >
+            A rule fires an alert when a metric of a run is too high, too low or not finite for a given time. Create one here, or from the
+            menu of any chart on a run's Metrics tab.
+          </EmptyState>
+        }
+      />
       {opened === "new" && <RuleDialog onClose={close} />}
       {edited && <RuleDialog key={edited.id} rule={edited} onClose={close} />}
-      {doing?.action === "switch" && <SwitchRule rule={doing.rule} onClose={() => setDoing(null)} />}
       {doing?.action === "delete" && <DeleteRule rule={doing.rule} onClose={() => setDoing(null)} />}
       {doing?.action === "snooze" && (
         <SnoozeDialog title={doing.rule.name} subject={{ rule: doing.rule.id }} onClose={() => setDoing(null)} />

@@ -1,7 +1,7 @@
-import { screen, within } from "@testing-library/react";
+import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { Cluster, Part } from "@/api/deployment";
-import { load, serverFor } from "@/testing/page";
+import { dialog, fill, load, serverFor } from "@/testing/page";
 
 const AT = new Date().toISOString();
 const part: Part = { state: "up", confirmed_at: AT, problem: "", took_ms: 1 };
@@ -52,4 +52,39 @@ it("shows no table of exits without any", async () => {
 
   expect((await screen.findAllByText(/jobs do not run/))[0]).toBeVisible();
   expect(screen.queryByRole("table", { name: "Exits" })).toBeNull();
+});
+
+it("sets a notice, and removes it with an empty text", async () => {
+  const server = serverFor().tell("cluster_admin", { cluster });
+  const notice = { text: "The disk is changed at noon", reason: "it is full", until: null, set_by: "user:ada", set_at: AT };
+  server
+    .on("PUT", "/api/v1/server/notice", () => {
+      server.tell("me", { notice });
+      return { notice };
+    })
+    .on("DELETE", "/api/v1/server/notice", () => {
+      server.tell("me", { notice: null });
+      return null as never;
+    });
+  await load("/cluster");
+  server.tell("me", { notice: null });
+  const open = await screen.findByRole("button", { name: "Notice…" });
+  await waitFor(() => expect(open).toBeEnabled());
+  fireEvent.click(open);
+  let asked = await dialog("Notice to all users");
+  expect(asked.getByRole("button", { name: "Set notice" })).toBeDisabled();
+  fill(asked.getByLabelText("Notice"), notice.text);
+  fill(asked.getByLabelText("Reason"), notice.reason);
+  fireEvent.click(asked.getByRole("button", { name: "Set notice" }));
+  await waitFor(() => expect(document.querySelector("[data-notice]")).toHaveTextContent(notice.text));
+  expect(server.bodies("PUT", "/api/v1/server/notice")).toEqual([{ text: notice.text, reason: notice.reason, until: null }]);
+
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  fireEvent.click(open);
+  asked = await dialog("Notice to all users");
+  expect(asked.getByText(/^Set by user:ada: it is full\./)).toBeVisible();
+  fill(asked.getByLabelText("Notice"), "");
+  fireEvent.click(asked.getByRole("button", { name: "Remove notice" }));
+  await waitFor(() => expect(document.querySelector("[data-notice]")).toBeNull());
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
 });

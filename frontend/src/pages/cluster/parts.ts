@@ -16,49 +16,45 @@ export function isHeard(process: ProcessRow, cluster: Pick<Cluster, "at" | "proc
   return age !== null && age <= processProofSeconds(cluster);
 }
 
-type PartName = "database" | "broker" | "jobs" | "ray" | "storage";
+const NAMES = {
+  database: "database",
+  broker: "broker",
+  jobs: "background workers",
+  ray: "Ray cluster",
+  storage: "payload storage",
+} as const;
+type PartName = keyof typeof NAMES;
 /** The fields that the summary depends on. */
 export type ClusterParts = Pick<Cluster, "at" | "process_word_seconds" | "web" | "schedulers"> & { workers: ProcessRow[] } & Record<
     PartName,
     Part
   >;
 
-const NAMES: [PartName, string][] = [
-  ["database", "database"],
-  ["broker", "broker"],
-  ["jobs", "background workers"],
-  ["ray", "Ray cluster"],
-  ["storage", "payload storage"],
-];
-
-export type ClusterHealth = { tone: "good" | "held" | "bad"; sign: string; text: string };
-
-function list(words: string[]): string {
-  return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : (words[0] ?? "");
-}
-
-/** Whether a part has not responded yet although its processes send heartbeats. */
-function isSlow(part: PartName, cluster: ClusterParts): boolean {
-  return part === "jobs" && cluster.jobs.state === "unknown" && cluster.workers.some((process) => isHeard(process, cluster));
-}
+type ClusterHealth = { tone: "good" | "held" | "bad"; sign: string; text: string };
+const LIST = new Intl.ListFormat("en");
 
 /** One sentence: healthy, or the parts that are not; `isOutdated` if the server does not answer. */
 export function healthOf(cluster: ClusterParts, isOutdated: boolean): ClusterHealth {
   if (isOutdated) return { tone: "held", sign: "?", text: "The server does not answer: the state of its parts is unknown." };
-  const parts: [string, Part["state"]][] = NAMES.map(([key, name]) => [name, cluster[key].state]);
-  const down = parts.filter(([, state]) => state === "down").map(([name]) => name);
-  const unsure = NAMES.filter(([key]) => cluster[key].state === "unknown" && !isSlow(key, cluster)).map(([, name]) => name);
-  const slow = NAMES.filter(([key]) => isSlow(key, cluster)).map(([, name]) => name);
-  const silent = [...cluster.web, ...cluster.workers, ...cluster.schedulers].filter((process) => !isHeard(process, cluster));
-  if (silent.length > 0) unsure.push(counted(silent.length, "process", "processes"));
-  if (!cluster.schedulers.some((process) => isHeard(process, cluster))) down.push("scheduler");
-  const sentences = [
-    down.length > 0 ? `Down: ${list(down)}.` : "",
-    unsure.length > 0 ? `No recent heartbeats: ${list(unsure)}.` : "",
-    slow.length > 0 ? `Slow to respond: ${list(slow)}.` : "",
-  ].filter(Boolean);
-  if (sentences.length === 0) return { tone: "good", sign: "●", text: "All parts are healthy." };
-  return { tone: down.length > 0 ? "bad" : "held", sign: down.length > 0 ? "✕" : "▲", text: sentences.join(" ") };
+  const isAlive = (process: ProcessRow) => isHeard(process, cluster);
+  // Workers that send heartbeats may not have responded yet.
+  const isSlow = (part: PartName) => part === "jobs" && cluster.jobs.state === "unknown" && cluster.workers.some(isAlive);
+  const named = (isIn: (part: PartName) => boolean): string[] =>
+    Object.entries(NAMES).flatMap(([part, name]) => (isIn(part as PartName) ? [name] : []));
+  const silent = [...cluster.web, ...cluster.workers, ...cluster.schedulers].filter((process) => !isAlive(process));
+  const down = [...named((part) => cluster[part].state === "down"), ...(cluster.schedulers.some(isAlive) ? [] : ["scheduler"])];
+  const unsure = [
+    ...named((part) => cluster[part].state === "unknown" && !isSlow(part)),
+    ...(silent.length > 0 ? [counted(silent.length, "process", "processes")] : []),
+  ];
+  const lists: [string, string[]][] = [
+    ["Down", down],
+    ["No recent heartbeats", unsure],
+    ["Slow to respond", named(isSlow)],
+  ];
+  const text = lists.flatMap(([title, parts]) => (parts.length > 0 ? [`${title}: ${LIST.format(parts)}.`] : [])).join(" ");
+  if (text === "") return { tone: "good", sign: "●", text: "All parts are healthy." };
+  return { tone: down.length > 0 ? "bad" : "held", sign: down.length > 0 ? "✕" : "▲", text };
 }
 
 /** The used share, 0 to 1; null if the total is unknown or zero. */

@@ -1,41 +1,46 @@
-import { Button, Group } from "@mantine/core";
+import { Button, Group, NumberInput, Textarea } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMayOperate } from "@/api/session";
+import { useState } from "react";
+import { TAKES_ADMIN, TAKES_OPERATOR, useMayAdminister, useMayOperate } from "@/api/session";
 import { Age } from "@/components/Age";
 import { Lines } from "@/components/Copying";
+import { type Column, DataTable } from "@/components/DataTable";
 import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { Facts } from "@/components/Facts";
+import { ReasonDialog } from "@/components/ReasonDialog";
 import { RunChip } from "@/components/RunChip";
+import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
+import { Spark } from "@/components/Spark";
 import { number, percent, visible } from "@/format";
-import { Approval } from "@/pages/environments/Approval";
-import { type EnvironmentKind, type EnvironmentRun, type KnownEnvironmentDetail, knownEnvironmentQuery } from "@/pages/environments/api";
-import { ProbePanel } from "@/pages/environments/ProbePanel";
-import { KINDS, launchCommand, worstOf } from "@/pages/environments/words";
+import {
+  type EnvironmentKind,
+  type EnvironmentRun,
+  type KnownEnvironment,
+  type KnownEnvironmentDetail,
+  knownEnvironmentQuery,
+  useJudgeEnvironment,
+  useTryEnvironment,
+} from "@/pages/environments/api";
+import { KINDS, kwargsOf, launchCommand, probeText, worstOf } from "@/pages/environments/words";
 import { RUN_PROOF_SECONDS } from "@/theme/chips";
-import css from "./environments.module.css";
 
 type Props = { kind: EnvironmentKind; name: string; onClose: () => void };
 
-function Facts({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
+function Figures({ shown: { environment } }: { shown: KnownEnvironmentDetail }) {
   const { unit } = KINDS[environment.kind];
-  const facts: [string, string][] = [
-    [`${unit} in the last hour`, number(environment.per_hour)],
-    ["Mean reward", number(environment.reward_mean)],
-    ["Zero variance", percent(environment.zero_variance_share)],
-    ["Runs", `${number(environment.runs)}, ${number(environment.active_runs)} active`],
-    ["Based on", environment.examined > 0 ? `${number(environment.examined)} ${unit}` : "no data"],
-  ];
   return (
-    <dl className={css.facts}>
-      {facts.map(([term, value]) => (
-        <div key={term}>
-          <dt>{term}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <Facts
+      facts={[
+        [`${unit} in the last hour`, number(environment.per_hour)],
+        ["Mean reward", number(environment.reward_mean)],
+        ["Zero variance", percent(environment.zero_variance_share)],
+        ["Runs", `${number(environment.runs)}, ${number(environment.active_runs)} active`],
+        ["Based on", environment.examined > 0 ? `${number(environment.examined)} ${unit}` : "no data"],
+      ]}
+    />
   );
 }
 
@@ -81,42 +86,143 @@ function provenAt(run: EnvironmentRun, kind: EnvironmentKind): string | null {
   return kind === "outside" || run.status === "draining" ? null : run.last_seen_at;
 }
 
-function Runs({ runs, kind }: { runs: EnvironmentRun[]; kind: EnvironmentKind }) {
-  if (runs.length === 0) return <p className="faint">No run has used this environment yet.</p>;
+const runColumns = (kind: EnvironmentKind): Column<EnvironmentRun>[] => [
+  {
+    ...{ label: "Run", className: "anywhere", value: ({ name }) => name },
+    cell: ({ name, lessons, instances }) => (
+      <>
+        <Link to="/runs/$name" params={{ name }} className="strong">
+          {name}
+        </Link>
+        {lessons.length > 0 && <div className="faint small">{lessons.map(visible).join(", ")}</div>}
+        {kind === "outside" && <div className="faint small">{number(instances)} registered</div>}
+      </>
+    ),
+  },
+  {
+    ...{ label: "State", value: ({ status }) => status },
+    cell: (run) => (
+      <RunChip
+        run={{ ...run, kind: kind === "outside" ? "outside" : "fleet" }}
+        observedAt={provenAt(run, kind)}
+        allowedSeconds={PROOF_SECONDS}
+      />
+    ),
+  },
+  {
+    ...{ label: "Seen", className: "num soft wide-only", value: (run) => run.last_seen_at },
+    cell: ({ last_seen_at }) => <Age at={last_seen_at} suffix=" ago" />,
+  },
+];
+
+function Ask({ environment, onClose }: { environment: KnownEnvironment; onClose: () => void }) {
+  const judge = useJudgeEnvironment();
+  const isAllowed = environment.denied !== null;
+  const name = visible(environment.name);
   return (
-    <div className="table-scroll">
-      <table className="table" aria-label="Runs of this environment, newest first">
-        <tbody>
-          {runs.map((run) => (
-            <tr key={run.name}>
-              <td className="anywhere">
-                <Link to="/runs/$name" params={{ name: run.name }} className="strong">
-                  {run.name}
-                </Link>
-                {run.lessons.length > 0 && <div className="faint small">{run.lessons.map(visible).join(", ")}</div>}
-                {kind === "outside" && <div className="faint small">{number(run.instances)} registered</div>}
-              </td>
-              <td>
-                <RunChip
-                  run={{ ...run, kind: kind === "outside" ? "outside" : "fleet" }}
-                  observedAt={provenAt(run, kind)}
-                  allowedSeconds={PROOF_SECONDS}
-                />
-              </td>
-              <td className="num soft wide-only">
-                {run.last_seen_at ? (
-                  <>
-                    seen <Age at={run.last_seen_at} suffix=" ago" />
-                  </>
-                ) : (
-                  "–"
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <ReasonDialog
+      title={isAllowed ? `Allow ${name}?` : `Deny ${name} for new runs?`}
+      asking={judge}
+      refused="Environment not changed"
+      submit={isAllowed ? "Allow" : "Deny"}
+      recordedIn={isAllowed ? RECORDED_IN_AUDIT : "Shown in the error of refused launches, and recorded with your name in the audit log."}
+      destroys={!isAllowed}
+      onSubmit={(reason) => judge.mutate({ spec: environment.name, is_allowed: isAllowed, reason }, { onSuccess: onClose })}
+      onClose={onClose}
+    >
+      <p className="small">
+        {isAllowed ? "New runs can use this environment." : "New runs cannot use this environment. Existing runs continue."}
+      </p>
+    </ReasonDialog>
+  );
+}
+
+/** Whether new runs may use the environment, and the administrator's control for it. */
+function Approval({ environment }: { environment: KnownEnvironment }) {
+  const isAdmin = useMayAdminister();
+  const [isOpen, setOpen] = useState(false);
+  if (environment.kind === "outside" || !environment.registered) return null;
+  const { denied } = environment;
+  return (
+    <div data-denied={denied ? "denied" : "allowed"}>
+      {denied && (
+        <p className="held small">
+          ▲ Denied for new runs by {visible(denied.denied_by)} <Age at={denied.denied_at} suffix=" ago" />: {visible(denied.reason)}
+        </p>
+      )}
+      <Button
+        size="compact-sm"
+        variant="default"
+        disabled={!isAdmin}
+        title={isAdmin ? undefined : TAKES_ADMIN}
+        onClick={() => setOpen(true)}
+      >
+        {denied ? "Allow…" : "Deny…"}
+      </Button>
+      {isOpen && <Ask environment={environment} onClose={() => setOpen(false)} />}
     </div>
+  );
+}
+
+const STEPS = 1000;
+
+function startOf({ config }: KnownEnvironmentDetail): string {
+  const { kwargs } = (config.environment ?? {}) as { kwargs?: Record<string, unknown> };
+  return kwargs ? JSON.stringify(kwargs) : "{}";
+}
+
+/** Run one episode with random actions to verify an environment. */
+function ProbePanel({ shown }: { shown: KnownEnvironmentDetail }) {
+  const mayOperate = useMayOperate();
+  const [typed, setTyped] = useState(() => startOf(shown));
+  const [steps, setSteps] = useState<string | number>(STEPS);
+  const trying = useTryEnvironment();
+  const { kwargs, problem } = kwargsOf(typed);
+  const { data, error } = trying;
+  const submit = () => kwargs && trying.mutate({ spec: shown.environment.name, kwargs, steps: Number(steps) || STEPS });
+  return (
+    <section aria-label="Probe">
+      <h3>Probe with one episode</h3>
+      <p className="small soft">
+        Runs one episode with random actions in a separate process on the server, without secrets and for at most 20 s. Nothing is stored.
+      </p>
+      <Group align="end" gap="xs">
+        <Textarea
+          size="xs"
+          label="Arguments"
+          description="JSON"
+          autosize
+          minRows={1}
+          spellCheck={false}
+          value={typed}
+          error={problem}
+          onChange={(event) => setTyped(event.currentTarget.value)}
+        />
+        <NumberInput size="xs" label="Max. steps" min={1} max={100_000} allowDecimal={false} value={steps} onChange={setSteps} />
+        <Button
+          size="xs"
+          variant="default"
+          loading={trying.isPending}
+          disabled={!mayOperate || !kwargs}
+          title={mayOperate ? undefined : TAKES_OPERATOR}
+          onClick={submit}
+        >
+          Run probe
+        </Button>
+      </Group>
+      {error && <ErrorState title="Probe failed" error={error} />}
+      {data && (
+        <div role="status" data-tried={data.trouble ? "trouble" : "played"} className="small">
+          <p className={data.trouble ? "held" : undefined}>{visible(probeText(data))}</p>
+          {data.episode && data.episode.rewards.length > 1 && (
+            <p className="soft">
+              Rewards of the first {data.episode.rewards.length} steps:{" "}
+              <Spark label="Rewards by step" values={data.episode.rewards.map((one) => one ?? 0)} />
+            </p>
+          )}
+        </div>
+      )}
+    </section>
   );
 }
 
@@ -125,14 +231,14 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
   const { data, error } = useQuery(knownEnvironmentQuery(kind, name));
   return (
     <SideSheet onClose={onClose} size="lg" title={visible(name)}>
-      <p className={css.meaning}>
+      <p className="soft">
         <span className="tag">{KINDS[kind].label}</span> {KINDS[kind].meaning}
       </p>
       {error && <ErrorState title="Environment unavailable" error={error} />}
       {!data && !error && <Skeletons heights={[90, 70, 160]} />}
       {data && (
         <>
-          <Facts shown={data} />
+          <Figures shown={data} />
           <Launch shown={data} />
           <Approval environment={data.environment} />
           {kind === "steps" && data.environment.registered && <ProbePanel key={name} shown={data} />}
@@ -142,7 +248,13 @@ export function EnvironmentDrawer({ kind, name, onClose }: Props) {
             </Link>
           </p>
           <h3>Runs</h3>
-          <Runs runs={data.runs} kind={kind} />
+          <DataTable
+            label="Runs of this environment, newest first"
+            rows={data.runs}
+            columns={runColumns(kind)}
+            keyOf={(run) => run.name}
+            empty={<p className="faint">No run has used this environment yet.</p>}
+          />
         </>
       )}
     </SideSheet>

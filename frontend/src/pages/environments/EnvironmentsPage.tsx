@@ -4,9 +4,6 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Age } from "@/components/Age";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { ShowMore } from "@/components/ShowMore";
-import { Skeletons } from "@/components/Skeletons";
 import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";
@@ -17,7 +14,7 @@ const ENVIRONMENTS_PER_PAGE = 50;
 
 const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnvironment>[] => [
   {
-    ...{ id: "name", label: "Environment", className: css.name, value: (row) => row.name },
+    ...{ label: "Environment", className: css.name, value: (row) => row.name },
     cell: (row) => (
       <>
         <button type="button" className="row-open" data-open onClick={() => onOpen(row)}>
@@ -38,7 +35,7 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
     ),
   },
   {
-    ...{ id: "kind", label: "Kind", className: "wide-only", value: (row) => KINDS[row.kind].label },
+    ...{ label: "Kind", className: "wide-only", value: (row) => KINDS[row.kind].label },
     cell: (row) => (
       <span className="tag" title={KINDS[row.kind].meaning}>
         {KINDS[row.kind].label}
@@ -46,7 +43,7 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
     ),
   },
   {
-    ...{ id: "runs", label: "Runs", className: "num", value: (row) => row.runs },
+    ...{ label: "Runs", className: "num", value: (row) => row.runs },
     cell: (row) => (
       <>
         {row.runs === 0 ? <span className="faint">never</span> : number(row.runs)}
@@ -55,11 +52,11 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
     ),
   },
   {
-    ...{ id: "seen", label: "Last seen", className: "nowrap soft wide-only", value: (row) => row.last_seen_at },
-    cell: (row) => (row.last_seen_at ? <Age at={row.last_seen_at} suffix=" ago" /> : "–"),
+    ...{ label: "Last seen", className: "nowrap soft wide-only", value: (row) => row.last_seen_at },
+    cell: (row) => <Age at={row.last_seen_at} suffix=" ago" />,
   },
   {
-    ...{ id: "rate", label: "Per hour", className: "num wide-only", value: (row) => row.per_hour },
+    ...{ label: "Per hour", className: "num wide-only", value: (row) => row.per_hour },
     cell: (row) => (
       <>
         {number(row.per_hour)}
@@ -67,12 +64,9 @@ const columnsOf = (onOpen: (row: KnownEnvironment) => void): Column<KnownEnviron
       </>
     ),
   },
+  { label: "Mean reward", className: "num", value: (row) => row.reward_mean },
   {
-    ...{ id: "reward", label: "Mean reward", className: "num", value: (row) => row.reward_mean },
-    cell: (row) => number(row.reward_mean),
-  },
-  {
-    ...{ id: "flat", label: "Zero variance", className: "num wide-only", value: (row) => row.zero_variance_share },
+    ...{ label: "Zero variance", className: "num wide-only", value: (row) => row.zero_variance_share },
     title: "Share of groups whose scores are all equal, and which therefore give no learning signal.",
     cell: (row) => percent(row.zero_variance_share),
   },
@@ -82,11 +76,9 @@ export function EnvironmentsPage() {
   const { q = "", kind, of, name } = useSearch({ from: "/shell/environments" });
   const navigate = useNavigate({ from: "/environments" });
   const list = useInfiniteQuery(knownEnvironmentsQuery(q, kind, ENVIRONMENTS_PER_PAGE));
-  const rows = list.data?.pages.flatMap(({ results }) => results) ?? [];
   const look = (changes: { q?: string; kind?: EnvironmentKind }) =>
     void navigate({ search: (now) => ({ ...now, ...changes }), replace: true });
   const [first] = list.data?.pages ?? [];
-  const columns = columnsOf((row) => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) }));
   return (
     <>
       <div className="page-title">
@@ -113,28 +105,25 @@ export function EnvironmentsPage() {
           <span className="spacer" />
           {first && <span className={`faint tiny ${css.window}`}>{windowText(first)}</span>}
         </div>
-        {list.isPending && <Skeletons heights={[320]} />}
-        {list.isError && <ErrorState title="Environments unavailable" error={list.error} onRetry={() => void list.refetch()} />}
-        {list.isSuccess && rows.length === 0 && (
-          <EmptyState
-            guide="start/environment"
-            title="No matching environments"
-            command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze"
-            action={<Link to="/environments">All environments</Link>}
-          >
-            Custom environments become available once an administrator registers them; external ones appear when they register themselves.
-          </EmptyState>
-        )}
-        {rows.length > 0 && (
-          <DataTable
-            label="Environments"
-            rows={rows}
-            columns={columns}
-            keyOf={(row) => `${row.kind} ${row.name}`}
-            attributes={(row) => ({ className: "opens", "data-row": true, "data-environment": row.name })}
-          />
-        )}
-        <ShowMore pages={list} />
+        <DataTable
+          label="Environments"
+          rows={list.data?.pages.flatMap(({ results }) => results)}
+          error={list.error}
+          columns={columnsOf((row) => void navigate({ search: (now) => ({ ...now, of: row.kind, name: row.name }) }))}
+          keyOf={(row) => `${row.kind} ${row.name}`}
+          attributes={(row) => ({ className: "opens", "data-row": true, "data-environment": row.name })}
+          pages={list}
+          empty={
+            <EmptyState
+              guide="start/environment"
+              title="No matching environments"
+              command="export ROLLDECK_ENVIRONMENTS=module:my_lab.mazes:Maze"
+              action={<Link to="/environments">All environments</Link>}
+            >
+              Custom environments become available once an administrator registers them; external ones appear when they register themselves.
+            </EmptyState>
+          }
+        />
       </section>
       {of && name && (
         <EnvironmentDrawer kind={of} name={name} onClose={() => void navigate({ search: ({ of: _of, name: _name, ...rest }) => rest })} />

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { KnownEnvironment } from "@/pages/environments/api";
-import { launchCommand, runName, windowText, worstOf } from "./words";
+import type { KnownEnvironment, ProbedEnvironment } from "@/pages/environments/api";
+import { kwargsOf, launchCommand, probeText, runName, windowText, worstOf } from "./words";
 
 const known = (given: Partial<KnownEnvironment>): KnownEnvironment => ({
   name: "gymnasium:CartPole-v1",
@@ -56,4 +56,46 @@ it("searches the worst trajectories by the name that data carries", () => {
   expect(worstOf("steps", "gymnasium:CartPole-v1")).toEqual({ kind: "episode", q: "env:gymnasium:CartPole-v1", sort: "score" });
   expect(worstOf("outside", "math")).toEqual({ q: "env:math", sort: "score" });
   expect(worstOf("tokens", "words:reverse")).toEqual({ q: "env:words:reverse", sort: "score" });
+});
+
+const episode = { steps: 23, ended: "terminated", total_return: 23, rewards: [1, 1], steps_per_second: 5000, outside: "" } as const;
+const tried: ProbedEnvironment = {
+  spec: "a:b",
+  trouble: "",
+  is_missing: false,
+  seconds: 1,
+  observation: "float32 [4]",
+  action: "choices 2",
+  episode: { ...episode, rewards: [1, 1] },
+};
+
+it("accepts an object or empty text as arguments", () => {
+  expect(kwargsOf(' {"delay": 4} ').kwargs).toEqual({ delay: 4 });
+  expect(kwargsOf("").kwargs).toEqual({});
+  for (const typed of ["[1]", "null", "7", "{delay: 4}"]) {
+    expect(kwargsOf(typed).kwargs).toBeNull();
+    expect(kwargsOf(typed).problem).toContain("{");
+  }
+});
+
+it("describes the probed episode and its anomalies", () => {
+  expect(probeText(tried)).toBe(
+    "Observations: float32 [4]; actions: choices 2. One episode: 23 steps, terminated, return 23, 5,000 steps/s.",
+  );
+  expect(
+    probeText({
+      ...tried,
+      episode: { ...episode, rewards: [], total_return: null, ended: "cut", outside: "an observation was not finite" },
+    }),
+  ).toContain("a non-finite reward");
+  expect(probeText({ ...tried, episode: { ...episode, rewards: [], outside: "an observation was not finite" } })).toContain(
+    "▲ an observation was not finite.",
+  );
+});
+
+it("explains a missing module", () => {
+  expect(probeText({ ...tried, trouble: "there is no module 'ale'", is_missing: true, episode: null })).toBe(
+    "Probe failed: there is no module 'ale'. It is not installed on the server, but may be on the workers.",
+  );
+  expect(probeText({ ...tried, trouble: "SystemExit: 3", episode: null })).toBe("Probe failed: SystemExit: 3.");
 });

@@ -34,8 +34,7 @@ export const TABS: Tab[] = [
   { to: "/runs/$name/queue", label: "Queue", key: "q", group: "Data" },
   { to: "/runs/$name/environments", label: "Environments", group: "Data" },
   { to: "/runs/$name/weights", label: "Weights", key: "w", group: "Data" },
-  { to: "/runs/$name/fleet", label: "Fleet", key: "f", group: "Fleet & logs", isFor: hasFleet },
-  { to: "/runs/$name/pipeline", label: "Pipeline", key: "p", group: "Fleet & logs" },
+  { to: "/runs/$name/fleet", label: "Fleet", key: "f", group: "Fleet & logs" },
   { to: "/runs/$name/logs", label: "Logs", key: "l", group: "Fleet & logs" },
   { to: "/runs/$name/config", label: "Config" },
 ];

@@ -1,30 +1,325 @@
+import { Button, NumberInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery } from "@/api/queue";
+import { arrivalsQuery, BESIDE_MS, environmentsQuery, ledgerQuery, mixingQuery, useConnect, useMute, useReweigh } from "@/api/queue";
 import { useMayOperate } from "@/api/session";
-import type { EnvironmentRow } from "@/api/types";
-import { DataTable } from "@/components/DataTable";
+import type { EnvironmentRow, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
+import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import { term } from "@/components/filter/suggest";
 import { Panel } from "@/components/Panel";
+import { ReasonDialog } from "@/components/ReasonDialog";
+import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { Skeletons } from "@/components/Skeletons";
+import { count, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/changeFeed";
-import { ConnectDialog } from "@/pages/run/environments/ConnectDialog";
-import { type Ask, columnsOf } from "@/pages/run/environments/columns";
-import { MuteDialog } from "@/pages/run/environments/MuteDialog";
-import { environmentViews, holdOf, holdSummary } from "@/pages/run/environments/rows";
-import { WeightDialog } from "@/pages/run/environments/WeightDialog";
+import { type EnvironmentView, environmentViews, type Hold, holdOf, holdSummary } from "@/pages/run/environments/rows";
 import { useRun } from "@/pages/run/RunContext";
 import { unitOf } from "@/runs/queued";
 import { environmentCommand, trainerCommand } from "@/runs/words";
+import css from "./environments.module.css";
 
-const DIALOGS = { weight: WeightDialog, connect: ConnectDialog, mute: MuteDialog };
+type Verb = "weight" | "disconnect" | "reconnect" | "mute" | "unmute";
+
+/** What an action does: in the hint of its button, and in its dialog. */
+const ACTIONS: Record<Exclude<Verb, "weight">, { label: string; help: string; does: string }> = {
+  disconnect: {
+    ...{ label: "Disconnect", help: "Batches no longer wait for it; its pushes are still accepted and served." },
+    does: "Batches no longer wait for it, and the other environments get its share. Its queued groups are still served, and new pushes are still accepted.",
+  },
+  reconnect: {
+    ...{ label: "Reconnect", help: "Restores its share of the batches." },
+    does: "Its share and minimum allocation apply again from the next batch.",
+  },
+  mute: {
+    ...{ label: "Mute", help: "Its pushes are accepted and counted but never used for training." },
+    does: "New pushes are accepted and counted as dropped (muted): their content is not stored, no trainer receives it, and no batch waits for it. The environment is not notified and keeps working. Its queued groups are still served.",
+  },
+  unmute: {
+    ...{ label: "Unmute", help: "Serves its pushes again." },
+    does: "New pushes are queued and served again. Groups dropped while muted stay dropped.",
+  },
+};
+
+type DialogProps = { run: string; environment: EnvironmentRow; verb: Verb; onClose: () => void };
+
+/** Change an environment of a run, with a reason. */
+function ChangeDialog({ run, environment, verb, onClose }: DialogProps) {
+  const [weight, setWeight] = useState<number | string>(environment.weight);
+  const [connect, mute, reweigh] = [useConnect(run), useMute(run), useReweigh(run)];
+  const isWeight = verb === "weight";
+  const isConnection = verb === "disconnect" || verb === "reconnect";
+  const submit = (reason: string) => {
+    const [envId, done] = [environment.env_id, { onSuccess: onClose }];
+    if (isWeight) reweigh.mutate({ envId, weight: Number(weight), reason }, done);
+    else if (isConnection) connect.mutate({ envId, connected: verb === "reconnect", reason }, done);
+    else mute.mutate({ envId, muted: verb === "mute", reason }, done);
+  };
+  return (
+    <ReasonDialog
+      title={`${isWeight ? "Weight of" : ACTIONS[verb].label} ${visible(environment.wandb_name)}`}
+      asking={isWeight ? reweigh : isConnection ? connect : mute}
+      refused={isWeight ? "Weight not changed" : "Environment not changed"}
+      recordedIn={isConnection ? undefined : RECORDED_IN_EVENTS}
+      submit={isWeight ? "Change" : ACTIONS[verb].label}
+      isReady={!isWeight || (typeof weight === "number" && weight !== environment.weight)}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      {isWeight ? (
+        <NumberInput
+          label="Weight"
+          description="Its share of batches relative to the other weights, from the next batch on. 0: only used to fill otherwise incomplete batches."
+          value={weight}
+          min={0}
+          max={1e6}
+          data-autofocus
+          onChange={setWeight}
+        />
+      ) : (
+        <p className="soft">{ACTIONS[verb].does}</p>
+      )}
+    </ReasonDialog>
+  );
+}
+
+const words = (reason: string) => reason.replaceAll("_", " ");
+const SHOWN_REASONS = 3;
+
+/** Dropped items by reason, most frequent first; each links to the dropped items. */
+function Drops({ run, view }: { run: RunDetail; view: EnvironmentView }) {
+  if (view.dropped === 0) return <span className="faint">none</span>;
+  const more = view.reasons.slice(SHOWN_REASONS);
+  return (
+    <>
+      {percent(view.dropShare)}{" "}
+      <span className="faint small">
+        {view.reasons.slice(0, SHOWN_REASONS).map(([reason, items], i) => (
+          <span key={reason}>
+            {i > 0 && ", "}
+            {run.kind === "fleet" ? (
+              words(reason)
+            ) : (
+              <Link
+                to="/runs/$name/trajectories"
+                params={{ name: run.name }}
+                search={{ q: `${term("env", view.name)} ${term("reason", reason)}` }}
+                aria-label={`${words(reason)} drops of ${view.name}`}
+              >
+                {words(reason)}
+              </Link>
+            )}{" "}
+            {number(items)}
+          </span>
+        ))}
+        {more.length > 0 && (
+          <span title={more.map(([reason, items]) => `${words(reason)} ${number(items)}`).join(", ")}>{`, ${more.length} more`}</span>
+        )}
+      </span>
+    </>
+  );
+}
+
+/** Groups of refused pushes by reason, with the latest error message of each. */
+function Refusals({ view }: { view: EnvironmentView }) {
+  if (view.refused === 0) return null;
+  return (
+    <div className="small" data-refused={view.refused}>
+      refused {number(view.refused)}:{" "}
+      <span className="faint">
+        {view.refusals.slice(0, SHOWN_REASONS).map(([reason, { pushes, groups, message }], i) => (
+          <span key={reason} title={visible(message)}>
+            {i > 0 && ", "}
+            {words(reason)} {number(Math.max(groups ?? 0, pushes))}
+          </span>
+        ))}
+        {view.refusals.length > SHOWN_REASONS && `, ${view.refusals.length - SHOWN_REASONS} more`} ·{" "}
+        <Age at={view.refusals[0]?.[1].newest_at ?? null} suffix=" ago" />
+      </span>
+      <div className="faint anywhere">{visible(view.refusals[0]?.[1].message ?? "")}</div>
+    </div>
+  );
+}
+
+const HOLDS: Record<Hold, [tone: string, sign: string, label: string]> = {
+  stopped: ["quiet", "◌", "stopped"],
+  sending: ["held", "●", "still sends"],
+  unreached: ["held", "●", "unreached"],
+};
+
+function lookOf({ muted, connected }: EnvironmentRow, hold: Hold | null): [tone: string, sign: string, label: string] {
+  if (muted) return ["held", "⊘", connected ? "muted" : "muted, gone"];
+  if (!connected) return ["quiet", "○", "gone"];
+  return hold ? HOLDS[hold] : ["good", "●", "connected"];
+}
+
+function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold | null }) {
+  const [tone, sign, label] = lookOf(environment, hold);
+  return (
+    <Chip tone={tone} sign={sign}>
+      {label}
+      <span className="chip-age">
+        · <Age at={environment.last_seen_at} suffix=" ago" />
+      </span>
+    </Chip>
+  );
+}
+
+function Facts({ environment }: { environment: EnvironmentRow }) {
+  return (
+    <div className="faint small">
+      id {environment.env_id} · groups of {number(environment.group_size)}
+      {environment.max_token_length > 0 && ` · up to ${count(environment.max_token_length)} tokens`}
+      {environment.min_batch_allocation !== null && ` · at least ${percent(environment.min_batch_allocation)}`}
+      {environment.spec && <span className="anywhere"> · {visible(environment.spec)}</span>}
+    </div>
+  );
+}
+
+type OnAsk = (verb: Verb, environment: EnvironmentRow) => void;
+
+function Name({ run, view: { name, environment } }: { run: RunDetail; view: EnvironmentView }) {
+  const isFleet = run.kind === "fleet";
+  return (
+    <>
+      <b>{visible(name)}</b>
+      {environment && <Facts environment={environment} />}
+      <Link
+        to="/runs/$name/trajectories"
+        params={{ name: run.name }}
+        search={{ ...(isFleet ? { kind: "episode" as const } : {}), q: term("env", name) }}
+        className="small"
+        aria-label={`Samples of ${name}`}
+      >
+        Samples
+      </Link>
+    </>
+  );
+}
+
+/** A column heading with its unit on a second line. */
+const headed = (heading: string, unit: string) => (
+  <>
+    {heading}
+    <br />
+    {unit}
+  </>
+);
+
+/** The columns of a run's environments: state, share, rate, losses and actions. */
+function columnsOf(run: RunDetail, mayOperate: boolean, onAsk: OnAsk): Column<EnvironmentView>[] {
+  const unit = unitOf(run.kind);
+  return [
+    {
+      ...{ label: "Environment", className: `anywhere ${css.name}`, value: (view) => view.name },
+      cell: (view) => <Name run={run} view={view} />,
+    },
+    {
+      ...{ label: "Last seen", value: ({ environment }) => environment?.last_seen_at },
+      cell: (view) =>
+        view.environment ? (
+          <State environment={view.environment} hold={holdOf(view, run)} />
+        ) : (
+          <span className="faint">from the fleet</span>
+        ),
+    },
+    {
+      ...{ label: "Weight", className: "num", value: ({ environment }) => environment?.weight },
+      cell: ({ environment, name }) =>
+        environment ? (
+          <Button
+            size="compact-sm"
+            variant="default"
+            disabled={!mayOperate}
+            aria-label={`Change the weight of ${name}, now ${environment.weight}`}
+            onClick={() => onAsk("weight", environment)}
+          >
+            {number(environment.weight)}
+          </Button>
+        ) : (
+          "–"
+        ),
+    },
+    {
+      ...{ id: "share", label: headed("Share", "of target"), className: "num", value: ({ mixing }) => mixing?.realised },
+      title: "Share of the batches, and the share by weight",
+      cell: ({ mixing }) =>
+        mixing ? (
+          <>
+            {percent(mixing.realised)}
+            <div className="faint small">of {percent(mixing.target)}</div>
+          </>
+        ) : (
+          <span className="faint">not mixed</span>
+        ),
+    },
+    {
+      ...{ id: "rate", label: headed("Pushed", run.kind === "fleet" ? "fragments/min" : "groups/min"), className: "num" },
+      value: (view) => view.perSecond,
+      cell: (view) => (
+        <span data-rate title={view.pushedAt ? "Over the last minute, or less at very high rates" : "None in the last minute"}>
+          {view.perSecond === null ? "–" : number(view.perSecond * 60)}
+          {view.pushedAt && (
+            <span className="faint small">
+              <br />
+              <Age at={view.pushedAt} suffix=" ago" />
+            </span>
+          )}
+        </span>
+      ),
+    },
+    {
+      ...{ id: "queued", label: headed("Queued", unit), className: "num", value: (view) => view.queued },
+      cell: (view) => (
+        <span data-queued={view.queued}>
+          {number(view.queued)} <span className="faint small">{percent(view.queueShare)}</span>
+        </span>
+      ),
+    },
+    {
+      ...{ id: "served", label: headed("Served", unit), className: "num", value: (view) => view.served },
+      cell: (view) => number(view.served),
+    },
+    {
+      ...{ id: "dropped", label: headed(`Dropped ${unit},`, "refused pushes"), title: "Refused: pushes that were rejected entirely" },
+      value: (view) => view.dropped,
+      cell: (view) => (
+        <>
+          <Drops run={run} view={view} />
+          <Refusals view={view} />
+        </>
+      ),
+    },
+    {
+      ...{ id: "actions", label: <span className="unseen">Actions</span>, className: css.stacked },
+      cell: ({ environment, name }) =>
+        environment &&
+        ([environment.connected ? "disconnect" : "reconnect", environment.muted ? "unmute" : "mute"] as const).map((verb) => (
+          <Button
+            key={verb}
+            size="compact-sm"
+            variant="subtle"
+            disabled={!mayOperate}
+            title={ACTIONS[verb].help}
+            aria-label={`${ACTIONS[verb].label} ${name}`}
+            onClick={() => onAsk(verb, environment)}
+          >
+            {ACTIONS[verb].label}…
+          </Button>
+        )),
+    },
+  ];
+}
 
 /** The environments that produce the run's data, with their share of batches and their losses. */
 export function EnvironmentsTab() {
   const { run } = useRun();
   const mayOperate = useMayOperate();
-  const [asked, setAsked] = useState<{ what: Ask; environment: EnvironmentRow } | null>(null);
+  const [asked, setAsked] = useState<{ verb: Verb; environment: EnvironmentRow } | null>(null);
   const keys = ["environments", "mixing", "ledger", "arrivals"].map((key) => [key, run.name]);
   const refetchInterval = usePartChangeFeed(`run:${run.name}`, "ledger", BESIDE_MS, ...keys);
   // Registrations and disconnects arrive with the run part.
@@ -38,28 +333,27 @@ export function EnvironmentsTab() {
     return error ? <ErrorState title="Environments unavailable" error={error} /> : <Skeletons heights={[240]} />;
   const views = environmentViews(environments.data, mixing.data ?? [], ledger.data.environments, arrivals.data ?? []);
   const held = holdSummary(views.map((view) => holdOf(view, run)));
-  const Dialog = asked && DIALOGS[asked.what];
   return (
     <Panel title="Environments" note={held ?? "in order of registration"}>
       {error && <ErrorState title="Environments not refreshed" error={error} />}
-      {views.length === 0 ? (
-        <EmptyState
-          title="No data from environments yet"
-          command={run.kind === "outside" ? environmentCommand(run.name, location.origin) : trainerCommand(run, location.origin)}
-          needs={{ scope: run.kind === "outside" ? "env" : "trainer", run: run.name }}
-        >
-          An Atropos environment registers itself if its server URL is this run's; a fleet's environments appear with their first fragment.
-        </EmptyState>
-      ) : (
-        <DataTable
-          label="Environments"
-          rows={views}
-          columns={columnsOf(run, unitOf(run.kind), { mayOperate, onAsk: (what, environment) => setAsked({ what, environment }) })}
-          keyOf={({ key }) => key}
-          attributes={({ name }) => ({ "data-environment": name })}
-        />
-      )}
-      {asked && Dialog && <Dialog run={run.name} environment={asked.environment} onClose={() => setAsked(null)} />}
+      <DataTable
+        label="Environments"
+        rows={views}
+        columns={columnsOf(run, mayOperate, (verb, environment) => setAsked({ verb, environment }))}
+        keyOf={({ key }) => key}
+        attributes={({ name }) => ({ "data-environment": name })}
+        empty={
+          <EmptyState
+            title="No data from environments yet"
+            command={run.kind === "outside" ? environmentCommand(run.name, location.origin) : trainerCommand(run, location.origin)}
+            needs={{ scope: run.kind === "outside" ? "env" : "trainer", run: run.name }}
+          >
+            An Atropos environment registers itself if its server URL is this run's; a fleet's environments appear with their first
+            fragment.
+          </EmptyState>
+        }
+      />
+      {asked && <ChangeDialog run={run.name} {...asked} onClose={() => setAsked(null)} />}
     </Panel>
   );
 }

@@ -1,6 +1,7 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { FleetPart, WorkerRow } from "@/api/types";
+import { present, sizeArrival, whatHappens } from "@/pages/run/fleet/FleetSize";
 import { dialog, fill, load, one, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 import { Refusal } from "@/testing/server";
@@ -47,4 +48,41 @@ it("does not change the fleet when the server refuses a size after the role has 
   expect(await one("[data-resize]")).toBeDisabled();
   expect(await one("[data-resize]")).toHaveTextContent("2 workers requested");
   expect(await one("[data-size=applied]")).toBeVisible();
+});
+
+describe("a new size of the fleet", () => {
+  it("describes an increase", () => {
+    expect(whatHappens(2, 3)).toBe("Starts 1 worker.");
+    expect(whatHappens(2, 5)).toBe("Starts 3 workers.");
+  });
+
+  it("describes a decrease", () => {
+    expect(whatHappens(3, 1)).toBe("2 workers will send pending data and exit.");
+  });
+
+  it("describes no change", () => {
+    expect(whatHappens(2, 2)).toContain("is not changed");
+  });
+});
+
+const rows = (...states: ("running" | "respawning" | "unknown" | "stopped")[]) => states.map((state) => ({ state }));
+
+describe("the size of a fleet now", () => {
+  it("counts present workers", () => {
+    expect(present(rows("running", "respawning", "unknown", "stopped"))).toBe(3);
+  });
+
+  it("shows the request until applied", () => {
+    expect(sizeArrival(3, rows("running"))).toEqual({ state: "requested", text: "requested: 3 workers; 1 present" });
+    expect(sizeArrival(1, rows("running", "running"))?.text).toBe("requested: 1 worker; 2 present");
+    expect(sizeArrival(1, rows("running", "stopped"))?.state).toBe("applied");
+  });
+
+  it("counts cordoned places", () => {
+    expect(sizeArrival(2, [{ state: "running" }, { state: "stopped", cordon: "out" }])?.state).toBe("applied");
+  });
+
+  it("is null without workers", () => {
+    expect(sizeArrival(2, [])).toBeNull();
+  });
 });

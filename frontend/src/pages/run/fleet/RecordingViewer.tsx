@@ -5,6 +5,7 @@ import { problemOf } from "@/api/problems";
 import type { RecordingRow } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
+import { type Fact, Facts } from "@/components/Facts";
 import { number, policyStep, visible } from "@/format";
 import { recordingUrl } from "@/pages/run/fleet/api";
 import logCss from "@/pages/run/logs/logs.module.css";
@@ -74,7 +75,7 @@ type Props = { run: string; recording: RecordingRow; onClose: () => void };
 /** A recorded episode with its return and metadata. */
 export default function RecordingViewer({ run, recording, onClose }: Props) {
   const url = recordingUrl(run, recording.id);
-  const facts: [string, string][] = [
+  const facts: Fact[] = [
     ["Return", number(recording.episode_return)],
     ["Env steps", number(recording.episode_length)],
     ["Ended", recording.outcome],
@@ -90,14 +91,7 @@ export default function RecordingViewer({ run, recording, onClose }: Props) {
       ) : (
         <TextRecording url={url} fps={recording.frames_per_second ?? 10} />
       )}
-      <dl className={logCss.recordingFacts}>
-        {facts.map(([label, value]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} />
       {recording.note && <p className="small soft">Text only, no video: {visible(recording.note)}</p>}
     </Dialog>
   );

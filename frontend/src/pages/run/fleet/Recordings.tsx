@@ -5,31 +5,31 @@ import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RecordingRow, RunDetail, WorkerRow } from "@/api/types";
 import { Age } from "@/components/Age";
 import { rolldeckCommand } from "@/components/commandToken";
+import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
 import { Hint } from "@/components/Hint";
 import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
 import { StateChip } from "@/components/StateChip";
-import { type Heading, Table } from "@/components/Table";
-import { bytes, number, policyStep, visible } from "@/format";
+import { bytes, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
-import { choice, slotChoices, workerChoices } from "@/pages/run/fleet/recordingChoices";
 import logCss from "@/pages/run/logs/logs.module.css";
+import { isOver } from "@/theme/chips";
 
 const Viewer = onDemand(() => import("@/pages/run/fleet/RecordingViewer"), "default");
-const ENDED = new Set(["stopped", "completed", "failed"]);
 const EPISODES = ["1", "2", "3", "4"];
 
 type AskProps = { run: RunDetail; workers: WorkerRow[]; onClose: () => void };
 
+/** Request recordings of the next episodes, of any worker or of one. */
 function Ask({ run, workers, onClose }: AskProps) {
   const [worker, setWorker] = useState("any");
-  const [slot, setSlot] = useState("any");
   const [episodes, setEpisodes] = useState("1");
   const ask = useRequestRecordings(run.name);
+  const running = workers.filter(({ state }) => state !== "stopped");
+  const order = { worker: worker === "any" ? null : Number(worker), slot: null, episodes: Number(episodes) };
   return (
     <ReasonDialog
       title={`Record episodes of ${run.name}`}
@@ -37,9 +37,7 @@ function Ask({ run, workers, onClose }: AskProps) {
       refused="Recording not requested"
       recordedIn={RECORDED_IN_EVENTS}
       submit="Record"
-      onSubmit={(reason) =>
-        ask.mutate({ worker: choice(worker), slot: choice(slot), episodes: Number(episodes), reason }, { onSuccess: onClose })
-      }
+      onSubmit={(reason) => ask.mutate({ ...order, reason }, { onSuccess: onClose })}
       onClose={onClose}
     >
       <p className="soft">A slot records the next episodes that start in it. Other slots are not affected.</p>
@@ -47,20 +45,12 @@ function Ask({ run, workers, onClose }: AskProps) {
         <Select
           label="Worker"
           allowDeselect={false}
-          data={workerChoices(workers)}
+          data={[
+            { value: "any", label: "any worker" },
+            ...running.map(({ index }) => ({ value: String(index), label: `worker ${index}` })),
+          ]}
           value={worker}
-          onChange={(value) => {
-            setWorker(value ?? "any");
-            setSlot("any");
-          }}
-        />
-        <Select
-          label="Slot"
-          allowDeselect={false}
-          disabled={worker === "any"}
-          data={slotChoices(workers, choice(worker))}
-          value={slot}
-          onChange={(value) => setSlot(value ?? "any")}
+          onChange={(value) => setWorker(value ?? "any")}
         />
         <Select label="Episodes" allowDeselect={false} data={EPISODES} value={episodes} onChange={(value) => setEpisodes(value ?? "1")} />
       </Group>
@@ -68,39 +58,34 @@ function Ask({ run, workers, onClose }: AskProps) {
   );
 }
 
-function Line({ row, onOpen }: { row: RecordingRow; onOpen: () => void }) {
-  const where = row.worker === null ? "–" : `${row.worker}${row.slot === null ? "" : ` · slot ${row.slot}`}`;
-  return (
-    <tr data-recording={row.state}>
-      <td>
-        <StateChip state={row.state} reason={row.reason} />
-      </td>
-      <td className="num">{where}</td>
-      <td className="num">{number(row.episode_return)}</td>
-      <td className="num">{number(row.episode_length)}</td>
-      <td className="num">{policyStep(row.policy_step)}</td>
-      <td className="num soft">{row.state === "ready" ? bytes(row.size_bytes) : "–"}</td>
-      <td className="soft nowrap">
-        <Age at={row.requested_at} suffix=" ago" />
-      </td>
-      <td className={logCss.recordingEnd}>
-        {row.state === "ready" ? (
-          <Button size="compact-xs" variant="default" onClick={onOpen}>
-            Watch
-          </Button>
-        ) : (
-          <span className="small soft anywhere">{visible(row.reason)}</span>
-        )}
-      </td>
-    </tr>
-  );
-}
-
-const COLUMNS: Heading[] = [
-  "State",
-  ...["Worker", "Return", "Env steps", "Policy version", "Size"].map((label) => ({ label, className: "num" })),
-  "Requested",
-  { label: <span className="unseen">Watch</span> },
+const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] => [
+  { label: "State", value: ({ state }) => state, cell: ({ state, reason }) => <StateChip state={state} reason={reason} /> },
+  {
+    ...{ label: "Worker", className: "num", value: ({ worker }) => worker },
+    cell: ({ worker, slot }) => (worker === null ? "–" : `${worker}${slot === null ? "" : ` · slot ${slot}`}`),
+  },
+  { label: "Return", className: "num", value: (row) => row.episode_return },
+  { label: "Env steps", className: "num", value: (row) => row.episode_length },
+  { label: "Policy version", className: "num", value: (row) => row.policy_step, cell: (row) => policyStep(row.policy_step) },
+  {
+    ...{ label: "Size", className: "num soft", value: (row) => row.size_bytes },
+    cell: ({ state, size_bytes }) => (state === "ready" ? bytes(size_bytes) : "–"),
+  },
+  {
+    ...{ label: "Requested", className: "soft nowrap", value: (row) => row.requested_at },
+    cell: (row) => <Age at={row.requested_at} suffix=" ago" />,
+  },
+  {
+    ...{ id: "watch", label: <span className="unseen">Watch</span>, className: logCss.recordingEnd },
+    cell: ({ id, state, reason }) =>
+      state === "ready" ? (
+        <Button size="compact-xs" variant="default" onClick={() => onOpen(id)}>
+          Watch
+        </Button>
+      ) : (
+        <span className="small soft anywhere">{visible(reason)}</span>
+      ),
+  },
 ];
 
 /** Requested recordings of episodes. */
@@ -110,8 +95,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
   const open = rows?.find(({ id }) => id === openId);
   const mayOperate = useMayOperate();
   const [isAsking, setAsking] = useState(false);
-  const canRecord = run.allowed_verbs.length > 0 && !ENDED.has(run.status) && workers.length > 0;
-  if (run.kind === "outside") return null;
+  const canRecord = run.allowed_verbs.length > 0 && !isOver(run.status) && workers.length > 0;
   return (
     <Panel
       title="Recordings"
@@ -127,26 +111,28 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
       }
       className="span-12"
     >
-      {error && <ErrorState title={rows ? "Recordings not refreshed" : "Recordings unavailable"} error={error} />}
-      {rows && rows.length > 0 ? (
-        <Table label="Recordings, newest first" role="group" columns={COLUMNS}>
-          {rows.map((row) => (
-            <Line key={row.id} row={row} onOpen={() => setOpenId(row.id)} />
-          ))}
-        </Table>
-      ) : error ? null : (
-        <EmptyState
-          title="No recordings yet"
-          command={rolldeckCommand(
-            run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
-          )}
-          needs={{ scope: "user", run: run.name }}
-        >
-          {canRecord && mayOperate
-            ? "Record captures the next episode of a slot. Other slots are not affected."
-            : "Operators can record episodes while the fleet runs."}
-        </EmptyState>
-      )}
+      <DataTable
+        label="Recordings, newest first"
+        role="group"
+        rows={rows}
+        error={error}
+        columns={columnsOf(setOpenId)}
+        keyOf={({ id }) => id}
+        attributes={({ state }) => ({ "data-recording": state })}
+        empty={
+          <EmptyState
+            title="No recordings yet"
+            command={rolldeckCommand(
+              run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
+            )}
+            needs={{ scope: "user", run: run.name }}
+          >
+            {canRecord && mayOperate
+              ? "Record captures the next episode of a slot. Other slots are not affected."
+              : "Operators can record episodes while the fleet runs."}
+          </EmptyState>
+        }
+      />
       {isAsking && <Ask run={run} workers={workers} onClose={() => setAsking(false)} />}
       {open && <Viewer run={run.name} recording={open} onClose={() => setOpenId(null)} />}
     </Panel>

@@ -5,12 +5,12 @@ import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
+import factsCss from "@/components/facts.module.css";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, versionName, visible } from "@/format";
 import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
-import queueCss from "@/pages/run/queue/queue.module.css";
 import { trainerCommand } from "@/runs/words";
 import { SampleTitle } from "@/samples/SampleTable";
 import { MOST_OF_BATCHES, worstQuery } from "@/samples/samples";
@@ -169,7 +169,7 @@ export default function PointDrawer({ run, point, axis, unit, onClose }: Props) 
       {!data && !error && <Skeletons heights={[70, 120, 220]} />}
       {data && (
         <>
-          <dl className={queueCss.facts}>
+          <dl className={factsCss.facts}>
             <When details={data} />
             {data.version && (
               <>

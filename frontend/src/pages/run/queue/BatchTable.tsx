@@ -7,16 +7,13 @@ import { Age } from "@/components/Age";
 import { Chip } from "@/components/Chip";
 import { type Column, DataTable } from "@/components/DataTable";
 import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
+import { Hint } from "@/components/Hint";
 import { useNow } from "@/components/now";
 import { Panel } from "@/components/Panel";
-import { ShowMore } from "@/components/ShowMore";
-import { Skeletons } from "@/components/Skeletons";
 import { count, duration, number, percent, visible } from "@/format";
-import { compositionText, latencySeconds, lookOf, type Names } from "@/pages/run/queue/batches";
-import queueCss from "@/pages/run/queue/queue.module.css";
-import { Staleness } from "@/pages/run/queue/Staleness";
+import { compositionText, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import { trainerCommand } from "@/runs/words";
+import css from "./queue.module.css";
 
 const STATES: { value: BatchState; label: string }[] = [
   { value: "leased", label: "Leased" },
@@ -35,46 +32,66 @@ export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_ex
   );
 }
 
+/** A small histogram of a batch's items by versions behind. */
+export function Staleness({ staleness }: { staleness: Record<string, number> }) {
+  const bars = stalenessBars(staleness);
+  if (bars.length === 0) return <span className="faint">–</span>;
+  const words = bars.map(({ versions, items, part }) => `${versions} behind: ${number(items)} (${percent(part)})`);
+  return (
+    <Hint label={words.map((line) => <div key={line}>{line}</div>)}>
+      <span className={css.spark} role="img" aria-label={words.join("; ")} tabIndex={0}>
+        {bars.map(({ versions, part }) => (
+          <span key={versions} style={{ height: `${Math.max(8, 100 * part)}%`, background: `var(--older-${Math.min(versions, 4)})` }} />
+        ))}
+      </span>
+    </Hint>
+  );
+}
+
+type Share = { name: string; items: number; share: number; target: number | undefined };
+type CompositionProps = { label: string; unit: string; composition: Record<string, number>; shares: Record<string, number>; names: Names };
+
+/** The share of each environment in a batch, beside its share by weight. */
+export function Composition({ label, unit, composition, shares, names }: CompositionProps) {
+  const total = Object.values(composition).reduce((sum, each) => sum + each, 0) || 1;
+  const keys = [...new Set([...Object.keys(composition), ...Object.keys(shares)])].sort();
+  const rows = keys.map((key) => {
+    const items = composition[key] ?? 0;
+    return { name: nameIn(names, key), items, share: items / total, target: shares[key] };
+  });
+  const columns: Column<Share>[] = [
+    { label: "Environment", className: "anywhere", value: ({ name }) => name },
+    { label: unit, className: "num", value: ({ items }) => items },
+    { label: "Share", className: "num", value: ({ share }) => share, cell: ({ share }) => percent(share) },
+    { label: "Target share", className: "num soft", value: ({ target }) => target, cell: ({ target }) => percent(target) },
+  ];
+  return <DataTable label={label} rows={rows} columns={columns} keyOf={({ name }) => name} />;
+}
+
 function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined): Column<BatchRow>[] {
   return [
     {
-      ...{ id: "step", label: "Step", className: "num", value: (batch) => batch.ordinal },
+      ...{ label: "Step", className: "num", value: (batch) => batch.ordinal },
       cell: (batch) => (
         <Link to="/runs/$name/queue" params={{ name: run.name }} search={{ state, batch: batch.id }} className="strong" data-open>
           {number(batch.ordinal)}
         </Link>
       ),
     },
-    { id: "lease", label: "Lease", cell: (batch) => <BatchChip batch={batch} />, value: (batch) => batch.state },
+    { label: "Lease", cell: (batch) => <BatchChip batch={batch} />, value: (batch) => batch.state },
     {
-      ...{ id: "composition", label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}` },
-      className: `anywhere ${queueCss.composition}`,
+      ...{ label: `Composition · ${run.kind === "fleet" ? "fragments" : "sequences"}`, className: `anywhere ${css.composition}` },
       cell: (batch) => visible(compositionText(batch.composition, names)),
     },
+    { label: "Tokens", className: "num", value: ({ tokens }) => tokens, cell: ({ tokens }) => (tokens ? count(tokens) : "–") },
+    { label: "Padding", className: "num", value: ({ padding }) => padding, cell: ({ padding }) => percent(padding) },
+    { label: "Trainer", className: "anywhere", value: ({ trainer }) => trainer },
     {
-      ...{ id: "tokens", label: "Tokens", className: "num", value: (batch) => batch.tokens },
-      cell: (batch) => (batch.tokens ? count(batch.tokens) : "–"),
+      ...{ label: "Leased", className: "num", value: ({ leased_at }) => leased_at },
+      cell: ({ leased_at }) => <Age at={leased_at} suffix=" ago" />,
     },
-    {
-      ...{ id: "padding", label: "Padding", className: "num", value: (batch) => batch.padding },
-      cell: (batch) => (batch.padding === null ? "–" : percent(batch.padding)),
-    },
-    {
-      ...{ id: "trainer", label: "Trainer", className: "anywhere", value: (batch) => batch.trainer },
-      cell: (batch) => (batch.trainer ? visible(batch.trainer) : "–"),
-    },
-    {
-      ...{ id: "leased", label: "Leased", className: "num", value: (batch) => batch.leased_at },
-      cell: (batch) => <Age at={batch.leased_at} suffix=" ago" />,
-    },
-    {
-      ...{ id: "latency", label: "Latency", className: "num", value: latencySeconds },
-      cell: (batch) => {
-        const latency = latencySeconds(batch);
-        return latency === null ? "–" : duration(latency);
-      },
-    },
-    { id: "staleness", label: "Staleness", cell: (batch) => <Staleness staleness={batch.staleness} /> },
+    { label: "Latency", className: "num", value: latencySeconds, cell: (batch) => duration(latencySeconds(batch)) },
+    { label: "Staleness", cell: ({ staleness }) => <Staleness staleness={staleness} /> },
   ];
 }
 
@@ -104,8 +121,6 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
   const { state } = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
   const batches = useInfiniteQuery({ ...batchesQuery(run.name, state), refetchInterval: rereadMs });
-  const { data, error } = batches;
-  const rows = data?.pages.flatMap((page) => page.results) ?? [];
   return (
     <Panel
       title="Batches"
@@ -125,19 +140,16 @@ export function BatchTable({ run, names, rereadMs }: { run: RunDetail; names: Na
         />
       }
     >
-      {error && <ErrorState title="Batches unavailable" error={error} />}
-      {!data && !error && <Skeletons heights={[200]} />}
-      {data && rows.length === 0 && <Nothing run={run} isFiltered={state !== undefined} />}
-      {rows.length > 0 && (
-        <DataTable
-          label="Batches, newest first"
-          rows={rows}
-          columns={columnsOf(run, names, state)}
-          keyOf={({ id }) => id}
-          attributes={({ ordinal }) => ({ className: "opens", "data-row": true, "data-batch": ordinal })}
-        />
-      )}
-      <ShowMore pages={batches} words="Show older batches" />
+      <DataTable
+        label="Batches, newest first"
+        rows={batches.data?.pages.flatMap((page) => page.results)}
+        error={batches.error}
+        columns={columnsOf(run, names, state)}
+        keyOf={({ id }) => id}
+        attributes={({ ordinal }) => ({ className: "opens", "data-row": true, "data-batch": ordinal })}
+        empty={<Nothing run={run} isFiltered={state !== undefined} />}
+        pages={batches}
+      />
     </Panel>
   );
 }

@@ -1,26 +1,243 @@
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
 import { BESIDE_MS, environmentsQuery, QUEUE_MS, queueQuery } from "@/api/queue";
+import { useMayOperate } from "@/api/session";
+import type { PreviewAnswer, QueueAnswer, RunDetail } from "@/api/types";
+import { Age } from "@/components/Age";
+import { Chip } from "@/components/Chip";
+import { type Column, DataTable } from "@/components/DataTable";
 import { ErrorState } from "@/components/ErrorState";
+import { Facts } from "@/components/Facts";
+import { Line } from "@/components/Lanes";
 import { onDemand } from "@/components/onDemand";
+import { Panel } from "@/components/Panel";
 import { Panels } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
+import { duration, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/changeFeed";
-import { BatchTable } from "@/pages/run/queue/BatchTable";
-import { namesOf } from "@/pages/run/queue/batches";
-import { Depth } from "@/pages/run/queue/Depth";
+import { BatchTable, Composition } from "@/pages/run/queue/BatchTable";
+import { incompleteText, type Names, namesOf } from "@/pages/run/queue/batches";
 import { Ledger } from "@/pages/run/queue/Ledger";
-import { Preview } from "@/pages/run/queue/Preview";
-import { QueueChart } from "@/pages/run/queue/QueueChart";
-import { WhyPaused } from "@/pages/run/queue/WhyPaused";
 import { useRun } from "@/pages/run/RunContext";
+import { RunWall } from "@/pages/run/RunWall";
+import runCss from "@/pages/run/run.module.css";
+import { unitOf } from "@/runs/queued";
+import { isOver } from "@/theme/chips";
+import { presetsNamed } from "@/wall/presets";
+import css from "./queue.module.css";
 
 const BatchDrawer = onDemand(() => import("@/pages/run/queue/BatchDrawer"), "default");
+const LimitsDialog = onDemand(() => import("@/pages/run/queue/LimitsDialog"), "LimitsDialog");
+
+const RULES = {
+  tolerance: { name: "Queue length", asks: "Producers pause above the limit and resume at the lower mark." },
+  staleness: { name: "Data staleness", asks: "Further data would exceed the limit before it is trained on." },
+} as const;
+
+function GateRow({ gate }: { gate: QueueAnswer["gates"][number] }) {
+  const { name, asks } = RULES[gate.rule];
+  const filled = gate.limit > 0 ? Math.min(1, gate.amount / gate.limit) : 0;
+  return (
+    <li data-gate={gate.rule} data-closed={gate.closed}>
+      <Chip tone={gate.closed ? "held" : "good"} sign={gate.closed ? "▲" : "✓"}>
+        {gate.closed ? "pauses" : "open"}
+      </Chip>{" "}
+      <b>{name}</b> <span className="faint small">{asks}</span>
+      <Line
+        words={`${name}: ${gate.condition}`}
+        segments={[{ key: gate.rule, width: filled, fill: gate.closed ? "var(--held)" : "var(--good)" }]}
+      />
+      <code className="small anywhere">{gate.condition}</code>
+    </li>
+  );
+}
+
+/** The backpressure conditions with their values, who set the limits, and when producers resume. */
+function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
+  const mayOperate = useMayOperate();
+  const [isChanging, setChanging] = useState(false);
+  const { paused, gates, since, set_by, resumes_in_seconds, trained_per_second, unit } = queue;
+  const change = mayOperate && !isOver(run.status) && (
+    <Button
+      size="compact-sm"
+      variant="default"
+      title="Change tolerance, staleness and lease of the active run"
+      onClick={() => setChanging(true)}
+    >
+      Change limits
+    </Button>
+  );
+  return (
+    <Panel
+      title={paused ? "Producers paused" : "Backpressure"}
+      note={paused ? "conditions that hold producers back" : "producers are running"}
+      aside={change}
+      className="span-6"
+    >
+      {gates.length === 0 ? (
+        <p className="soft">The trainer sets the batch size when it registers; until then producers never pause.</p>
+      ) : (
+        <ul className={css.gates}>
+          {gates.map((gate) => (
+            <GateRow key={gate.rule} gate={gate} />
+          ))}
+        </ul>
+      )}
+      <Facts
+        facts={[
+          since !== null && ["Since", <Age key="since" at={since} suffix=" ago" />],
+          ["Throughput", trained_per_second === null ? "no batch in 2 min" : `${number(trained_per_second)} ${unit} per second`],
+          paused && [
+            "Resumes",
+            <span key="resumes" data-resumes>
+              {resumes_in_seconds === null
+                ? "when a trainer leases batches again"
+                : `in about ${duration(resumes_in_seconds)} at this rate`}
+            </span>,
+          ],
+          set_by && [
+            "Limit set by",
+            <span key="set-by">
+              {visible(set_by.actor)}
+              {set_by.is_initial ? " when the run was created, " : ", "}
+              <Age at={set_by.at} suffix=" ago" />
+              {set_by.reason && <span className="soft"> “{visible(set_by.reason)}”</span>}
+            </span>,
+          ],
+        ]}
+      />
+      {isChanging && <LimitsDialog run={run} onClose={() => setChanging(false)} />}
+    </Panel>
+  );
+}
+
+const fillOf = (place: number) => `var(--chart-${(place % 8) + 1})`;
+type Queued = QueueAnswer["environments"][number] & { fill: string; share: number | null };
+
+const queuedColumns = (unit: string): Column<Queued>[] => [
+  {
+    ...{ label: "Environment", className: "anywhere", value: ({ name }) => name },
+    cell: ({ name, fill }) => (
+      <>
+        <span className={runCss.swatch} style={{ background: fill }} aria-hidden="true" /> {visible(name)}
+      </>
+    ),
+  },
+  { label: `Queued · ${unit}`, className: "num", value: (each) => each.queued_sequences },
+  { label: "Share", className: "num", value: ({ share }) => share, cell: ({ share }) => percent(share) },
+  {
+    ...{ label: "Incomplete", className: "num", title: "Partial groups wait until they add up to a full group" },
+    value: ({ waiting }) => waiting,
+    cell: (each) => (
+      <span data-incomplete={each.waiting}>
+        {number(each.waiting)}
+        {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
+        {each.waiting_since && (
+          <div className="faint small">
+            oldest <Age at={each.waiting_since} />
+          </div>
+        )}
+      </span>
+    ),
+  },
+  {
+    ...{ label: "Oldest", className: "num", title: "Age of the oldest queued item", value: ({ oldest_at }) => oldest_at },
+    cell: ({ oldest_at }) => (oldest_at ? <Age at={oldest_at} /> : "–"),
+  },
+];
+
+/** Queued items by environment, stacked against the pause threshold. */
+function Depth({ queue: { environments, threshold, unit } }: { queue: QueueAnswer }) {
+  const total = environments.reduce((sum, each) => sum + each.queued_sequences, 0);
+  const scale = Math.max(threshold, total, 1);
+  const rows = environments.map((each, place) => ({
+    ...each,
+    fill: fillOf(place),
+    share: total ? each.queued_sequences / total : null,
+  }));
+  return (
+    <Panel title="Depth by environment" note={<span data-quantity="queue">{`${number(total)} ${unit} queued`}</span>} className="span-6">
+      <Line
+        words={`${number(total)} ${unit} queued of the pause threshold ${number(threshold)}`}
+        segments={rows.map(({ name, queued_sequences, fill }) => ({ key: name, width: queued_sequences / scale, fill }))}
+        mark={threshold > 0 ? threshold / scale : undefined}
+      />
+      <DataTable
+        label="Queue by environment"
+        rows={rows}
+        columns={queuedColumns(unit)}
+        keyOf={({ name }) => name}
+        attributes={({ name }) => ({ "data-environment": name })}
+        empty={<p className="faint small">The queue is empty.</p>}
+      />
+    </Panel>
+  );
+}
+
+const REASONS: Record<NonNullable<PreviewAnswer["reason"]>, string> = {
+  unregistered: "No trainer has registered a batch size yet.",
+  too_few: "Not enough sequences queued.",
+  no_exact_fill: "No combination of groups adds up to exactly one batch.",
+  waiting_for_minimum: "Waiting for an environment's minimum allocation.",
+};
+
+/** Preview of the next batch; does not lease it. */
+function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview: PreviewAnswer; names: Names }) {
+  const stale = queue.queued_sequences - data.queued_sequences;
+  return (
+    <Panel title="Next batch" note="preview, not leased" className="span-6">
+      <p data-preview={data.reason ?? "ready"}>
+        <Chip tone={data.reason ? "quiet" : "good"} sign={data.reason ? "◌" : "✓"}>
+          {data.reason ? "none yet" : "ready"}
+        </Chip>{" "}
+        {data.reason ? (
+          <>
+            {REASONS[data.reason]}{" "}
+            <span className="faint">
+              {number(queue.queued_sequences)} of {number(data.batch_size)} sequences queued
+              {stale > 0 && `, ${number(stale)} of them stale`}.
+            </span>
+          </>
+        ) : (
+          <>
+            {number(data.items)} groups, {number(data.sequences)} sequences
+            {data.retried_batch && <span className="held"> · leased again after an expired lease</span>}
+          </>
+        )}
+      </p>
+      {!data.reason && (
+        <>
+          <Composition label="Composition of the next batch" unit="Sequences" {...data} names={names} />
+          <Facts
+            facts={[
+              ["Tokens", `${number(data.tokens)}, longest sequence ${number(data.longest_tokens)}`],
+              data.padding !== null && ["Padding", `${percent(data.padding)} of the positions`],
+              [
+                "Group sizes",
+                Object.entries(data.sizes)
+                  .map(([size, groups]) => `${number(groups)} × ${size}`)
+                  .join(", "),
+              ],
+              data.oldest_at !== null && [
+                "Queue time",
+                <span key="time">
+                  from <Age at={data.newest_at} /> to <Age at={data.oldest_at} />
+                </span>,
+              ],
+            ]}
+          />
+        </>
+      )}
+    </Panel>
+  );
+}
 
 /** The queue, the next batch, and all batches of the run. One response has all figures, so that they are of one moment. */
 export function QueueTab() {
   const { run } = useRun();
-  const { batch } = useSearch({ from: "/shell/runs/$name/queue" });
+  const search = useSearch({ from: "/shell/runs/$name/queue" });
   const navigate = useNavigate({ from: "/runs/$name/queue" });
   const topic = `run:${run.name}` as const;
   const { data, error } = useQuery({
@@ -30,7 +247,7 @@ export function QueueTab() {
   const refetchInterval = usePartChangeFeed(topic, "queue", BESIDE_MS, ["environments", run.name], ["batches", run.name]);
   const environments = useQuery({ ...environmentsQuery(run.name), refetchInterval, enabled: run.kind !== "fleet" });
   const names = namesOf(environments.data);
-  const close = () => void navigate({ search: (old) => ({ ...old, batch: undefined }) });
+  const panels = useMemo(() => presetsNamed(run.kind, "queue").map((one) => ({ ...one, className: "" })), [run.kind]);
   // Panels that are shown late would move those below them.
   if (!data && !error) return <Skeletons heights={[110, 150, 180, 330]} />;
   return (
@@ -40,9 +257,23 @@ export function QueueTab() {
       {data && <WhyPaused run={run} queue={data} />}
       {data && <Depth queue={data} />}
       {data?.next_batch && <Preview queue={data} preview={data.next_batch} names={names} />}
-      <QueueChart run={run} queue={data} className={run.kind === "fleet" ? "span-12" : "span-6"} />
+      <RunWall
+        panels={panels}
+        range={search}
+        onRange={(range) => void navigate({ search: (old) => ({ ...old, ...range }), replace: true, resetScroll: false })}
+        className={run.kind === "fleet" ? "span-12" : "span-6"}
+        current={{ queue: data?.ledger[unitOf(run.kind)].queued ?? null }}
+      />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />
-      {batch && <BatchDrawer key={batch} run={run} names={names} id={batch} onClose={close} />}
+      {search.batch && (
+        <BatchDrawer
+          key={search.batch}
+          run={run}
+          names={names}
+          id={search.batch}
+          onClose={() => void navigate({ search: (old) => ({ ...old, batch: undefined }) })}
+        />
+      )}
     </Panels>
   );
 }

@@ -1,16 +1,27 @@
 import { expect, test } from "vitest";
 import type { PolicyVersionRow, WeightsCommands, WeightsProgress } from "@/api/types";
-import { appliedOf, asOfFrame, isHeldBack, pinEffect, pinnable, pinText, whyNotOrder, withNewest } from "@/pages/run/weights/commands";
+import {
+  appliedOf,
+  asOfFrame,
+  deliveryOf,
+  isHeldBack,
+  pinEffect,
+  pinnable,
+  pinText,
+  replicasOf,
+  whyNotOrder,
+  withNewest,
+} from "@/pages/run/weights/commands";
 
 const orders: WeightsCommands = { number: 3, pinned_step: 5, acting_step: 5, newest_step: 8, results: [], next: null };
-const worker = (index: number, active: number, order: number, state = "running") =>
-  ({ index, state, active_step: active, transfers: { order } }) as Parameters<typeof appliedOf>[1][number];
+const worker = (active: number, order: number, state = "running") =>
+  ({ state, active_step: active, transfers: { order } }) as Parameters<typeof appliedOf>[1][number];
 const version = (step: number, fields: Partial<PolicyVersionRow> = {}) =>
   ({ step, epoch: 1, has_file: true, ...fields }) as PolicyVersionRow;
 
 test("a command is applied by workers with its number and version", () => {
-  const { there, done, waiting } = appliedOf(orders, [worker(0, 5, 3), worker(1, 8, 2), worker(2, 5, 2), worker(3, 5, 1, "stopped")]);
-  expect([there, done, waiting.map(({ index }) => index)]).toEqual([3, 1, [1, 2]]);
+  const workers = [worker(5, 3), worker(8, 2), worker(5, 2), worker(5, 1, "stopped")];
+  expect(appliedOf(orders, workers)).toEqual({ there: 3, done: 1 });
 });
 
 test("the newest and the requested version are those of the frame of the workers", () => {
@@ -71,4 +82,53 @@ test("explains why commands are disabled", () => {
   expect(whyNotOrder({ ...run, kind: "outside" }, true)).toBe("External environments fetch weights themselves.");
   expect(whyNotOrder({ ...run, policy_step: -2 }, true)).toBe("No weights published yet.");
   expect(whyNotOrder(run, false)).toBe("Requires the operator role.");
+});
+
+const published = { epoch: 1, step: 3, published_at: "2026-01-01T00:00:00Z" };
+const loading = (worker: number, seconds: number | null, step = 3) => {
+  const active_at = seconds === null ? null : new Date(Date.parse(published.published_at) + 1000 * seconds).toISOString();
+  return { epoch: 1, step, worker, announced_at: null, staged_at: null, active_at };
+};
+
+test("counts from publication and names the slowest worker", () => {
+  const rows = [loading(0, 3), loading(1, 9), loading(0, 0, 2)];
+  expect(deliveryOf(published, rows)).toEqual({ reported: 2, loaded: 2, seconds: 9, slowest: 1 });
+});
+
+test("counts workers that never loaded a version", () => {
+  expect(deliveryOf(published, [loading(0, null), loading(1, 2)])).toEqual({ reported: 2, loaded: 1, seconds: 2, slowest: null });
+  expect(deliveryOf(published, [])).toEqual({ reported: 0, loaded: 0, seconds: null, slowest: null });
+});
+
+test("names no slowest worker within the report interval", () => {
+  expect(deliveryOf(published, [loading(0, 2), loading(1, 2.9)])).toMatchObject({ seconds: 2.9, slowest: null });
+  expect(deliveryOf(published, [loading(0, 2), loading(1, 3)])).toMatchObject({ seconds: 3, slowest: 1 });
+});
+
+const reaching = (seconds: number, ...replicas: { address: string; version?: number[]; contact_seconds?: number; error?: string }[]) =>
+  ({ heartbeat_at: `2026-01-01T00:00:${String(seconds).padStart(2, "0")}Z`, replicas }) as unknown as Parameters<
+    typeof replicasOf
+  >[0][number];
+
+test("takes each replica from the worker that reached it last", () => {
+  const rows = replicasOf([
+    reaching(30, { address: "gpu-2:8000", version: [1, 4], contact_seconds: 20, error: "connection refused" }),
+    reaching(
+      30,
+      { address: "gpu-2:8000", version: [1, 5], contact_seconds: 2 },
+      { address: "gpu-1:8000", version: [1, 5], contact_seconds: 3 },
+    ),
+    reaching(31, { address: "gpu-2:8000" }),
+  ]);
+
+  expect(rows).toEqual([
+    { address: "gpu-1:8000", version: [1, 5], contactAt: "2026-01-01T00:00:27.000Z", error: "" },
+    { address: "gpu-2:8000", version: [1, 5], contactAt: "2026-01-01T00:00:28.000Z", error: "" },
+  ]);
+});
+
+test("keeps replicas that no worker has reached", () => {
+  expect(replicasOf([reaching(1), reaching(1, { address: "gpu-1:8000", error: "timed out" })])).toEqual([
+    { address: "gpu-1:8000", version: null, contactAt: null, error: "timed out" },
+  ]);
 });

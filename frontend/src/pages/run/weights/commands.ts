@@ -1,29 +1,27 @@
 /** Describe weight orders: the requested version, its progress, and the effect of a pin. Pure. */
 
 import { TAKES_OPERATOR } from "@/api/session";
-import type { PolicyVersionRow, RunSummary, WeightsCommands, WeightsProgress, WorkerRow } from "@/api/types";
+import type { PolicyVersionRow, RunSummary, WeightSyncRow, WeightsCommands, WeightsProgress, WorkerRow } from "@/api/types";
 import { counted, number } from "@/format";
+import { isOver } from "@/theme/chips";
 
 const GONE = new Set(["stopped", "failed", "respawning"]);
-const OVER: RunSummary["status"][] = ["completed", "stopped", "failed"];
 
 /** Why no weight order is possible now; empty if possible. */
 export function whyNotOrder(run: Pick<RunSummary, "status" | "kind" | "policy_step">, mayOperate: boolean): string {
   if (run.kind === "outside") return "External environments fetch weights themselves.";
-  if (OVER.includes(run.status)) return `The run is ${run.status}: it has no workers.`;
+  if (isOver(run.status)) return `The run is ${run.status}: it has no workers.`;
   if (run.policy_step < -1) return "No weights published yet.";
   return mayOperate ? "" : TAKES_OPERATOR;
 }
 
-type Acting = Pick<WorkerRow, "index" | "state" | "active_step" | "staged_step" | "transfers">;
+type Acting = Pick<WorkerRow, "state" | "active_step" | "transfers">;
 
-export type Applied = { there: number; done: number; waiting: Acting[] };
-
-/** The number of workers that use the requested version, and the workers that do not yet. */
-export function appliedOf({ number: order, acting_step }: Pick<WeightsCommands, "number" | "acting_step">, workers: Acting[]): Applied {
+/** The number of workers, and of those that use the requested version. */
+export function appliedOf({ number: order, acting_step }: Pick<WeightsCommands, "number" | "acting_step">, workers: Acting[]) {
   const there = workers.filter(({ state }) => !GONE.has(state));
-  const waiting = there.filter(({ active_step, transfers }) => active_step !== acting_step || transfers.order < order);
-  return { there: there.length, done: there.length - waiting.length, waiting };
+  const done = there.filter(({ active_step, transfers }) => active_step === acting_step && transfers.order >= order);
+  return { there: there.length, done: done.length };
 }
 
 /** The orders as of the live frame, which also contains the workers; unchanged if the frame is older. */
@@ -71,4 +69,44 @@ export function pinnable(
   return versions.filter(
     ({ epoch, step, has_file }) => epoch === run.epoch && has_file && (run.kind !== "language" || step >= orders.acting_step),
   );
+}
+
+/** Workers report about once a second: smaller differences are not ordered. */
+export const REPORT_SECONDS = 1;
+
+/** The numbers of workers that reported a version and loaded it, the seconds until the last one did, and which that was if one is apart. */
+export function deliveryOf(version: Pick<PolicyVersionRow, "epoch" | "step" | "published_at">, deliveries: WeightSyncRow[]) {
+  const reports = deliveries.filter(({ epoch, step }) => epoch === version.epoch && step === version.step);
+  const loaded = reports
+    .flatMap(({ worker, active_at: at }) =>
+      at === null ? [] : [{ worker, seconds: Math.max(0, (Date.parse(at) - Date.parse(version.published_at)) / 1000) }],
+    )
+    .sort((one, other) => other.seconds - one.seconds);
+  const [last, first] = [loaded[0], loaded.at(-1)];
+  const isApart = last && first && last.seconds - first.seconds >= REPORT_SECONDS;
+  return { reported: reports.length, loaded: loaded.length, seconds: last?.seconds ?? null, slowest: isApart ? last.worker : null };
+}
+
+/** An engine of the run's inference server. */
+export type Replica = {
+  address: string;
+  version: [number, number] | null;
+  /** ISO time of the last contact of any worker; null if there was none. */
+  contactAt: string | null;
+  /** Reason of the last failed attempt; empty if it succeeded. */
+  error: string;
+};
+
+/** One row per address, sorted, as the worker with the latest contact has reported it. */
+export function replicasOf(workers: readonly Pick<WorkerRow, "heartbeat_at" | "replicas">[]): Replica[] {
+  const byAddress = new Map<string, Replica>();
+  for (const { heartbeat_at, replicas } of workers) {
+    for (const { address, version, contact_seconds, error } of replicas) {
+      const contactAt = contact_seconds == null ? null : new Date(Date.parse(heartbeat_at) - contact_seconds * 1000).toISOString();
+      const known = byAddress.get(address);
+      if (known && (known.contactAt ?? "") >= (contactAt ?? "")) continue;
+      byAddress.set(address, { address, version: (version as [number, number] | null | undefined) ?? null, contactAt, error: error ?? "" });
+    }
+  }
+  return [...byAddress.values()].toSorted((a, b) => a.address.localeCompare(b.address));
 }

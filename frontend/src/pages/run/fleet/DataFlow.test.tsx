@@ -1,21 +1,5 @@
 import { expect, it } from "vitest";
-import {
-  barsOf,
-  heldText,
-  limitText,
-  lookOf,
-  markOf,
-  rateText,
-  shareText,
-  slowestFirst,
-  stillText,
-  trendText,
-  WORKERS_SHOWN,
-  waitText,
-  waterfallOf,
-} from "./stages";
-
-const timing = (mean_ms: number, count = 10) => ({ mean_ms, p50_ms: mean_ms, p95_ms: 2 * mean_ms, count });
+import { heldText, limitText, lookOf, markOf, rateText, shareText, stillText, waitText } from "./DataFlow";
 
 it("formats slow rates per minute", () => {
   expect(rateText(12.5, "fragments")).toEqual({ amount: "12.5", unit: "fragments per second" });
@@ -46,42 +30,6 @@ it("describes a stage's contents", () => {
   expect(heldText({ name: "batch", held: 2, seconds: 0.25 }, "fragments")).toBe("2 complete batches available · 250 ms delivery time");
   expect(heldText({ name: "push", held: 3, seconds: null }, "fragments")).toBe("3 waiting to be sent");
   expect(heldText({ name: "train", held: null, seconds: 1.5 }, "fragments")).toBe("1.5 s per batch");
-});
-
-it("describes the queue's trend", () => {
-  const queue = { arriving: 10, handed_out: 4, queued: 12, pause_above: 24, unit: "fragments" as const };
-  expect(trendText(queue)).toBe("The queue grows by 6 fragments per second; it reaches the tolerance in about 2 s.");
-  expect(trendText({ ...queue, queued: 30 })).toContain("exceeds the tolerance");
-  expect(trendText({ ...queue, arriving: 4.1 })).toBe("Arrivals and departures are balanced.");
-  expect(trendText({ ...queue, arriving: null })).toContain("empty in about 3 s");
-  expect(trendText({ ...queue, arriving: null, handed_out: null })).toContain("Nothing was received");
-});
-
-it("clamps bars", () => {
-  const bars = barsOf({ env_step: 0.8, infer: 0.6, send: 0, tomorrow: 0.4 });
-  expect(bars.map(({ part }) => part)).toEqual(["infer", "env_step"]);
-  expect(bars.reduce((sum, { width }) => sum + width, 0)).toBeCloseTo(1);
-  expect(barsOf({ env_step: 0.5 })[0]?.width).toBe(0.5);
-});
-
-it("stacks the spans of a step, weighted by count", () => {
-  const { total, segments } = waterfallOf([
-    { stages: { recv: timing(1), env_step: timing(4, 30) } },
-    { stages: { env_step: timing(8, 10) } },
-  ]);
-  expect(total).toBe(6);
-  expect(segments.map(({ part, from }) => [part, from])).toEqual([
-    ["recv", 0],
-    ["env_step", 1 / 6],
-  ]);
-  expect(waterfallOf([]).segments).toEqual([]);
-});
-
-it("shows the slowest measured workers", () => {
-  const many = Array.from({ length: 100 }, (_, index) => ({ index, env_steps_per_second: 100 - index, shares: { infer: 0.1 } }));
-  expect(slowestFirst(many)).toHaveLength(WORKERS_SHOWN);
-  expect(slowestFirst(many)[0]?.index).toBe(99);
-  expect(slowestFirst([{ index: 0, env_steps_per_second: 0, shares: {} }])).toEqual([]);
 });
 
 it("names the stage of a language worker", () => {

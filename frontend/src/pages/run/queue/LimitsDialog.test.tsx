@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { changesOf, typedOf } from "./limits";
+import { changesOf, typedOf } from "./LimitsDialog";
 
 const now = {
   ...{ off_policy_tolerance: 3, max_staleness: 2, lease_seconds: 600 },

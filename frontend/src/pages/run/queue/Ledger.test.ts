@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { itemStatesOf, missing, refusedText, truncatedText } from "./itemStates";
+import { itemStatesOf, missing, refusedText, truncatedText } from "./Ledger";
 
 const counts = { accepted: 20, queued: 4, waiting: 1, leased: 7, served: 6, quarantined: 0, dropped: { poison: 2 }, balanced: true };
 const named = (expired?: number) => Object.fromEntries(itemStatesOf(counts, expired).map(({ name, count }) => [name, count]));
