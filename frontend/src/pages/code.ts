@@ -24,7 +24,6 @@ export const tabCode = {
   pipeline: () => import("@/pages/run/pipeline/PipelineTab"),
   episodes: () => import("@/pages/run/episodes/EpisodesTab"),
   curriculum: () => import("@/pages/run/curriculum/CurriculumTab"),
-  evaluations: () => import("@/pages/run/evaluations/EvaluationsTab"),
   trajectories: () => import("@/pages/run/trajectories/TrajectoriesTab"),
   groups: () => import("@/pages/viewer/ViewerPage"),
   transcript: () => import("@/pages/viewer/EpisodePage"),
