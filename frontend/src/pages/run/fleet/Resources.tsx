@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { linesQuery } from "@/api/metrics";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { type Ends, spanOf } from "@/charts/spans";
+import { type Ends, spanOf } from "@/charts/names";
 import { isGpuLine, resourceNames, resourcePanels } from "@/pages/run/fleet/resources";
 import { RunWall } from "@/pages/run/RunWall";
 import { PRESET_POINTS } from "@/wall/presets";
