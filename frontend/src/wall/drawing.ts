@@ -4,10 +4,8 @@ import type { MetricLine } from "@/api/types";
 import { type Column, interpolated } from "@/charts/columns";
 import { parsed } from "@/charts/expression";
 import { lineStyleAt } from "@/charts/lineStyles";
-import { type Buckets, drawn, smoothed } from "@/charts/lines";
+import { type Buckets, drawn, type MeanAndSpread, meanAndSpread, runLines, type Spread, smoothed, softened } from "@/charts/lines";
 import type { ChartProps, Line } from "@/charts/model";
-import { runLines, softened } from "@/charts/runLines";
-import { type MeanAndSpread, meanAndSpread, type Spread } from "@/charts/spread";
 import { visible } from "@/format";
 import { OWN, type PanelSpec, type Source } from "@/wall/panels";
 
@@ -66,11 +64,12 @@ function seriesOf(source: Source, found: Found, runs: readonly string[], names: 
   }
   if (source.kind === "expression") return runs.map((run) => ({ ...evaluated(source.text, found, run), run, label: run }));
   if (source.kind === "preset") {
+    const { prefix = OWN } = source;
     const curves = runs.length === 1 ? source.curves : source.curves.slice(0, 1);
     return runs.flatMap((run) =>
       curves.map(({ name, of, label }) => {
-        const line = condensed(lineOf(found, run, OWN + name), of ?? "mean");
-        return { ...line, run, label: runs.length === 1 ? label : run, metric: OWN + name };
+        const line = condensed(lineOf(found, run, prefix + name), of ?? "mean");
+        return { ...line, run, label: runs.length === 1 ? label : run, metric: prefix + name };
       }),
     );
   }
@@ -154,8 +153,9 @@ type Options = RunsLook & { names?: readonly string[]; x?: string };
 
 function bandOf({ source }: PanelSpec, found: Found, runs: readonly string[]): { lines: Buckets[]; label: string } | null {
   if (source.kind !== "preset" || !source.band || runs.length !== 1) return null;
-  const { low, high, label } = source.band;
-  const lines = [low, high].map((name) => condensed(lineOf(found, runs[0] ?? "", OWN + name), "mean"));
+  const { band, prefix = OWN } = source;
+  const { low, high, label } = band;
+  const lines = [low, high].map((name) => condensed(lineOf(found, runs[0] ?? "", prefix + name), "mean"));
   return { lines, label };
 }
 
@@ -183,7 +183,7 @@ function linesOf({ source }: PanelSpec, series: readonly Series[], columns: Colu
   if (source.kind === "preset" && runs.length === 1) {
     const lines = source.curves.map(({ name: _, of: _of, ...style }, i): Line => ({ ...style, values: columns[i] ?? [] }));
     return softened(
-      lines.filter((line, i) => i === 0 || line.values.some((value) => value !== null)),
+      lines.filter((line, i) => i === 0 || line.values.some((value) => typeof value === "number")),
       smooth,
     );
   }
@@ -206,7 +206,8 @@ export function drawingOf(spec: PanelSpec, lines: readonly MetricLine[], options
   const behind = hasGaps ? runs.map((run) => gapsBehindZeros(lineOf(found, run, OWN + source.gapsAt))) : [];
   const { x, last, band } = drawn([...placed, ...behind]);
   const scale = source.kind === "preset" ? (source.scale ?? 1) : 1;
-  const scaled = (values: Column): Column => values.map((value) => (typeof value === "number" ? value * scale : null));
+  // Where only another line has a sample, a line continues, except behind a zero of `gapsAt`.
+  const scaled = (values: Column): Column => values.map((value) => (typeof value === "number" ? value * scale : hasGaps ? null : value));
   const columns = source.kind === "preset" ? last.map(scaled) : last;
   const [low, high] = columns.slice(own.length, placed.length);
   const ownBand = source.kind === "metric" && band ? { ...band, label: "min – max" } : undefined;

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { linesQuery } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
-import { type Ends, spanOf } from "@/charts/spans";
+import { type Ends, spanOf } from "@/charts/names";
 import { RunWall } from "@/pages/run/RunWall";
 import { namesOf, OWN, type PanelSpec } from "@/wall/panels";
 import { PRESET_POINTS, type Preset, presetOf } from "@/wall/presets";

@@ -5,32 +5,29 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
-import { toggled } from "@/charts/names";
+import { namesOf, toggled, wordOf } from "@/charts/names";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
-import { annotationsQuery } from "@/pages/run/annotations";
+import { annotationsQuery, useMarks } from "@/pages/run/marks";
+import { MetricTree, withWords } from "@/pages/run/metrics/MetricTree";
 import { useRun } from "@/pages/run/RunContext";
-import { useMarks } from "@/pages/run/useMarks";
 import { leadsOf, returnsFirst, titleOf } from "@/runs/metricOrder";
 import { chartOf } from "@/share/share";
-import { amountOf } from "@/wall/axes";
-import { AxisControls, NewPanel } from "@/wall/Controls";
+import { AxisControls, Controls, NewPanel, RunLegend } from "@/wall/Controls";
 import { type PanelSpec, panelOf } from "@/wall/panels";
 import { useView } from "@/wall/useView";
-import { useWallView } from "@/wall/useWallView";
+import { amountOf, useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
 import { pickedOf, runsOf, UNPICKED } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
 import wallCss from "@/wall/wall.module.css";
-import { MetricTree } from "./MetricTree";
 import classes from "./metrics.module.css";
-import { withWords } from "./tree";
 
 const MarksDrawer = onDemand(() => import("./MarksDrawer"), "default");
-const PointDrawer = onDemand(() => import("./PointDrawer"), "default");
+const PointDrawer = onDemand(() => import("@/pages/run/metrics/PointDrawer"), "default");
 
 const route = getRouteApi("/shell/runs/$name/metrics");
 const PANELS_A_PAGE = 60;
@@ -60,6 +57,7 @@ export function MetricsTab() {
   const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
   const beside = useDebouncedCallback((runs: string) => change({ runs: runs || undefined }), TYPING_MS);
   const { q = "", under = "", charts = NO_NAMES, x: axis = "step", marks: shownMarks = "all" } = search;
+  const runs = runsOf(search, run.name);
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
 
@@ -68,7 +66,7 @@ export function MetricsTab() {
     change({ charts: left.length > 0 ? left : undefined });
   });
   const wallView = useWallView({
-    ...{ runs: runsOf(search, run.name), kinds: [run.kind], view: search, usual: "step", points: POINTS, sync: "metrics", marks },
+    ...{ runs, kinds: [run.kind], view: search, usual: "step", points: POINTS, sync: "metrics", marks },
     ...{ isLive: mayMeasure(run.status), change, isPickable: true },
   });
 
@@ -99,7 +97,16 @@ export function MetricsTab() {
   return (
     <section aria-label="Charts">
       {error && <ErrorState title="Metrics not refreshed" error={error} />}
-      <div className={`${wallCss.controls} ${classes.bar}`}>
+      <Controls
+        aside={
+          <>
+            <Views run={run} search={search} apply={apply} />
+            <Button size="xs" variant="default" onClick={() => setListing(true)} title="Annotations on the charts">
+              {written > 0 ? `Annotations (${written})` : "Annotations"}
+            </Button>
+          </>
+        }
+      >
         <TextInput
           key={`q ${search.view}`}
           data-filter
@@ -124,11 +131,14 @@ export function MetricsTab() {
           {...{ view: search, axis, usual: "step", axes: AXES, change, onReset: view.reset }}
           amount={amountOf([run.kind]).title}
         />
-        <Views run={run} search={search} apply={apply} />
-        <Button size="xs" variant="default" onClick={() => setListing(true)} title="Annotations on the charts">
-          {written > 0 ? `Annotations (${written})` : "Annotations"}
-        </Button>
-      </div>
+      </Controls>
+      {runs.length > 1 && (
+        <RunLegend
+          runs={runs.map((name) => ({ name, isFixed: name === run.name }))}
+          hidden={{ value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) }}
+          onRemove={(name) => change({ runs: wordOf(runs.filter((each) => each !== name && each !== run.name)) })}
+        />
+      )}
       <p className="small soft" role="status">
         {number(found.length)} metrics{under ? ` in ${visible(under)}` : ""}
         {q ? ` matching “${q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
