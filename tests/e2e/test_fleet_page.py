@@ -193,28 +193,22 @@ def test_a_failed_recording_has_a_reason(run_page: Page, fleet: SimulatedManager
     expect(run_page.locator("#hostile")).to_have_count(0)
 
 
-def test_recent_episodes_are_summarized(run_page: Page, fleet: SimulatedManager) -> None:
-    open_tab(run_page, "Samples", "Episodes")
-    episodes = run_page.get_by_role("region", name="Episodes", exact=True)
-    expect(episodes).to_contain_text("No finished episodes in the last 5 minutes")
-    expect(episodes).to_contain_text(f"--run {fleet.name}")
+def test_returns_of_episodes_are_distributed(run_page: Page, fleet: SimulatedManager) -> None:
+    open_tab(run_page, "Samples")
+    run_page.get_by_role("button", name="Distribution").click()
+    spread = run_page.get_by_role("region", name="Distribution")
+    expect(spread).to_contain_text("No finished episodes yet")
 
     returns = [float(n) for n in range(1, 22)]
     fleet.episodes = [
         window(*returns, count=24, truncated=1, terminated=20, aborted=3),
         window(30.0, mode="eval"),
     ]
-    training = episodes.get_by_role("region", name="gymnasium:CartPole-v1, training")
-    expect(training).to_contain_text("24 episodes")
-    for measure in ("Return", "Length in env steps"):
-        described = training.get_by_role("img", name=re.compile(f"^{measure}: mean 11;"))
-        expect(described).to_have_accessible_name(re.compile("5 2, 25 6, 50 11, 75 16, 95 20$"))
-    counts = {
-        name: training.locator(f"[data-outcome={name}]").get_attribute("data-count")
-        for name in ("terminated", "truncated", "aborted")
-    }
-    assert counts == {"terminated": "20", "truncated": "1", "aborted": "3"}
-    expect(episodes.locator("[data-task=eval]")).to_contain_text("1 episode")
+    run_page.wait_for_function("() => document.querySelectorAll('[data-task]').length === 2")
+    training = spread.locator("[data-task=train]")
+    # Count, mean, percentiles 10, 50 and 90, and the shares of truncated and aborted episodes.
+    expect(training).to_have_text(re.compile(r"^gymnasium:CartPole-v12111311194\s%13\s%"))
+    expect(spread.locator("[data-task=eval]")).to_contain_text("evaluation130")
 
 
 def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:

@@ -24,7 +24,6 @@ export const tabCode = {
   queue: () => import("@/pages/run/queue/QueueTab"),
   fleet: () => import("@/pages/run/fleet/FleetTab"),
   pipeline: () => import("@/pages/run/pipeline/PipelineTab"),
-  episodes: () => import("@/pages/run/episodes/EpisodesTab"),
   curriculum: () => import("@/pages/run/curriculum/CurriculumTab"),
   evaluations: () => import("@/pages/run/evaluations/EvaluationsTab"),
   trajectories: () => import("@/pages/run/trajectories/TrajectoriesTab"),

@@ -48,14 +48,15 @@ type Props = {
   run?: string;
   /** Number of samples that the run has received, which tells when there may be new ones. */
   arrived?: number;
-  /** Beside the filter. */
+  /** Beside the filter, and below it. */
   aside?: ReactNode;
+  above?: ReactNode;
   /** Shown without any sample and without a filter. */
   empty: ReactNode;
 };
 
 /** The samples of one or more runs with a filter, in an order that each column can set. */
-export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty }: Props) {
+export function SampleList({ search, onSearch, kinds, run, arrived, aside, above, empty }: Props) {
   const { q = "", sort } = search;
   const kind = kinds.find((each) => each === search.kind) ?? kinds[0] ?? "group";
   const listed = { kind, run, q: q || undefined, sort, columns: kind === "group" ? search.columns : undefined };
@@ -87,7 +88,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
             aria-label="Kind"
             value={kind}
             data={kinds.map((each) => ({ value: each, label: LABELS[each] }))}
-            onChange={(next) => onSearch({ kind: next === kinds[0] ? undefined : (next as SampleKind) }, false)}
+            onChange={(next) => onSearch({ kind: next === kinds[0] ? undefined : (next as SampleKind), spread: search.spread }, false)}
           />
         )}
         <FilterBox
@@ -112,6 +113,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
         )}
         {aside}
       </div>
+      {above}
       {kind === "group" && <TagFacet listed={listed} q={q} onChange={(text) => change({ q: text || undefined })} />}
       {first && (
         <Coverage {...{ ...first, is_partial: last?.is_partial === true, isSorted: sort !== undefined }} kind={kind} isSearch={q !== ""} />
