@@ -1,7 +1,7 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { GroupDetail, GroupSummary } from "@/api/groups";
-import { fill, here, load, one, serverFor } from "@/testing/page";
+import { fill, here, load, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 import { sampleOf } from "@/testing/samples";
 import { Refusal, type Server } from "@/testing/server";
@@ -171,24 +171,22 @@ it("says why an answer cannot be compared, and shows the other", async () => {
   await waitFor(async () => expect(await side("Right: group 40, sequence 0")).toHaveTextContent("The sum is 4."));
 });
 
-it("compares tokens of all sequences where a group has no text", async () => {
-  const server = viewed();
-  server
+it("compares the ids of tokens where a group has no text", async () => {
+  viewed()
     .on("GET", `${PATH}/sequences`, {
       results: [sequence(0, 1), sequence(1, 0)] as never,
       ...{ next: null, common_prefix: 3, has_text: false, has_messages: false, fields: [] },
     })
-    .on("GET", `${PATH}/windows`, { results: [], next: null });
+    .on("GET", `${PATH}/sequences/{sequence}`, ({ path }) => {
+      const last = path.endsWith("/1") ? 9 : 8;
+      return {
+        ...{ index: Number(path.at(-1)), start: 0, total: 4, tokens: [1, 2, 7, last], is_own: [false, false, true, true], text: null },
+        ...{ logprobs: null, ref_logprobs: null, advantages: null },
+      };
+    });
   await load("/runs/math/groups/40?view=diff");
-  expect(await screen.findByText(/All sequences share the first 3 tokens/)).toBeVisible();
-  expect(screen.queryByRole("radio", { name: "Text of two" })).toBeNull();
-});
-
-it("switches from text to the tokens of all sequences", async () => {
-  viewed().on("GET", `${PATH}/windows`, { results: [], next: null });
-  await load("/runs/math/groups/40?view=diff");
-  fireEvent.click(await screen.findByRole("radio", { name: "Tokens of all" }));
-  expect(await screen.findByText(/All sequences share the first 3 tokens/)).toBeVisible();
-  expect(here()).toContain("unit=tokens");
-  expect(await one('[aria-label="Order of the sequences"]')).toBeVisible();
+  const left = await side("Left: group 40, sequence 0");
+  await waitFor(() => expect(texts(left, "del")).toEqual(["8"]));
+  expect(left).toHaveTextContent("7 8");
+  expect(texts(await side("Right: group 40, sequence 1"), "ins")).toEqual(["9"]);
 });
