@@ -1,33 +1,15 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
-import type { GroupDetail, GroupSummary } from "@/api/groups";
+import type { GroupSummary } from "@/api/groups";
 import { fill, here, load, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
-import { sampleOf } from "@/testing/samples";
+import { detailOf, groupOf, PROMPT, sampleOf } from "@/testing/samples";
 import { Refusal, type Server } from "@/testing/server";
 
-const PROMPT = "ab".repeat(16);
 const PATH = "/api/v1/runs/{run}/groups/{group}";
-
-/** A group of two sequences; its answers are in `ANSWERS`. */
-function groupOf(id: number, policy_step: number, changes: Partial<GroupSummary> = {}): GroupSummary {
-  return {
-    ...{ id, epoch: 0, policy_step, prompt: PROMPT, excerpt: "Add 2 and 2", answer: `answer ${id}`, state: "served", drop_reason: "" },
-    ...{ env_id: null, lesson: "", worker: "", example: "", producer: "env", step: 3, position: 0, size_bytes: 100, sequences: 2 },
-    ...{ received_at: new Date().toISOString(), tokens: 10, longest_tokens: 5, scores: [0, 1], lengths: [5, 5], flags: [] },
-    ...{ score_mean: id / 100, score_min: 0, score_max: 1, score_std: 0.5, is_digested: true, has_bytes: true },
-    ...{ environment: "", batch: null, mark: null },
-    ...changes,
-  };
-}
 
 const sampleOfGroup = ({ id, epoch, policy_step, score_mean, answer }: GroupSummary) =>
   sampleOf(String(id), { run: "math", epoch, policy_step, score: score_mean, answer });
-
-const detailOf = (group: GroupSummary): GroupDetail => ({
-  outcome: `Trained on in batch ${group.id}.`,
-  ...{ group, batch: null, version: null, facts: {}, env_spec: "", seed: null, newer: null, older: null },
-});
 
 const ANSWERS: Record<string, string> = {
   "40/0": "The sum is 4.",
