@@ -105,42 +105,20 @@ def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: SimulatedManager) -
     expect(run_page.get_by_role("dialog")).not_to_contain_text("the env of slot 2")
 
 
-def test_logs_of_several_processes_are_merged_by_time(
-    run_page: Page, fleet: SimulatedManager
-) -> None:
+def test_a_log_is_filtered_by_level(run_page: Page, fleet: SimulatedManager) -> None:
     fleet.logs[None, None] = [
         "2026-11-22 10:00:01,000 INFO sent weights 4",
-        "2026-11-22 10:00:03,000 WARNING worker 1 is late",
-    ]
-    fleet.logs[1, None] = [
-        "2026-11-22 10:00:02,000 INFO took weights 4",
         f"    a line without a time {HOSTILE}",
-        "2026-11-22 10:00:04,000 INFO acts again",
+        "2026-11-22 10:00:03,000 WARNING worker 1 is late",
     ]
     run_page.goto(f"/runs/{fleet.name}/logs?log=manager")
     drawer = run_page.get_by_role("dialog", name="Log of manager")
     expect(drawer).to_contain_text("sent weights 4")
-    drawer.get_by_role("combobox", name="Merge with").click()
-    run_page.get_by_role("option", name="worker 1", exact=True).click()
     log = drawer.get_by_label("Log, oldest line first")
-
-    expect(log.locator("span")).to_have_text(
-        [
-            re.compile(r"^\[manager\] .*sent weights 4"),
-            re.compile(r"^\[worker 1\] .*took weights 4"),
-            re.compile(r"^\[worker 1\]     a line without a time <script>"),
-            re.compile(r"^\[manager\] .*worker 1 is late"),
-            re.compile(r"^\[worker 1\] .*acts again"),
-        ]
-    )
     stays_text(run_page, log)
-    # The chosen level applies to all processes.
     drawer.get_by_role("combobox", name="Level").click()
     run_page.get_by_role("option", name="warnings and errors").click()
     expect(log.locator("span")).to_have_text([re.compile("worker 1 is late")])
-    with run_page.expect_download() as download:
-        drawer.get_by_role("button", name="Download").click()
-    assert download.value.path().read_text().count("\n") == 1
 
 
 def test_a_recording_of_an_episode_is_requested_and_played(
