@@ -114,7 +114,7 @@ def test_an_episode_of_two_fragments_is_one_transcript(
     step = page.locator("[data-step]")
     expect(step).to_contain_text("begins")
     expect(step).to_contain_text("Fragment0")
-    slider = page.get_by_role("slider", name="Step")
+    slider = page.get_by_role("slider", name="Step", exact=True)
     slider.press("End")
     expect(page).to_have_url(re.compile("step=8"))
     expect(step).to_contain_text("terminated")

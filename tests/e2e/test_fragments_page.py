@@ -46,7 +46,7 @@ def test_a_fragment_is_found_and_its_steps_are_read(signed_in: Page, seeded_serv
     for curve in ("Return", "Reward", "Value"):
         expect(page.get_by_role("region", name=curve, exact=True).locator("canvas")).to_be_visible()
     expect(page.locator('[data-step="0"]')).to_have_text(re.compile(r"^Action[01]Reward1Value"))
-    page.get_by_role("slider", name="Step").press("End")
+    page.get_by_role("slider", name="Step", exact=True).press("End")
     expect(page).to_have_url(re.compile("step=31"))
     expect(page.locator('[data-step="31"]')).to_contain_text("Observation")
     page.get_by_role("link", name="worker 1", exact=True).click()

@@ -62,6 +62,8 @@ def test_answers_differ_in_words_and_their_tokens_have_addresses(
     expect(page.get_by_text("1 deletion")).to_be_visible()
     page.get_by_role("tab", name="Tokens").click()
     page.locator('[data-token="3"]').click()
+    # The card is that of a token under the pointer, if there is one.
+    page.mouse.move(0, 0)
 
     expect(page).to_have_url(re.compile("token=3"))
     expect(page.locator("[data-selected]")).to_have_attribute("data-token", "3")
