@@ -199,7 +199,7 @@ def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
 
     open_tab(signed_in, "Samples")
     signed_in.get_by_role("button", name="Distribution").click()
-    expect(signed_in.get_by_role("radio", name="Length in tokens")).to_be_visible()
+    expect(signed_in.get_by_text("Length in tokens")).to_be_visible()
     open_tab(signed_in, "Fleet & logs", "Fleet")
     expect(signed_in.get_by_role("region", name="Fleet", exact=True)).to_be_visible()
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)
