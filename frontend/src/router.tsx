@@ -9,7 +9,6 @@ import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
-import { episodesSearch } from "@/pages/run/episodes/search";
 import { type FleetSearch, logOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { queueSearch } from "@/pages/run/queue/search";
@@ -140,12 +139,6 @@ const runTabs = [
     path: "fleet",
     component: page(tabCode.fleet, "FleetTab"),
     validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), log: logOf(search.log) }),
-  }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "episodes",
-    component: page(tabCode.episodes, "EpisodesTab"),
-    validateSearch: episodesSearch,
   }),
   createRoute({
     getParentRoute: () => run,

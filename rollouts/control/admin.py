@@ -47,7 +47,7 @@ register_read_only(
     "truncated aborted policy_step",
     rounded_columns="return_mean length_mean",
     filters=("mode", RUN_FILTER),
-    dashboard="/runs/{run}/episodes",
+    dashboard="/runs/{run}/trajectories?spread=return",
     may_grow=True,
 )
 register_read_only(
@@ -157,7 +157,7 @@ class RecordingAdmin(ReadOnlyAdmin):
     list_filter = ("state", "outcome", "media_type", RUN_FILTER)
     list_select_related = ("run",)
     ordering = ("-requested_at", "id")
-    dashboard = "/runs/{run}/episodes"
+    dashboard = "/runs/{run}/fleet"
     readonly_fields = ("recording",)
 
     @admin.display(description="recording")

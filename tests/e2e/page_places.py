@@ -16,7 +16,6 @@ BETTER: Final = {
     "/runs/$name": f"/runs/{LIVE}",
     "/runs/$name/metrics": f"/runs/{LIVE}/metrics",
     "/runs/$name/fleet": f"/runs/{LIVE}/fleet",
-    "/runs/$name/episodes": f"/runs/{LIVE}/episodes",
     "/runs/$name/weights": f"/runs/{LIVE}/weights",
     "/runs/$name/queue": f"/runs/{MIXED}/queue",
     "/runs/$name/environments": f"/runs/{MIXED}/environments",

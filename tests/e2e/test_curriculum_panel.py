@@ -203,8 +203,9 @@ def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
     expect(signed_in.locator("dl.figures")).to_contain_text("Episodes per second")
     expect(signed_in.get_by_role("region", name="Answer length")).to_contain_text("tokens")
 
-    open_tab(signed_in, "Samples", "Episodes")
-    expect(signed_in.get_by_role("region", name="Episodes", exact=True)).to_be_visible()
+    open_tab(signed_in, "Samples")
+    signed_in.get_by_role("button", name="Distribution").click()
+    expect(signed_in.get_by_text("Length in tokens")).to_be_visible()
     open_tab(signed_in, "Fleet & logs", "Fleet")
     expect(signed_in.get_by_role("region", name="Fleet", exact=True)).to_be_visible()
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.e2e.conftest import VIEWER, complaints_of, in_the_shell, sign_in_anew
-from tests.e2e.pages import open_tab, points, wait_for_width
+from tests.e2e.pages import points, wait_for_width
 from tests.server import Server, wait_until
 from tests.waiting import within
 
@@ -52,10 +52,6 @@ def test_a_run_is_launched_paused_and_resumed(at_home: Page, server: Server) -> 
     try:
         see_it_move(page, "Return, mean of the last 20", seconds=240)  # measured every 10 s
         assert figure(page, "return") > 0
-        open_tab(page, "Samples", "Episodes")
-        see_it_move(page, "Return, mean of the last 20", seconds=60)
-        open_tab(page, "Overview")
-
         assert pause(page) < ACTS_WITHIN_SECONDS
         see_the_fleet_stop(page)
         resume_and_see_it_go_on(page)

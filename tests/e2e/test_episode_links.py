@@ -64,8 +64,7 @@ def fragments(server: Server) -> list[int]:
 
 def found(page: Page, value: int) -> Locator:
     """Open the list of the episodes with this return, and return its only row."""
-    page.goto(f"/runs/{RUN}/episodes?least={value}&most={value}")
-    page.get_by_role("link", name=f"Show episodes from {value} to {value}").click()
+    page.goto(f"/runs/{RUN}/trajectories?kind=episode&q=score:>={value} score:<={value}")
     rows = page.locator("[data-sample]")
     expect(rows).to_have_count(1)
     return rows
@@ -112,17 +111,18 @@ def test_an_episode_of_two_fragments_is_one_transcript(
     box = curves.bounding_box()
     assert box
     assert box["y"] <= 260, box
-    page.get_by_text("Steps 9").click()
-    steps = page.get_by_role("region", name=re.compile("^Steps, 9"))
-    rows = steps.locator("[data-step]")
-    expect(rows).to_have_count(9)
-    # The last of four steps in the first fragment, and the first in the second one.
-    expect(steps.locator('[data-step="3"]')).to_have_text(re.compile(r"^301.*0"))
-    expect(steps.locator('[data-step="0"]')).to_contain_text("begins")
-    expect(steps.locator('[data-step="8"]')).to_contain_text("terminated")
-    steps.focus()
-    steps.press("End")
+    step = page.locator("[data-step]")
+    expect(step).to_contain_text("begins")
+    expect(step).to_contain_text("Fragment0")
+    slider = page.get_by_role("slider", name="Step", exact=True)
+    slider.press("End")
     expect(page).to_have_url(re.compile("step=8"))
+    expect(step).to_contain_text("terminated")
+    # The first step in the second fragment, after four in the first one.
+    for _ in range(4):
+        slider.press("ArrowLeft")
+    expect(page).to_have_url(re.compile("step=4"))
+    expect(step).to_contain_text("Fragment1")
 
     parts = page.get_by_role("list", name="Fragments")
     expect(parts.get_by_role("listitem")).to_have_count(2)
@@ -132,14 +132,21 @@ def test_an_episode_of_two_fragments_is_one_transcript(
     expect(page.get_by_role("article", name="Episode w0-0@a/2")).to_be_visible()
 
 
-def test_the_worst_episodes_of_an_environment_are_listed_first(
+def test_a_distribution_filters_the_episodes_by_return_and_environment(
     signed_in: Page, server: Server, fragments: list[int]
 ) -> None:
     page = signed_in
-    page.goto(f"/runs/{RUN}/episodes?span=3600")
-    page.get_by_role("link", name="Worst episodes of gymnasium:CartPole-v1").click()
+    page.goto(f"/runs/{RUN}/trajectories?sort=score")
+    page.get_by_role("button", name="Distribution").click()
+    bars = page.get_by_role("group", name=re.compile("^Bars"))
+    bars.get_by_role("button", name=re.compile("to 9: 1 episodes$")).click()
+    expect(page.locator("[data-sample]")).to_have_count(1)
+    expect(page.locator("[data-sample]")).to_contain_text("Episode 2 of w0-0")
+    bars.get_by_role("button", pressed=True).click()
+    page.get_by_role("button", name="gymnasium:CartPole-v1").click()
 
     expect(page).to_have_url(re.compile(r"kind=episode.*sort=score|sort=score.*kind=episode"))
+    expect(page).to_have_url(re.compile("q=env"))
     rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
     expect(rows.nth(0)).to_contain_text("Episode 3 of w0-0")

@@ -105,42 +105,20 @@ def test_the_log_of_a_slot_is_its_own(run_page: Page, fleet: SimulatedManager) -
     expect(run_page.get_by_role("dialog")).not_to_contain_text("the env of slot 2")
 
 
-def test_logs_of_several_processes_are_merged_by_time(
-    run_page: Page, fleet: SimulatedManager
-) -> None:
+def test_a_log_is_filtered_by_level(run_page: Page, fleet: SimulatedManager) -> None:
     fleet.logs[None, None] = [
         "2026-11-22 10:00:01,000 INFO sent weights 4",
-        "2026-11-22 10:00:03,000 WARNING worker 1 is late",
-    ]
-    fleet.logs[1, None] = [
-        "2026-11-22 10:00:02,000 INFO took weights 4",
         f"    a line without a time {HOSTILE}",
-        "2026-11-22 10:00:04,000 INFO acts again",
+        "2026-11-22 10:00:03,000 WARNING worker 1 is late",
     ]
     run_page.goto(f"/runs/{fleet.name}/logs?log=manager")
     drawer = run_page.get_by_role("dialog", name="Log of manager")
     expect(drawer).to_contain_text("sent weights 4")
-    drawer.get_by_role("combobox", name="Merge with").click()
-    run_page.get_by_role("option", name="worker 1", exact=True).click()
     log = drawer.get_by_label("Log, oldest line first")
-
-    expect(log.locator("span")).to_have_text(
-        [
-            re.compile(r"^\[manager\] .*sent weights 4"),
-            re.compile(r"^\[worker 1\] .*took weights 4"),
-            re.compile(r"^\[worker 1\]     a line without a time <script>"),
-            re.compile(r"^\[manager\] .*worker 1 is late"),
-            re.compile(r"^\[worker 1\] .*acts again"),
-        ]
-    )
     stays_text(run_page, log)
-    # The chosen level applies to all processes.
     drawer.get_by_role("combobox", name="Level").click()
     run_page.get_by_role("option", name="warnings and errors").click()
     expect(log.locator("span")).to_have_text([re.compile("worker 1 is late")])
-    with run_page.expect_download() as download:
-        drawer.get_by_role("button", name="Download").click()
-    assert download.value.path().read_text().count("\n") == 1
 
 
 def test_a_recording_of_an_episode_is_requested_and_played(
@@ -188,28 +166,22 @@ def test_a_failed_recording_has_a_reason(run_page: Page, fleet: SimulatedManager
     expect(run_page.locator("#hostile")).to_have_count(0)
 
 
-def test_recent_episodes_are_summarized(run_page: Page, fleet: SimulatedManager) -> None:
-    open_tab(run_page, "Samples", "Episodes")
-    episodes = run_page.get_by_role("region", name="Episodes", exact=True)
-    expect(episodes).to_contain_text("No finished episodes in the last 5 minutes")
-    expect(episodes).to_contain_text(f"--run {fleet.name}")
+def test_returns_of_episodes_are_distributed(run_page: Page, fleet: SimulatedManager) -> None:
+    open_tab(run_page, "Samples")
+    run_page.get_by_role("button", name="Distribution").click()
+    spread = run_page.get_by_role("region", name="Distribution")
+    expect(spread).to_contain_text("No finished episodes yet")
 
     returns = [float(n) for n in range(1, 22)]
     fleet.episodes = [
         window(*returns, count=24, truncated=1, terminated=20, aborted=3),
         window(30.0, mode="eval"),
     ]
-    training = episodes.get_by_role("region", name="gymnasium:CartPole-v1, training")
-    expect(training).to_contain_text("24 episodes")
-    for measure in ("Return", "Length in env steps"):
-        described = training.get_by_role("img", name=re.compile(f"^{measure}: mean 11;"))
-        expect(described).to_have_accessible_name(re.compile("5 2, 25 6, 50 11, 75 16, 95 20$"))
-    counts = {
-        name: training.locator(f"[data-outcome={name}]").get_attribute("data-count")
-        for name in ("terminated", "truncated", "aborted")
-    }
-    assert counts == {"terminated": "20", "truncated": "1", "aborted": "3"}
-    expect(episodes.locator("[data-task=eval]")).to_contain_text("1 episode")
+    run_page.wait_for_function("() => document.querySelectorAll('[data-task]').length === 2")
+    training = spread.locator("[data-task=train]")
+    # Count, mean, percentiles 10, 50 and 90, and the shares of truncated and aborted episodes.
+    expect(training).to_have_text(re.compile(r"^gymnasium:CartPole-v12111311194\s%13\s%"))
+    expect(spread.locator("[data-task=eval]")).to_contain_text("evaluation130")
 
 
 def test_a_fleet_is_not_wider_than_a_phone(run_page: Page) -> None:

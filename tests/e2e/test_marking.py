@@ -36,11 +36,10 @@ def test_groups_are_tagged_in_the_list_and_found_by_tag(groups: list[int], signe
     rows = page.locator("[data-sample]")
     expect(rows).to_have_count(3)
 
-    page.get_by_role("button", name=f"Tag group {groups[1]}").click()
-    page.get_by_role("dialog").get_by_role("combobox", name="Tags").fill("paper torn")
+    page.get_by_role("checkbox", name=f"Select group {groups[1]}").check()
+    page.get_by_role("combobox", name="Tags of all selected groups").fill("paper torn")
     page.keyboard.press("Enter")
     expect(rows.nth(1)).to_contain_text("paper torn")
-    page.keyboard.press("Escape")
 
     page.get_by_role("combobox", name="Filter samples").fill('tag:"paper torn"')
     expect(rows).to_have_count(1)

@@ -49,7 +49,7 @@ def test_a_paused_page_is_not_updated(signed_in: Page, seeded_server: Server) ->
     [
         ("/runs/seed-cartpole-live?x=7&from=b&last=-1&at=%00", "Newest trajectories"),
         ("/runs/seed-cartpole-live/queue?state=eaten&from=9&to=1", "Ledger"),
-        ("/runs/seed-cartpole-live/episodes?span=x&x=y", "Return"),
+        ("/runs/seed-cartpole-live/trajectories?spread=x&x=y", "Distribution"),
     ],
 )
 def test_a_broken_address_shows_a_page_with_links(

@@ -52,18 +52,6 @@ export const windowQuery = (run: string, group: number, sequence: number, start:
     retry: false,
   });
 
-/** The same range of several sequences, for which the server opens the group once. */
-export const windowsQuery = (run: string, group: number, sequences: number[], start: number, count: number) =>
-  queryOptions({
-    queryKey: ["group", run, group, "windows", sequences, start, count],
-    queryFn: async () => {
-      const query = { sequences: sequences.join(), start, count };
-      return (await body(api.GET("/api/v1/runs/{run}/groups/{group}/windows", { params: { path: path(run, group), query } }))).results;
-    },
-    staleTime: Number.POSITIVE_INFINITY,
-    retry: false,
-  });
-
 /** The text of a message in one piece: its texts and results, and calls with their arguments. */
 export const partsText = ({ parts }: Pick<MessageView, "parts">): string =>
   parts

@@ -1,9 +1,9 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
 import type { Mark } from "@/marks/marks";
-import { fill, here, load, serverFor } from "@/testing/page";
+import { fill, load, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
-import { sampleOf, samplesOf } from "@/testing/samples";
+import { detailOf, groupOf, sampleOf, samplesOf } from "@/testing/samples";
 import { Refusal, type Server } from "@/testing/server";
 
 const MARKS = "/api/v1/runs/{run}/marks";
@@ -22,6 +22,7 @@ function marked(role: "admin" | "viewer", ...marks: (Mark | null)[]): Server {
       next: null,
     }))
     .on("GET", "/api/v1/trajectories", () => samplesOf([...of].map(([id, mark]) => sampleOf(String(id), { mark }))))
+    .on("GET", "/api/v1/runs/{run}/groups/{group}", () => detailOf(groupOf(1, 3, { has_bytes: false, mark: of.get(1) ?? null })))
     .on("POST", MARKS, ({ body }) => {
       const { groups, add_tags, remove_tags, note } = body as {
         groups: number[];
@@ -43,6 +44,12 @@ function marked(role: "admin" | "viewer", ...marks: (Mark | null)[]): Server {
 const row = async (id: number) => (await screen.findByRole("link", { name: `Prompt ${id}` })).closest("tr") as HTMLElement;
 /** The list of completions has the same name. */
 const tagsIn = (editor: HTMLElement) => within(editor).getByLabelText("Tags", { selector: "input" });
+/** Open group 1 in the viewer. */
+async function edit() {
+  const user = await load("/runs/alpha/groups/1");
+  return { user, editor: await screen.findByRole("complementary", { name: "Details" }) };
+}
+
 const posted = (server: Server) => server.asked.filter(({ verb }) => verb === "POST").map(({ body }) => body);
 
 it("shows tags and notes in rows, as text for users who may not change them", async () => {
@@ -55,15 +62,13 @@ it("shows tags and notes in rows, as text for users who may not change them", as
   expect(within(first).queryByRole("button")).toBeNull();
 });
 
-it("adds and removes tags, and saves a note, in the list", async () => {
+it("adds and removes tags, and saves a note, in the viewer", async () => {
   const server = marked("admin", markOf(["good"]), null);
-  const user = await load("/runs/alpha/trajectories");
-  await user.click(within(await row(1)).getByRole("button", { name: /^Tag group 1/ }));
-  const editor = await screen.findByLabelText("Tags of group 1");
+  const { user, editor } = await edit();
   await user.type(tagsIn(editor), "reward hack{Enter}");
-  await waitFor(async () => expect(await row(1)).toHaveTextContent("reward hack"));
+  await waitFor(() => expect(editor).toHaveTextContent("reward hack"));
   await user.type(tagsIn(editor), "{Backspace}");
-  await waitFor(async () => expect(await row(1)).not.toHaveTextContent("reward hack"));
+  await waitFor(() => expect(editor).not.toHaveTextContent("reward hack"));
   fill(within(editor).getByLabelText("Note"), "it guesses");
   fireEvent.click(within(editor).getByText("Save note"));
   await waitFor(() => expect(within(editor).queryByText("Save note")).toBeNull());
@@ -94,18 +99,7 @@ it("names the error of a refused tag", async () => {
     MARKS,
     new Refusal({ status: 400, code: "invalid", detail: message, errors: [{ field: "add_tags", message }] }),
   );
-  const user = await load("/runs/alpha/trajectories");
-  await user.click(within(await row(1)).getByRole("button", { name: /^Tag group 1/ }));
-  await user.type(tagsIn(await screen.findByLabelText("Tags of group 1")), "x{Enter}");
+  const { user, editor } = await edit();
+  await user.type(tagsIn(editor), "x{Enter}");
   await screen.findByText(new RegExp(message));
-});
-
-it("filters by a tag of the facet, and no longer with a second click", async () => {
-  marked("admin", markOf(["reward hack"]), markOf(["reward hack", "odd"]));
-  const user = await load("/runs/alpha/trajectories?q=env:math");
-  const facet = await screen.findByRole("button", { name: "reward hack 2" });
-  await user.click(facet);
-  await waitFor(() => expect(new URLSearchParams(here().split("?")[1]).get("q")).toBe('env:math tag:"reward hack"'));
-  await user.click(await screen.findByRole("button", { name: "reward hack 2" }));
-  await waitFor(() => expect(new URLSearchParams(here().split("?")[1]).get("q")).toBe("env:math"));
 });

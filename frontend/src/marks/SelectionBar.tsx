@@ -6,9 +6,9 @@ import { ErrorState } from "@/components/ErrorState";
 import { Hint } from "@/components/Hint";
 import { number } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
+import { TagsField } from "@/marks/MarkBar";
 import { type Mark, MOST_AT_ONCE, tagsOfAll } from "@/marks/marks";
 import styles from "@/marks/marks.module.css";
-import { TagsField } from "@/marks/TagsField";
 
 type Props = { run: string; groups: { id: number; mark: Mark | null; state: string }[]; onClear: () => void };
 

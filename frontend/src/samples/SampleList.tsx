@@ -8,11 +8,11 @@ import { COLUMNS_BUTTON, ColumnsMenu } from "@/components/columns/columnsButton"
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { FilterBox, type Language } from "@/components/filter/FilterBox";
-import { type Qualifier, term, type ValueRow } from "@/components/filter/suggest";
+import type { Qualifier, ValueRow } from "@/components/filter/suggest";
 import { MenuButton } from "@/components/MenuButton";
 import { ShowMore } from "@/components/ShowMore";
 import { Skeletons } from "@/components/Skeletons";
-import { counted, number, visible } from "@/format";
+import { counted, number } from "@/format";
 import { SelectionBar } from "@/marks/SelectionBar";
 import { SampleTable } from "@/samples/SampleTable";
 import {
@@ -31,7 +31,6 @@ import { factsOf, MOST_COLUMNS, type SampleKind, type SampleSearch, sortAfter } 
 
 const LOOK_MS = 15_000;
 const ARRIVALS_MS = 3_000;
-const MOST_FACETS = 8;
 const LABELS: Record<SampleKind, string> = { group: "Groups", episode: "Episodes", fragment: "Fragments" };
 const PLACEHOLDERS: Record<SampleKind, string> = {
   group: 'env:math score:<0.2 is:truncated "free text"',
@@ -48,14 +47,15 @@ type Props = {
   run?: string;
   /** Number of samples that the run has received, which tells when there may be new ones. */
   arrived?: number;
-  /** Beside the filter. */
+  /** Beside the filter, and below it. */
   aside?: ReactNode;
+  above?: ReactNode;
   /** Shown without any sample and without a filter. */
   empty: ReactNode;
 };
 
 /** The samples of one or more runs with a filter, in an order that each column can set. */
-export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty }: Props) {
+export function SampleList({ search, onSearch, kinds, run, arrived, aside, above, empty }: Props) {
   const { q = "", sort } = search;
   const kind = kinds.find((each) => each === search.kind) ?? kinds[0] ?? "group";
   const listed = { kind, run, q: q || undefined, sort, columns: kind === "group" ? search.columns : undefined };
@@ -78,6 +78,16 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const list = useMemo(() => ({ q: search.q, sort, columns: search.columns }), [search.q, sort, search.columns]);
+  const mayOperate = useMayOperate();
+  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const chosen =
+    kind === "group" ? samples.flatMap(({ id, mark, state }) => (picked.has(id) ? [{ id: Number(id), mark, state }] : [])) : [];
+  const choose = useCallback(
+    (ids: string[], isOn: boolean) =>
+      setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id)))),
+    [],
+  );
   return (
     <>
       <div className={styles.bar} onFocus={() => setAsked(true)}>
@@ -87,7 +97,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
             aria-label="Kind"
             value={kind}
             data={kinds.map((each) => ({ value: each, label: LABELS[each] }))}
-            onChange={(next) => onSearch({ kind: next === kinds[0] ? undefined : (next as SampleKind) }, false)}
+            onChange={(next) => onSearch({ kind: next === kinds[0] ? undefined : (next as SampleKind), spread: search.spread }, false)}
           />
         )}
         <FilterBox
@@ -112,23 +122,25 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, empty
         )}
         {aside}
       </div>
-      {kind === "group" && <TagFacet listed={listed} q={q} onChange={(text) => change({ q: text || undefined })} />}
+      {above}
       {first && (
         <Coverage {...{ ...first, is_partial: last?.is_partial === true, isSorted: sort !== undefined }} kind={kind} isSearch={q !== ""} />
       )}
       {!sort && pages.isSuccess && <NewSamples listed={listed} arrived={arrived} loaded={samples} onShow={() => void pages.refetch()} />}
       {pages.isPending && !data && <Skeletons heights={[320]} />}
       {pages.isError && !problem && <ErrorState title="Samples unavailable" error={pages.error} onRetry={() => void pages.refetch()} />}
-      {samples.length > 0 && run !== undefined && kind === "group" && <Selectable run={run} {...{ samples, search, more, change }} />}
-      {samples.length > 0 && (run === undefined || kind !== "group") && (
+      {run !== undefined && chosen.length > 0 && <SelectionBar run={run} groups={chosen} onClear={() => setPicked(new Set())} />}
+      {samples.length > 0 && (
         <SampleTable
           samples={samples}
           kind={kind}
           hasRuns={run === undefined}
           columns={kind === "group" ? columns : undefined}
-          list={{ q: search.q, sort, columns: search.columns }}
+          list={list}
           sort={sort}
           onSort={(name) => change({ sort: sortAfter(sort, name) })}
+          chosen={picked}
+          onChoose={mayOperate && run !== undefined && kind === "group" ? choose : undefined}
           onEnd={more}
         />
       )}
@@ -163,46 +175,6 @@ function languageOf(qualifiers: Qualifier[], facts: ValueRow[], values: Language
   return { qualifiers: [...qualifiers, ...keyed], valuesOf: [...VALUES_OF, ...keyed.map(({ name }) => name)], values };
 }
 
-type SelectableProps = {
-  run: string;
-  samples: Sample[];
-  search: SampleSearch;
-  more: () => void;
-  change: (changes: Partial<SampleSearch>) => void;
-};
-
-/** The groups of a run, which users with the right to can tag and discard. */
-function Selectable({ run, samples, search, more, change }: SelectableProps) {
-  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const mayOperate = useMayOperate();
-  const groups = useMemo(() => samples.map(({ id, mark, state }) => ({ id: Number(id), mark, state })), [samples]);
-  const chosen = groups.filter(({ id }) => picked.has(String(id)));
-  const choose = useCallback(
-    (ids: string[], isOn: boolean) =>
-      setPicked((before) => new Set(isOn ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id)))),
-    [],
-  );
-  const { q, sort, columns } = search;
-  const list = useMemo(() => ({ q, sort, columns }), [q, sort, columns]);
-  const facts = useMemo(() => factsOf({ columns }), [columns]);
-  return (
-    <>
-      {chosen.length > 0 && <SelectionBar run={run} groups={chosen} onClear={() => setPicked(new Set())} />}
-      <SampleTable
-        samples={samples}
-        kind="group"
-        columns={facts}
-        list={list}
-        sort={sort}
-        onSort={(name) => change({ sort: sortAfter(sort, name) })}
-        chosen={picked}
-        onChoose={mayOperate ? choose : undefined}
-        onEnd={more}
-      />
-    </>
-  );
-}
-
 type CoverageProps = {
   kind: SampleKind;
   isSearch: boolean;
@@ -235,32 +207,6 @@ function Coverage({ kind, isSearch, isSorted, is_partial, runs, runs_left_out, u
 }
 
 type NewProps = { listed: Parameters<typeof newestQuery>[0]; arrived: number | undefined; loaded: Sample[]; onShow: () => void };
-
-type TagFacetProps = { listed: Parameters<typeof newestQuery>[0]; q: string; onChange: (q: string) => void };
-
-/** The most used tags with their numbers of groups; a click filters by one, or no longer. */
-function TagFacet({ listed, q, onChange }: TagFacetProps) {
-  const { data = [] } = useQuery(valuesQuery(listed)("tag", ""));
-  if (data.length === 0) return null;
-  return (
-    <fieldset className={styles.facet} aria-label="Tags">
-      {data.slice(0, MOST_FACETS).map(({ value, count }) => {
-        const word = ` ${term("tag", value)} `;
-        const isOn = ` ${q} `.includes(word);
-        return (
-          <button
-            key={value}
-            type="button"
-            aria-pressed={isOn}
-            onClick={() => onChange((isOn ? ` ${q} `.replace(word, " ") : `${q}${word}`).trim())}
-          >
-            {visible(value)} <span className="faint num">{number(count)}</span>
-          </button>
-        );
-      })}
-    </fieldset>
-  );
-}
 
 /** The number of samples that arrived since the list was read; a click inserts them. */
 function NewSamples({ listed, arrived, loaded, onShow }: NewProps) {

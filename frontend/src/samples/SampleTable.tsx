@@ -8,7 +8,7 @@ import { Boundary } from "@/components/Boundary";
 import { Chip } from "@/components/Chip";
 import { Row } from "@/components/Table";
 import { count, counted, number, policyStep, shortId, visible } from "@/format";
-import { MarkCell } from "@/marks/MarkCell";
+import { MarkCell } from "@/marks/MarkBar";
 import { ScoreDots } from "@/samples/ScoreDots";
 import type { Sample } from "@/samples/samples";
 import styles from "@/samples/samples.module.css";
@@ -18,7 +18,6 @@ export const ROW_PX = 34;
 /** Longer lists draw only the visible rows. */
 const VIRTUAL_ROWS = 100;
 const NONE: ReadonlySet<string> = new Set();
-const NO_FACTS: Fact[] = [];
 
 /** Flags in lists; their tooltip has the words of the filter. */
 const SHORT_FLAGS: Record<string, string> = { truncated: "cut", zero_variance: "0 var", duplicate: "dup", quarantined: "quar" };
@@ -66,12 +65,14 @@ export type TableProps = {
   onEnd?: () => void;
 };
 
-type LineProps = Pick<TableProps, "hasRuns" | "list" | "onChoose" | "isOnePrompt"> & {
-  sample: Sample;
-  extras: Extra[];
-  isChosen: boolean;
-  least: number;
-  most: number;
+type Column = {
+  label: string;
+  sort?: SortName;
+  className?: string;
+  title?: string;
+  /** A title of each cell. */
+  titleOf?: (sample: Sample) => string | undefined;
+  cell: (sample: Sample) => ReactNode;
 };
 
 function nameOf({ kind, id, slot, number: place }: Sample): string {
@@ -82,7 +83,7 @@ function nameOf({ kind, id, slot, number: place }: Sample): string {
 }
 
 /** Link to the reader of a sample: the texts of a group, the name of another. */
-export function SampleTitle({ sample, list, isOnePrompt }: Pick<LineProps, "sample" | "list" | "isOnePrompt">) {
+export function SampleTitle({ sample, list, isOnePrompt }: Pick<TableProps, "list" | "isOnePrompt"> & { sample: Sample }) {
   const { kind, id, run, excerpt, answer, slot } = sample;
   const params = { name: run };
   if (kind === "episode") {
@@ -114,9 +115,10 @@ export function SampleTitle({ sample, list, isOnePrompt }: Pick<LineProps, "samp
   );
 }
 
-const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isOnePrompt, extras, least, most }: LineProps) {
-  const { kind, id, run, lesson, environment, flags, mark, worker } = sample;
-  const from = lesson || environment;
+type LineProps = Pick<TableProps, "onChoose"> & { sample: Sample; columns: Column[]; isChosen: boolean };
+
+const Line = memo(function Line({ sample, columns, isChosen, onChoose }: LineProps) {
+  const { id, kind } = sample;
   return (
     <tr className="opens" data-row data-sample={id} data-group={kind === "group" ? id : undefined} data-selected={isChosen || undefined}>
       {onChoose && (
@@ -129,66 +131,17 @@ const Line = memo(function Line({ sample, hasRuns, list, isChosen, onChoose, isO
           />
         </td>
       )}
-      <td className={styles.what}>
-        <div className={styles.texts}>
-          <SampleTitle sample={sample} list={list} isOnePrompt={isOnePrompt} />
-        </div>
-      </td>
-      {kind === "group" && (
-        <td className={styles.marks}>
-          <MarkCell run={run} group={{ id: Number(id), mark }} />
-          <span className="tiny held" title={flags.map((flag) => flag.replaceAll("_", " ")).join(", ")}>
-            {flags.map((flag) => SHORT_FLAGS[flag] ?? flag).join(" ")}
-          </span>
-        </td>
-      )}
-      {hasRuns && (
-        <td className={styles.from}>
-          <Link to="/runs/$name" params={{ name: run }}>
-            {run}
-          </Link>
-        </td>
-      )}
-      <td className={`${styles.from} ${styles.roomy}`} title={visible(from)}>
-        {visible(from) || "–"}
-      </td>
-      {kind === "group" && (
-        <td
-          className={`${styles.scoreCell} wide-only`}
-          title={sample.sequences === null ? undefined : counted(sample.sequences, "sequence")}
-        >
-          {sample.scores.length > 0 && <ScoreDots scores={sample.scores} least={least} most={most} mean={sample.score} />}
-        </td>
-      )}
-      <td className="num">{number(sample.score)}</td>
-      {extras.map(({ label, sort, className, cell }) => (
-        <td key={`${sort} ${label}`} className={className}>
+      {columns.map(({ label, sort, className, titleOf, cell }) => (
+        <td key={`${sort} ${label}`} className={className} title={titleOf?.(sample)}>
           {cell(sample)}
         </td>
       ))}
-      <td className={`num ${styles.roomy}`}>{sample.length === null ? "–" : count(sample.length)}</td>
-      <td className="num wide-only">{sample.policy_step === null ? "–" : policyStep(sample.policy_step)}</td>
-      {kind === "episode" ? (
-        <td className="wide-only" title={visible(worker)}>
-          {visible(shortId(worker)) || "–"}
-        </td>
-      ) : (
-        <td className={`${styles.state} wide-only`}>
-          <SampleState state={sample.state} why={sample.why} step={sample.step} />
-        </td>
-      )}
-      <td className="num soft">
-        <Age at={sample.at} />
-      </td>
     </tr>
   );
 });
 
-type Column = { label: string; sort?: SortName; className?: string; title?: string };
-type Extra = Column & { cell: (sample: Sample) => ReactNode };
-
 /** The share of correct sequences. */
-const SOLVED: Extra = {
+const SOLVED: Column = {
   label: "Solved",
   sort: "solved",
   className: "num wide-only",
@@ -197,7 +150,7 @@ const SOLVED: Extra = {
 };
 
 /** The range of the advantages of a group. */
-const ADVANTAGE: Extra = {
+const ADVANTAGE: Column = {
   label: "Advantage",
   className: "num wide-only",
   title: "Least and greatest mean advantage of its sequences",
@@ -214,7 +167,7 @@ const ADVANTAGE: Extra = {
 };
 
 /** A column of metadata or an override. */
-const factColumn = (fact: Fact): Extra => ({
+const factColumn = (fact: Fact): Column => ({
   label: visible(fact.slice(fact.indexOf(".") + 1)),
   sort: fact,
   className: styles.fact,
@@ -226,38 +179,89 @@ const factColumn = (fact: Fact): Extra => ({
   },
 });
 
-/** Columns that only some lists have: correctness and advantage where groups have them, and the chosen facts. */
-function useExtras(samples: Sample[], facts: Fact[]): Extra[] {
-  const hasSolved = samples.some(({ correct }) => correct !== null);
-  const hasAdvantage = samples.some(({ advantages }) => advantages.length > 0);
-  return useMemo(
-    () => [...(hasSolved ? [SOLVED] : []), ...(hasAdvantage ? [ADVANTAGE] : []), ...facts.map(factColumn)],
-    [hasSolved, hasAdvantage, facts],
-  );
+const fromOf = ({ lesson, environment }: Sample) => visible(lesson || environment);
+
+/** The range of all scores, which the dots of all rows share. */
+function scaleOf(samples: Sample[]) {
+  const scores = samples.flatMap((sample) => [sample.score_min, sample.score_max]).filter((score) => score !== null);
+  return {
+    least: scores.reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY),
+    most: scores.reduce((one, other) => Math.max(one, other), Number.NEGATIVE_INFINITY),
+  };
 }
 
-function columnsOf(kind: SampleKind, hasRuns: boolean, isOnePrompt: boolean, extras: Extra[]): Column[] {
+function columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts = [] }: TableProps): Column[] {
   const isGroup = kind === "group";
-  return [
-    { label: isOnePrompt ? "Answer" : { group: "Prompt → answer", episode: "Episode", fragment: "Slot · fragment" }[kind] },
-    ...(isGroup ? [{ label: "Tags" }] : []),
-    ...(hasRuns ? [{ label: "Run", sort: "run" as const }] : []),
-    { label: "Environment", sort: "env", className: styles.roomy },
-    ...(isGroup ? [{ label: "Scores", className: "wide-only", title: "One dot per sequence, on one scale for all rows" }] : []),
-    isGroup
-      ? { label: "Score", sort: "score", className: "num", title: "Mean over the sequences of the group" }
-      : { label: "Return", sort: kind === "episode" ? "score" : undefined, className: "num", title: "Sum of the rewards" },
-    ...extras,
+  const scale = scaleOf(samples);
+  const columns: (Column | false)[] = [
     {
-      label: isGroup ? "Tokens" : "Steps",
-      sort: "length",
-      className: `num ${styles.roomy}`,
-      title: isGroup ? "Tokens of the longest sequence" : "Env steps",
+      label: isOnePrompt ? "Answer" : { group: "Prompt → answer", episode: "Episode", fragment: "Slot · fragment" }[kind],
+      className: styles.what,
+      cell: (sample) => (
+        <div className={styles.texts}>
+          <SampleTitle sample={sample} list={list} isOnePrompt={isOnePrompt} />
+        </div>
+      ),
     },
-    { label: "Version", sort: "version", className: "num wide-only", title: "Version of the policy that acted" },
-    kind === "episode" ? { label: "Worker", className: "wide-only" } : { label: "State", sort: "state", className: "wide-only" },
-    { label: "Age", sort: kind === "episode" ? undefined : "arrived", className: "num" },
+    isGroup && {
+      label: "Tags",
+      cell: ({ flags, mark }) => (
+        <>
+          {mark && <MarkCell mark={mark} />}
+          <span className="tiny held" title={flags.map((flag) => flag.replaceAll("_", " ")).join(", ")}>
+            {flags.map((flag) => SHORT_FLAGS[flag] ?? flag).join(" ")}
+          </span>
+        </>
+      ),
+    },
+    hasRuns === true && {
+      ...{ label: "Run", sort: "run", className: styles.from },
+      cell: ({ run }) => (
+        <Link to="/runs/$name" params={{ name: run }}>
+          {run}
+        </Link>
+      ),
+    },
+    {
+      ...{ label: "Environment", sort: "env", className: `${styles.from} ${styles.roomy}`, titleOf: fromOf },
+      cell: (sample) => fromOf(sample) || "–",
+    },
+    isGroup && {
+      ...{ label: "Scores", className: `${styles.scoreCell} wide-only`, title: "One dot per sequence, on one scale for all rows" },
+      titleOf: ({ sequences }) => (sequences === null ? undefined : counted(sequences, "sequence")),
+      cell: ({ scores, score }) => scores.length > 0 && <ScoreDots scores={scores} {...scale} mean={score} />,
+    },
+    {
+      ...(isGroup
+        ? { label: "Score", sort: "score", title: "Mean over the sequences of the group" }
+        : { label: "Return", sort: kind === "episode" ? "score" : undefined, title: "Sum of the rewards" }),
+      className: "num",
+      cell: ({ score }) => number(score),
+    },
+    samples.some(({ correct }) => correct !== null) && SOLVED,
+    samples.some(({ advantages }) => advantages.length > 0) && ADVANTAGE,
+    ...facts.map(factColumn),
+    {
+      ...{ label: isGroup ? "Tokens" : "Steps", sort: "length", className: `num ${styles.roomy}` },
+      title: isGroup ? "Tokens of the longest sequence" : "Env steps",
+      cell: ({ length }) => (length === null ? "–" : count(length)),
+    },
+    {
+      ...{ label: "Version", sort: "version", className: "num wide-only", title: "Version of the policy that acted" },
+      cell: ({ policy_step }) => (policy_step === null ? "–" : policyStep(policy_step)),
+    },
+    kind === "episode"
+      ? {
+          ...{ label: "Worker", className: "wide-only", titleOf: ({ worker }) => visible(worker) },
+          cell: ({ worker }) => visible(shortId(worker)) || "–",
+        }
+      : {
+          ...{ label: "State", sort: "state", className: `${styles.state} wide-only` },
+          cell: ({ state, why, step }) => <SampleState state={state} why={why} step={step} />,
+        },
+    { label: "Age", sort: kind === "episode" ? undefined : "arrived", className: "num soft", cell: ({ at }) => <Age at={at} /> },
   ];
+  return columns.filter((column) => column !== false);
 }
 
 function Head({ column, sort, onSort }: { column: Column; sort: Sort | undefined; onSort: TableProps["onSort"] }) {
@@ -284,19 +288,7 @@ function Head({ column, sort, onSort }: { column: Column; sort: Sort | undefined
 
 /** Samples, one per row of 34 px; all scores share one scale. */
 export function SampleTable(props: TableProps) {
-  const {
-    samples,
-    kind,
-    hasRuns = false,
-    list,
-    sort,
-    onSort,
-    chosen = NONE,
-    onChoose,
-    isOnePrompt = false,
-    onEnd,
-    columns: facts = NO_FACTS,
-  } = props;
+  const { samples, kind, hasRuns, list, sort, onSort, chosen = NONE, onChoose, isOnePrompt = false, onEnd, columns: facts } = props;
   const box = useRef<HTMLDivElement>(null);
   const isVirtual = samples.length > VIRTUAL_ROWS;
   const virtual = useVirtualizer({
@@ -312,12 +304,11 @@ export function SampleTable(props: TableProps) {
   useEffect(() => {
     if (isAtEnd) onEnd?.();
   }, [isAtEnd, onEnd]);
-  const scores = samples.flatMap((sample) => [sample.score_min, sample.score_max]).filter((score) => score !== null);
-  const least = scores.reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY);
-  const most = scores.reduce((one, other) => Math.max(one, other), Number.NEGATIVE_INFINITY);
   const ids = samples.map(({ id }) => id);
-  const extras = useExtras(samples, facts);
-  const columns = columnsOf(kind, hasRuns, isOnePrompt, extras);
+  const columns = useMemo(
+    () => columnsOf({ samples, kind, hasRuns, isOnePrompt, list, columns: facts }),
+    [samples, kind, hasRuns, isOnePrompt, list, facts],
+  );
   const width = columns.length + (onChoose ? 1 : 0);
   return (
     <div ref={box} className={styles.scroll} data-virtual={isVirtual || undefined}>
@@ -353,17 +344,7 @@ export function SampleTable(props: TableProps) {
           )}
           {samples.slice(first, last + 1).map((sample) => (
             <Boundary key={`${sample.run} ${sample.id}`} part="Row" data={sample} frame={(error) => <Row width={width}>{error}</Row>}>
-              <Line
-                sample={sample}
-                hasRuns={hasRuns}
-                list={list}
-                isChosen={chosen.has(sample.id)}
-                onChoose={onChoose}
-                isOnePrompt={isOnePrompt}
-                extras={extras}
-                least={least}
-                most={most}
-              />
+              <Line sample={sample} columns={columns} isChosen={chosen.has(sample.id)} onChoose={onChoose} />
             </Boundary>
           ))}
           {isVirtual && last < samples.length - 1 && (

@@ -12,6 +12,9 @@ export const MOST_COLUMNS = 20;
 export type SortName = (typeof SORTS)[number] | Fact;
 export type Sort = SortName | `-${SortName}`;
 
+const MEASURES = ["return", "length"] as const;
+export type Measure = (typeof MEASURES)[number];
+
 export type SampleSearch = {
   kind?: SampleKind;
   /** A filter: `env:math score:<0.2 "free text"`. */
@@ -19,6 +22,8 @@ export type SampleSearch = {
   sort?: Sort;
   /** Further columns, comma-separated: `meta.difficulty,override.level`. */
   columns?: string;
+  /** The measure whose distribution is above the list; hidden without one. */
+  spread?: Measure;
 };
 
 /** The further columns of a list. */
@@ -39,6 +44,8 @@ export function sampleSearch(search: Record<string, unknown>): SampleSearch {
   if (text) found.q = text;
   if (sort && search.sort !== "-arrived") found.sort = search.sort as Sort;
   if (columns) found.columns = columns;
+  const spread = MEASURES.find((each) => each === search.spread);
+  if (spread) found.spread = spread;
   return found;
 }
 

@@ -15,15 +15,9 @@ it("keeps the place and the looks of charts in the address", () => {
 });
 
 it("drops invalid places and looks", () => {
-  const none = { focus: undefined, looks: undefined, scale: undefined };
+  const none = { focus: undefined, looks: undefined };
   expect(shareSearch({ focus: 7, looks: { loss: "linear", "": "log" } })).toEqual(none);
   expect(shareSearch({ focus: "x".repeat(201), looks: ["log"] })).toEqual(none);
-});
-
-it("opens links of earlier versions with their log axes and hidden lines", () => {
-  expect(shareSearch({ focus: "chart:a", hide: ["b", 1], scale: "log" }).looks).toEqual({ a: "log,hide:b" });
-  expect(shareSearch({ log: "loss,kl" }).looks).toEqual({ loss: "log", kl: "log" });
-  expect(shareSearch({ hide: "a", scale: "log", log: "manager" }).looks).toBeUndefined();
 });
 
 it("changes the look of one chart", () => {

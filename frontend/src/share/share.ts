@@ -1,7 +1,6 @@
 /** Links that open the same view elsewhere. Pure. */
 
 import { lookOf, lookText } from "@/charts/look";
-import { namesOf } from "@/charts/names";
 
 type Search = Record<string, unknown>;
 
@@ -18,29 +17,15 @@ const LOOKS_AT_MOST = 50;
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "" && value.length <= LETTERS_AT_MOST;
 
-/** The open log of a fleet, which has the parameter that log axes had. */
-const LOG = /^(manager|[\d.]+)$/;
-
-/** The looks of links of earlier versions: log axes by name, and the look of the focused chart. */
-function earlierLooks({ log, scale, hide }: Search, focused: string | null): [string, unknown][] {
-  const named = typeof log === "string" && !LOG.test(log) ? namesOf(log) : [];
-  const logs = named.map((name): [string, string] => [name, "log"]);
-  if (focused === null) return logs;
-  const hidden = Array.isArray(hide) ? hide.filter(isText) : [];
-  return [...logs, [focused, lookText({ ...lookOf(scale), hidden })]];
-}
-
 /** Parse search parameters; invalid values are dropped. */
 export function shareSearch(search: Search): ShareSearch {
   const focus = isText(search.focus) ? search.focus : undefined;
   const given = search.looks && typeof search.looks === "object" && !Array.isArray(search.looks) ? Object.entries(search.looks) : [];
-  const looks = [...earlierLooks(search, chartOf(focus)), ...given].flatMap(([name, look]): [string, string][] => {
+  const looks = given.flatMap(([name, look]): [string, string][] => {
     const text = isText(name) ? lookText(lookOf(look)) : undefined;
     return text ? [[name, text]] : [];
   });
-  // The router keeps what no route names.
-  const earlier = { scale: undefined, ...(Array.isArray(search.hide) ? { hide: undefined } : {}) };
-  return { ...earlier, focus, looks: looks.length > 0 ? Object.fromEntries(looks.slice(0, LOOKS_AT_MOST)) : undefined };
+  return { focus, looks: looks.length > 0 ? Object.fromEntries(looks.slice(0, LOOKS_AT_MOST)) : undefined };
 }
 
 /** The looks with that of one chart; undefined if all have the default look. */

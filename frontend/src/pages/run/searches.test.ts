@@ -1,5 +1,4 @@
 import { expect, it } from "vitest";
-import { episodesSearch } from "./episodes/search";
 import { logOf } from "./fleet/views";
 import { logsSearch } from "./logs/search";
 import { queueSearch } from "./queue/search";
@@ -11,17 +10,6 @@ it("keeps batch, state and range of the queue in the URL", () => {
   const address = { batch: "0f3a", state: "leased", from: 5, to: 9 };
   expect(queueSearch(address)).toEqual(address);
   expect(nonEmpty(queueSearch({ batch: { a: 1 }, state: "eaten", from: 9, to: 5 }))).toEqual({});
-});
-
-it("keeps the period of episodes in the URL", () => {
-  expect(episodesSearch({ span: 3600 })).toEqual({ span: 3600 });
-  expect(nonEmpty(episodesSearch({ span: "300" }))).toEqual({});
-  expect(nonEmpty(episodesSearch({ span: "-1" }))).toEqual({});
-});
-
-it("keeps the range of the charts in the URL", () => {
-  expect(nonEmpty(episodesSearch({ from: 5, to: 9 }))).toEqual({ from: 5, to: 9 });
-  expect(nonEmpty(episodesSearch({ from: 9, to: 5 }))).toEqual({});
 });
 
 it("keeps the open log of a fleet in the URL", () => {
@@ -37,5 +25,5 @@ it("keeps log, time and level in the URL", () => {
 
 it("distinguishes viewers from tabs", () => {
   expect(["groups/3", "fragments/4", "transcript"].map((tab) => isViewerAt(`/runs/pole/${tab}`))).toEqual([true, true, true]);
-  expect(["/runs/pole", "/runs/pole/episodes", "/runs/groups/queue", "/runs/transcript"].some(isViewerAt)).toBe(false);
+  expect(["/runs/pole", "/runs/pole/fleet", "/runs/groups/queue", "/runs/transcript"].some(isViewerAt)).toBe(false);
 });

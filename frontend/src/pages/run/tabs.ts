@@ -7,7 +7,7 @@ export type Tab = {
   to: NonNullable<LinkProps["to"]>;
   label: string;
   /** The tab that holds this page; none for a page that is a tab. */
-  group?: "Samples" | "Data" | "Fleet & logs";
+  group?: "Data" | "Fleet & logs";
   /** Key pressed after `g`; distinct from those of the main pages. */
   key?: string;
   /** Path segments of pages below this tab. */
@@ -22,13 +22,10 @@ const VIEWERS = ["/groups/", "/fragments/", "/transcript"];
 /** Whether a path is that of a viewer, above which the run's header is smaller. */
 export const isViewerAt = (pathname: string): boolean => /^\/runs\/[^/]+\/(groups\/|fragments\/|transcript$)/.test(pathname);
 
-const hasFleet = (kind: RunDetail["kind"]) => kind !== "outside";
-
 export const TABS: Tab[] = [
   { to: "/runs/$name", label: "Overview", key: "o" },
   { to: "/runs/$name/metrics", label: "Charts", key: "m" },
-  { to: "/runs/$name/trajectories", label: "Samples", key: "t", group: "Samples", holds: VIEWERS },
-  { to: "/runs/$name/episodes", label: "Episodes", group: "Samples", isFor: hasFleet },
+  { to: "/runs/$name/trajectories", label: "Samples", key: "t", holds: VIEWERS },
   { to: "/runs/$name/curriculum", label: "Curriculum", isFor: (kind) => kind === "language" },
   { to: "/runs/$name/queue", label: "Queue", key: "q", group: "Data" },
   { to: "/runs/$name/environments", label: "Environments", group: "Data" },

@@ -1,14 +1,16 @@
-import { Button } from "@mantine/core";
-import { type ReactNode, useState } from "react";
-import type { StepCurves } from "@/api/fragments";
+import { Button, Slider } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useEffect, useState } from "react";
+import { type StepCurves, stepsQuery, WINDOW_STEPS } from "@/api/fragments";
 import { Chart } from "@/charts/Chart";
+import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
 import { Panel } from "@/components/Panel";
 import { Panels } from "@/components/Panels";
 import { number } from "@/format";
-import { endBeside, type StepPart } from "@/pages/viewer/fragment";
-import own from "@/pages/viewer/fragment.module.css";
-import { Steps } from "@/pages/viewer/Steps";
+import { Fact } from "@/pages/viewer/Facts";
+import { endBeside, placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";
+import own from "@/pages/viewer/steps.module.css";
 import { useShortcuts } from "@/shell/keyboard";
 
 const CHART_HEIGHT = 130;
@@ -35,8 +37,6 @@ export type ListedPart = {
 
 type Props = {
   run: string;
-  /** Accessible name of the table of steps. */
-  label: string;
   curves: StepCurves;
   /** Where the steps are stored. */
   parts: StepPart[];
@@ -45,17 +45,8 @@ type Props = {
   onChoose: (step: number) => void;
 };
 
-/** The steps of a fragment or an episode: curves, its parts, and every step in a folded table. */
-export function StepsReader({ run, label, curves, parts, list, chosen, onChoose }: Props) {
-  const [isOpen, setOpen] = useState(chosen !== undefined);
-  const total = parts.reduce((sum, part) => sum + part.steps, 0);
-  const end = (direction: 1 | -1) => endBeside(list.parts, chosen ?? -1, direction);
-  const choose = (step: number | null) => {
-    if (step === null) return;
-    setOpen(true);
-    onChoose(step);
-  };
-  useShortcuts({ n: () => choose(end(1)), p: () => choose(end(-1)) });
+/** The steps of a fragment or an episode: curves, one step with its action and observation, and the parts. */
+export function StepsReader({ run, curves, parts, list, chosen, onChoose }: Props) {
   return (
     <>
       <Panels>
@@ -74,24 +65,25 @@ export function StepsReader({ run, label, curves, parts, list, chosen, onChoose 
               lines={[{ label: name.toLowerCase(), values: curves[of].last, role: 1 }]}
               band={curves.is_exact ? undefined : { low: curves[of].low, high: curves[of].high, label: "min – max" }}
               height={CHART_HEIGHT}
-              onPick={(index) => choose(curves.step[index] ?? 0)}
+              onPick={(index) => onChoose(curves.step[index] ?? 0)}
               empty="No steps."
             />
           </Panel>
         ))}
       </Panels>
+      <Step run={run} parts={parts} ends={list.parts} chosen={chosen} onChoose={onChoose} />
       <Panel title={list.title} note={list.note}>
-        <ul className={own.episodes} aria-label={list.title}>
+        <ul className={own.parts} aria-label={list.title}>
           {list.parts.map(({ id, first, steps, reward, about, title, link, isCurrent }) => (
             <li key={id} aria-current={isCurrent || undefined}>
-              <button type="button" className={own.jump} onClick={() => choose(first)}>
+              <button type="button" className="link-button" onClick={() => onChoose(first)}>
                 <span className="unseen">Go to the steps </span>
                 {first} – {first + steps - 1}
               </button>
               <span className="anywhere" title={title}>
                 {about}
               </span>
-              <span className={own.num}>
+              <span className="num">
                 {number(reward)} {link}
               </span>
             </li>
@@ -99,32 +91,61 @@ export function StepsReader({ run, label, curves, parts, list, chosen, onChoose 
         </ul>
         {(list.leftOut ?? 0) > 0 && <p className="faint small">{number(list.leftOut)} more.</p>}
       </Panel>
-      <details className={`panel ${own.fold}`} open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>
-          Steps <span className="faint">{`${number(total)}${chosen === undefined ? "" : `, at ${number(chosen)}`}`}</span>
-        </summary>
+    </>
+  );
+}
+
+type StepProps = Pick<Props, "run" | "parts" | "chosen" | "onChoose"> & { ends: ListedPart[] };
+
+/** One step, with a slider over all; arrow keys move it, `n` and `p` go to ends of episodes. */
+function Step({ run, parts, ends, chosen, onChoose }: StepProps) {
+  const [step, setStep] = useState(chosen ?? 0);
+  useEffect(() => setStep(chosen ?? 0), [chosen]);
+  const total = parts.reduce((sum, part) => sum + part.steps, 0);
+  const place = placeOf(parts, Math.min(step, total - 1));
+  const start = Math.floor((place?.step ?? 0) / WINDOW_STEPS) * WINDOW_STEPS;
+  const { data, error, refetch } = useQuery({ ...stepsQuery(run, place?.part.fragment ?? 0, start), enabled: place !== undefined });
+  const end = (direction: 1 | -1) => endBeside(ends, chosen ?? -1, direction);
+  const goTo = (target: number | null) => target !== null && onChoose(target);
+  useShortcuts({ n: () => void goTo(end(1)), p: () => void goTo(end(-1)) });
+  if (!place) return null;
+  return (
+    <Panel
+      title="Step"
+      note={`${number(step)} of 0 – ${number(total - 1)}`}
+      aside={
         <Button.Group>
           <Button
-            size="compact-sm"
+            size="compact-xs"
             variant="default"
             disabled={end(-1) === null}
-            onClick={() => choose(end(-1))}
+            onClick={() => goTo(end(-1))}
             rightSection={<KeyHint>p</KeyHint>}
           >
             Previous end
           </Button>
           <Button
-            size="compact-sm"
+            size="compact-xs"
             variant="default"
             disabled={end(1) === null}
-            onClick={() => choose(end(1))}
+            onClick={() => goTo(end(1))}
             rightSection={<KeyHint>n</KeyHint>}
           >
             Next end
           </Button>
         </Button.Group>
-        {isOpen && <Steps run={run} label={label} parts={parts} chosen={chosen} onChoose={choose} />}
-      </details>
-    </>
+      }
+    >
+      <Slider size="sm" thumbLabel="Step" min={0} max={Math.max(1, total - 1)} value={step} onChange={setStep} onChangeEnd={onChoose} />
+      {error && !data && <ErrorState title="Step unavailable" error={error} onRetry={() => void refetch()} />}
+      <dl className={own.step} data-step={step}>
+        {stepOf(data, place.step)?.map(([name, text]) => (
+          <Fact key={name} name={name}>
+            {text}
+          </Fact>
+        ))}
+        {place.part.number !== undefined && <Fact name="Fragment">{place.part.number}</Fact>}
+      </dl>
+    </Panel>
   );
 }

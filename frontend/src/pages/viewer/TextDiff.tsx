@@ -1,11 +1,11 @@
-import { Checkbox, NativeSelect } from "@mantine/core";
+import { Checkbox, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { groupQuery, messagesQuery, sequencesQuery, windowQuery } from "@/api/groups";
 import { Skeletons } from "@/components/Skeletons";
 import { counted, number, versionName, visible } from "@/format";
-import type { Side } from "@/pages/viewer/sides";
+import { type Side, sideOfLink } from "@/pages/viewer/sides";
 import { folded, type Passage, textDiff, transcript } from "@/pages/viewer/textDiff";
 import styles from "@/pages/viewer/textDiff.module.css";
 
@@ -15,7 +15,7 @@ const DECODED_TOKENS = 8192;
 
 type Answer = { text: string | undefined; isCut: boolean; problem: string };
 
-/** The answer of a sequence, from its messages or its decoded tokens. */
+/** The answer of a sequence, from its messages, its decoded tokens or their ids. */
 function useAnswer(run: string, { group, sequence }: Side) {
   const sequences = useQuery(sequencesQuery(run, group));
   const list = sequences.data;
@@ -26,22 +26,21 @@ function useAnswer(run: string, { group, sequence }: Side) {
   });
   const tokens = useQuery({
     ...windowQuery(run, group, sequence, 0, DECODED_TOKENS),
-    enabled: own !== undefined && list?.has_messages === false && list.has_text,
+    enabled: own !== undefined && list?.has_messages === false,
   });
   const answer = useMemo((): Answer => {
     const error = sequences.error ?? messages.error ?? tokens.error;
     if (error) return { text: undefined, isCut: false, problem: error.message };
     if (list && !own) return { text: undefined, isCut: false, problem: `The group has no sequence ${sequence}.` };
-    if (list && !list.has_messages && !list.has_text)
-      return { text: undefined, isCut: false, problem: "The group has no text, only tokens." };
     if (messages.data) {
       const { results, total } = messages.data;
       const isCut = total > results.length || results.some(({ parts }) => parts.some((part) => part.text.length < part.characters));
       return { text: transcript(results), isCut, problem: "" };
     }
-    if (tokens.data?.text) {
-      const first = Math.max(0, tokens.data.is_own.indexOf(true));
-      return { text: visible(tokens.data.text.slice(first).join("")), isCut: tokens.data.total > DECODED_TOKENS, problem: "" };
+    if (tokens.data) {
+      const { text, tokens: ids, is_own, total } = tokens.data;
+      const first = Math.max(0, is_own.indexOf(true));
+      return { text: text ? visible(text.slice(first).join("")) : ids.slice(first).join(" "), isCut: total > DECODED_TOKENS, problem: "" };
     }
     return { text: undefined, isCut: false, problem: "" };
   }, [list, own, sequence, sequences.error, messages.data, messages.error, tokens.data, tokens.error]);
@@ -101,6 +100,28 @@ function Marked({ passage: { kind, text, left_out } }: { passage: Passage }) {
   );
 }
 
+/** The field for the link of the sequence on the right. */
+function LinkField({ onSide }: { onSide: (side: Side) => void }) {
+  const [link, setLink] = useState("");
+  const isOther = link.trim() !== "" && !sideOfLink(link);
+  return (
+    <TextInput
+      size="xs"
+      aria-label="Link of a group to compare with"
+      placeholder="Link of another group"
+      value={link}
+      error={isOther && "Not a link of a group"}
+      onChange={(event) => {
+        const written = event.currentTarget.value;
+        const side = sideOfLink(written);
+        setLink(side ? "" : written);
+        if (side) onSide(side);
+      }}
+      onKeyDown={(event) => event.stopPropagation()}
+    />
+  );
+}
+
 type Props = {
   /** The open run. */
   run: string;
@@ -136,6 +157,7 @@ export function TextDiff({ run, left, right, onChange }: Props) {
           {(one.isCut || other.isCut) && <span className="held"> The answers are longer than the compared text.</span>}
         </p>
         <span className="spacer" />
+        <LinkField onSide={(side) => onChange({ left, right: side })} />
         <Checkbox size="xs" label="Fold equal text" checked={isFolded} onChange={(event) => setIsFolded(event.currentTarget.checked)} />
       </div>
       <div className={styles.columns}>

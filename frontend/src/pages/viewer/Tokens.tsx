@@ -1,17 +1,14 @@
-import { Button } from "@mantine/core";
+import { Button, SegmentedControl } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type MouseEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, memo, useEffect, useRef, useState } from "react";
 import { type SequenceSummary, type SequenceWindow, WINDOW_TOKENS, windowQuery } from "@/api/groups";
+import { Copy } from "@/components/Copying";
 import { ErrorState } from "@/components/ErrorState";
 import { KeyHint } from "@/components/KeyHint";
-import { number } from "@/format";
-import { neighbour } from "@/pages/viewer/alignment";
-import { ChannelPicker } from "@/pages/viewer/ChannelPicker";
-import type { Channel } from "@/pages/viewer/channels";
-import { Spans } from "@/pages/viewer/Spans";
-import { TokenCard } from "@/pages/viewer/TokenCard";
+import { finePercent, number } from "@/format";
+import { CHANNELS, type Channel, LABELS, LEGEND, LOOKS, levelOf, neighbour, tokenText } from "@/pages/viewer/channels";
 import styles from "@/pages/viewer/tokens.module.css";
 import { viewLink } from "@/share/link";
 import { useShortcuts } from "@/shell/keyboard";
@@ -179,5 +176,127 @@ export function Tokens({ run, group, sequence, channel, token, onChannel, onToke
         link={selected !== null && shown === selected ? viewLink(router) : undefined}
       />
     </>
+  );
+}
+
+/** The legend and selection of the token colours; `c` selects the next channel. */
+function ChannelPicker({ channel, onChannel }: { channel: Channel; onChannel: (channel: Channel) => void }) {
+  return (
+    <>
+      <SegmentedControl
+        size="xs"
+        aria-label="Colour tokens by"
+        value={channel}
+        onChange={(value) => onChannel(value as Channel)}
+        data={CHANNELS.map((value) => ({ value, label: LABELS[value] }))}
+      />
+      <ul className={styles.legend} aria-label="Legend">
+        {LEGEND[channel].map(([level, meaning]) => (
+          <li key={meaning}>
+            <span className={styles.token} data-level={level || undefined} style={LOOKS[level]} aria-hidden="true">
+              ab
+            </span>
+            {meaning}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+type SpansProps = {
+  window: SequenceWindow;
+  /** Positions in the sequence: start, and end (exclusive). */
+  from: number;
+  to: number;
+  channel: Channel;
+  selected: number | null;
+};
+
+/** The display form of a token: its text, or its id if it has none. */
+function shownText(window: SequenceWindow, at: number): string {
+  if (!window.text) return `${window.tokens[at]}`;
+  return tokenText(window.text[at] ?? "") || `\u27e8${window.tokens[at]}\u27e9`;
+}
+
+/** Consecutive tokens in the colours of a channel; bars mark the ends of trained spans. */
+const Spans = memo(function Spans({ window, from, to, channel, selected }: SpansProps) {
+  const spans = [];
+  for (let place = from; place < to; place += 1) {
+    const at = place - window.start;
+    const isOwn = window.is_own[at] ?? false;
+    const values = { isOwn, logprob: window.logprobs?.[at] ?? null, advantage: window.advantages?.[at] ?? null };
+    const level = levelOf(values, channel);
+    const isBoundary = at > 0 && window.is_own[at - 1] !== isOwn;
+    spans.push(
+      <span
+        key={place}
+        data-token={place}
+        data-selected={place === selected || undefined}
+        data-level={level || undefined}
+        data-boundary={isBoundary || undefined}
+        className={window.text ? styles.token : `${styles.token} ${styles.number}`}
+        style={LOOKS[level]}
+      >
+        {shownText(window, at)}
+      </span>,
+    );
+  }
+  return spans;
+});
+
+function likelihood(logprob: number): string {
+  const part = Math.exp(logprob);
+  return part >= 0.001 ? finePercent(part) : `1 in ${number(Math.round(1 / part))}`;
+}
+
+type CardProps = {
+  place: number | null;
+  total: number;
+  window: SequenceWindow | undefined;
+  /** Link to this token, if it is selected. */
+  link?: string;
+};
+
+/** Details of the hovered token, else of the selected one. */
+function TokenCard({ place, total, window, link }: CardProps) {
+  if (place === null || !window) {
+    return (
+      <div className={styles.card}>
+        <span className="faint">Hover over a token, or select one; ← and → move the selection. {number(total)} tokens.</span>
+      </div>
+    );
+  }
+  const at = place - window.start;
+  const logprob = window.logprobs?.[at] ?? null;
+  const reference = window.ref_logprobs?.[at] ?? null;
+  const advantage = window.advantages?.[at] ?? null;
+  return (
+    <div className={styles.card}>
+      <span>
+        token <b>{number(place)}</b> <span className="faint">of {number(total)}</span>
+      </span>
+      <span>
+        id <b className="mono">{window.tokens[at]}</b>
+      </span>
+      {window.text && <code className={styles.cardText}>{tokenText(window.text[at] ?? "").trimEnd() || "no text"}</code>}
+      <span>{window.is_own[at] ? "trained on" : "not trained on"}</span>
+      {logprob !== null && (
+        <span>
+          logprob <b>{number(logprob)}</b> <span className="faint">{likelihood(logprob)}</span>
+        </span>
+      )}
+      {reference !== null && (
+        <span>
+          reference <b>{number(reference)}</b>
+        </span>
+      )}
+      {advantage !== null && (
+        <span>
+          advantage <b>{number(advantage)}</b>
+        </span>
+      )}
+      {link && <Copy text={link} words="Copy link" label="Copy link to this token" />}
+    </div>
   );
 }

@@ -56,26 +56,3 @@ export function ViewerLayout({ run, label, title, list, chips, actions, bar, asi
     </article>
   );
 }
-
-type ViewsProps<V extends string> = { views: readonly V[]; labels: Record<V, string>; shown: V; onShow: (view: V) => void };
-
-/** The tabs of a viewer; the panel has the id `view`. */
-export function Views<V extends string>({ views, labels, shown, onShow }: ViewsProps<V>) {
-  return (
-    <div role="tablist" aria-label="Views" className={styles.views}>
-      {views.map((each) => (
-        <button
-          key={each}
-          type="button"
-          role="tab"
-          id={`view-${each}`}
-          aria-controls="view"
-          aria-selected={each === shown}
-          onClick={() => onShow(each)}
-        >
-          {labels[each]}
-        </button>
-      ))}
-    </div>
-  );
-}

@@ -1,33 +1,15 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
-import type { GroupDetail, GroupSummary } from "@/api/groups";
-import { fill, here, load, one, serverFor } from "@/testing/page";
+import type { GroupSummary } from "@/api/groups";
+import { fill, here, load, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
-import { sampleOf } from "@/testing/samples";
+import { detailOf, groupOf, PROMPT, sampleOf } from "@/testing/samples";
 import { Refusal, type Server } from "@/testing/server";
 
-const PROMPT = "ab".repeat(16);
 const PATH = "/api/v1/runs/{run}/groups/{group}";
-
-/** A group of two sequences; its answers are in `ANSWERS`. */
-function groupOf(id: number, policy_step: number, changes: Partial<GroupSummary> = {}): GroupSummary {
-  return {
-    ...{ id, epoch: 0, policy_step, prompt: PROMPT, excerpt: "Add 2 and 2", answer: `answer ${id}`, state: "served", drop_reason: "" },
-    ...{ env_id: null, lesson: "", worker: "", example: "", producer: "env", step: 3, position: 0, size_bytes: 100, sequences: 2 },
-    ...{ received_at: new Date().toISOString(), tokens: 10, longest_tokens: 5, scores: [0, 1], lengths: [5, 5], flags: [] },
-    ...{ score_mean: id / 100, score_min: 0, score_max: 1, score_std: 0.5, is_digested: true, has_bytes: true },
-    ...{ environment: "", batch: null, mark: null },
-    ...changes,
-  };
-}
 
 const sampleOfGroup = ({ id, epoch, policy_step, score_mean, answer }: GroupSummary) =>
   sampleOf(String(id), { run: "math", epoch, policy_step, score: score_mean, answer });
-
-const detailOf = (group: GroupSummary): GroupDetail => ({
-  outcome: `Trained on in batch ${group.id}.`,
-  ...{ group, batch: null, version: null, facts: {}, env_spec: "", seed: null, newer: null, older: null },
-});
 
 const ANSWERS: Record<string, string> = {
   "40/0": "The sum is 4.",
@@ -171,24 +153,22 @@ it("says why an answer cannot be compared, and shows the other", async () => {
   await waitFor(async () => expect(await side("Right: group 40, sequence 0")).toHaveTextContent("The sum is 4."));
 });
 
-it("compares tokens of all sequences where a group has no text", async () => {
-  const server = viewed();
-  server
+it("compares the ids of tokens where a group has no text", async () => {
+  viewed()
     .on("GET", `${PATH}/sequences`, {
       results: [sequence(0, 1), sequence(1, 0)] as never,
       ...{ next: null, common_prefix: 3, has_text: false, has_messages: false, fields: [] },
     })
-    .on("GET", `${PATH}/windows`, { results: [], next: null });
+    .on("GET", `${PATH}/sequences/{sequence}`, ({ path }) => {
+      const last = path.endsWith("/1") ? 9 : 8;
+      return {
+        ...{ index: Number(path.at(-1)), start: 0, total: 4, tokens: [1, 2, 7, last], is_own: [false, false, true, true], text: null },
+        ...{ logprobs: null, ref_logprobs: null, advantages: null },
+      };
+    });
   await load("/runs/math/groups/40?view=diff");
-  expect(await screen.findByText(/All sequences share the first 3 tokens/)).toBeVisible();
-  expect(screen.queryByRole("radio", { name: "Text of two" })).toBeNull();
-});
-
-it("switches from text to the tokens of all sequences", async () => {
-  viewed().on("GET", `${PATH}/windows`, { results: [], next: null });
-  await load("/runs/math/groups/40?view=diff");
-  fireEvent.click(await screen.findByRole("radio", { name: "Tokens of all" }));
-  expect(await screen.findByText(/All sequences share the first 3 tokens/)).toBeVisible();
-  expect(here()).toContain("unit=tokens");
-  expect(await one('[aria-label="Order of the sequences"]')).toBeVisible();
+  const left = await side("Left: group 40, sequence 0");
+  await waitFor(() => expect(texts(left, "del")).toEqual(["8"]));
+  expect(left).toHaveTextContent("7 8");
+  expect(texts(await side("Right: group 40, sequence 1"), "ins")).toEqual(["9"]);
 });

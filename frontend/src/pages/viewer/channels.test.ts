@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CHANNELS, LEGEND, levelOf, nextChannel } from "@/pages/viewer/channels";
+import { CHANNELS, LEGEND, LOOKS, levelOf, neighbour, nextChannel, tokenText } from "@/pages/viewer/channels";
 
 const values = { isOwn: true, logprob: -0.05, advantage: 0.5 };
 
@@ -37,5 +37,15 @@ describe("colours", () => {
     expect(nextChannel("mask")).toBe("logprob");
     expect(nextChannel("surprise")).toBe("mask");
   });
-  it("all have a legend", () => expect(CHANNELS.every((channel) => LEGEND[channel].length > 0)).toBe(true));
+  it("all have a legend, and each level a look", () => {
+    expect(CHANNELS.every((channel) => LEGEND[channel].length > 0)).toBe(true);
+    for (const [level] of CHANNELS.flatMap((channel) => LEGEND[channel])) expect(level === "" || level in LOOKS).toBe(true);
+  });
+});
+
+it("shows and keeps breaks and tabs of a token", () => expect(tokenText("a\n\t")).toBe("a⏎\n⇥\t"));
+
+it("wraps around to the next position", () => {
+  expect([neighbour([3, 9], -1, 1), neighbour([3, 9], 3, 1), neighbour([3, 9], 9, 1)]).toEqual([3, 9, 3]);
+  expect([neighbour([3, 9], 9, -1), neighbour([3, 9], 3, -1), neighbour([], 3, 1)]).toEqual([3, 9, null]);
 });

@@ -1,4 +1,7 @@
-/** Colour channels of tokens. Each level has a class and a symbol, so that colour is never the only cue. */
+/** Colour channels of tokens, and tokens as text. Pure. */
+
+import type { CSSProperties } from "react";
+import { visible } from "@/format";
 
 export const CHANNELS = ["mask", "logprob", "advantage", "surprise"] as const;
 export type Channel = (typeof CHANNELS)[number];
@@ -21,7 +24,7 @@ function steps(value: number, marks: readonly number[]): number {
   return marks.filter((mark) => value < mark).length;
 }
 
-/** The CSS class of a token in a channel; empty without a value. */
+/** The level of a token in a channel; empty without a value. */
 export function levelOf(values: TokenValues, channel: Channel): string {
   if (channel === "mask") return values.isOwn ? "own" : "";
   if (channel === "advantage") {
@@ -35,7 +38,19 @@ export function levelOf(values: TokenValues, channel: Channel): string {
   return size > 0 ? `odd${size}` : "";
 }
 
-/** The legend of a channel: class and meaning, in order. */
+const lookOf = (tone: number, share: number, mark = 0): CSSProperties =>
+  ({ "--tone": `var(--chart-${tone})`, "--share": `${share}%`, "--mark": `${-mark}px` }) as CSSProperties;
+
+/** How each level looks: its colour and share of it, and a line below, so that colour is never the only sign. */
+export const LOOKS: Record<string, CSSProperties> = {
+  own: lookOf(3, 20),
+  ...Object.fromEntries([4, 13, 24, 36, 48, 60].map((share, level) => [`rare${level}`, lookOf(2, share, Math.max(0, level - 2))])),
+  ...Object.fromEntries([1, 2, 3].map((size) => [`gain${size}`, lookOf(1, 14 * size)])),
+  ...Object.fromEntries([1, 2, 3].map((size) => [`loss${size}`, lookOf(2, 16 * size)])),
+  ...Object.fromEntries([1, 2, 3].map((size) => [`odd${size}`, lookOf(4, 17 * size, size)])),
+};
+
+/** The legend of a channel: level and meaning, in order. */
 export const LEGEND: Record<Channel, [string, string][]> = {
   mask: [
     ["own", "trained on"],
@@ -66,4 +81,16 @@ export const LEGEND: Record<Channel, [string, string][]> = {
 /** The next channel. */
 export function nextChannel(channel: Channel): Channel {
   return CHANNELS[(CHANNELS.indexOf(channel) + 1) % CHANNELS.length] ?? "mask";
+}
+
+/** The next (or previous) position in an ordered list, wrapping around; null if empty. */
+export function neighbour(places: readonly number[], at: number, direction: 1 | -1): number | null {
+  if (places.length === 0) return null;
+  if (direction === 1) return places.find((place) => place > at) ?? places[0] ?? null;
+  return places.findLast((place) => place < at) ?? places.at(-1) ?? null;
+}
+
+/** The text with symbols for line breaks and tabs; the breaks themselves are kept. */
+export function tokenText(text: string): string {
+  return visible(text).replace(/\t/g, "\u21e5\t").replace(/\n/g, "\u23ce\n");
 }

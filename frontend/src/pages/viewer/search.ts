@@ -15,19 +15,11 @@ export const VIEW_LABELS: Record<View, string> = {
   raw: "Raw",
 };
 
-export const ORDERS = ["score", "index", "length"] as const;
-export type Order = (typeof ORDERS)[number];
-
 export type ViewerSearch = SampleSearch & {
   view?: View;
   seq?: number;
   token?: number;
   color?: Channel;
-  /** For the group diff: the sort order, and the first token if it is not the divergence. */
-  order?: Exclude<Order, "score">;
-  first?: number;
-  /** What the group diff compares, if not text. */
-  unit?: "tokens";
   /** The compared sequences, as `group/sequence` or `run/group/sequence`. */
   left?: string;
   right?: string;
@@ -42,14 +34,11 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
   const found: ViewerSearch = sampleSearch(search);
   const view = VIEWS.find((each) => each === search.view);
   const color = CHANNELS.find((each) => each === search.color);
-  const [seq, token, first] = [whole(search.seq), whole(search.token), whole(search.first)];
+  const [seq, token] = [whole(search.seq), whole(search.token)];
   if (view) found.view = view;
   if (seq !== undefined) found.seq = seq;
   if (token !== undefined) found.token = token;
   if (color && color !== "mask") found.color = color;
-  if (first !== undefined) found.first = first;
-  if (search.order === "index" || search.order === "length") found.order = search.order;
-  if (search.unit === "tokens") found.unit = "tokens";
   for (const side of ["left", "right"] as const) if (sideOf(search[side])) found[side] = search[side] as string;
   return found;
 }
@@ -58,4 +47,22 @@ export function viewerSearch(search: Record<string, unknown>): ViewerSearch {
 export function workerIndex(name: string): number | null {
   const found = /^w(\d{1,9})(@|$)/.exec(name);
   return found ? Number(found[1]) : null;
+}
+
+type Ranked = { score: number | null; tokens: number };
+
+/**
+ * The index of the sequence that determined the group's rank in its list: the worst when sorted by lowest
+ * scores, the best by highest, the longest by length; else the first.
+ */
+export function firstShown(sort: string | undefined, sequences: Ranked[]): number {
+  const rank: Record<string, (one: Ranked) => number | null> = {
+    "-score": ({ score }) => score,
+    score: ({ score }) => (score === null ? null : -score),
+    "-length": ({ tokens }) => tokens,
+  };
+  const of = rank[sort ?? ""];
+  if (!of) return 0;
+  const values = sequences.map((one) => of(one) ?? Number.NEGATIVE_INFINITY);
+  return Math.max(0, values.indexOf(Math.max(...values)));
 }

@@ -1,7 +1,7 @@
-import { Button, Checkbox, MultiSelect, Select, TextInput } from "@mantine/core";
+import { Button, Checkbox, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { useQueries, useQuery } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { WorkerRow } from "@/api/types";
 import { fileName, save } from "@/charts/save";
 import { Age } from "@/components/Age";
@@ -9,16 +9,11 @@ import { SideSheet } from "@/components/Dialog";
 import { ErrorState } from "@/components/ErrorState";
 import { clock, visible } from "@/format";
 import { type FleetPlace, logQuery } from "@/pages/run/fleet/api";
-import { LogLines, type Row } from "@/pages/run/logs/LogLines";
 import { type Level, levelsOf, lineAt, reaches, timeOf } from "@/pages/run/logs/levels";
 import logCss from "@/pages/run/logs/logs.module.css";
-import { chosen, plain, wantedLine } from "@/pages/run/logs/logText";
-import { merged } from "@/pages/run/logs/merged";
+import { plain, wantedLine } from "@/pages/run/logs/logText";
 
-const LINES = ["100", "300", "1000"];
-const AROUND = ["0", "3", "10"];
-/** Each log is read on its node every few seconds. */
-const BESIDE_AT_MOST = 5;
+const LINES = 1000;
 const TYPING_MS = 250;
 const LEVEL_OPTIONS = [
   { value: "info", label: "info and above" },
@@ -56,25 +51,26 @@ type Props = {
   onClose: () => void;
 };
 
+type Row = { text: string; level: Level | null };
+type Wanted = { words: string; level: Level | undefined; at: number | undefined };
+
 /** The filtered log lines, and whether any line has a level or a time. */
-function lookedThrough(
-  lines: readonly string[],
-  { words, around, level, at }: { words: string; around: number; level: Level | undefined; at: number | undefined },
-) {
+function lookedThrough(lines: readonly string[], { words, level, at }: Wanted) {
   const levels = levelsOf(lines);
   const hasWords = words.trim() ? wantedLine(words) : () => true;
-  const shown =
-    hasWords === null
-      ? []
-      : chosen(lines, (line, place) => hasWords(line) && (level === undefined || reaches(levels[place] ?? null, level)), around);
-  const rows = shown.map(
-    (place): Row => ({ text: place === null ? "---" : (lines[place] ?? ""), level: place === null ? null : (levels[place] ?? null) }),
-  );
-  const texts = rows.map(({ text }) => text);
+  const rows = lines
+    .map((text, place): Row => ({ text, level: levels[place] ?? null }))
+    .filter((row) => hasWords?.(row.text) && (level === undefined || reaches(row.level, level)));
   return {
     rows,
     hasLevels: levels.some((each) => each !== null),
-    mark: at === undefined ? null : lineAt(texts, at),
+    mark:
+      at === undefined
+        ? null
+        : lineAt(
+            rows.map(({ text }) => text),
+            at,
+          ),
     isTimed: lines.some((line) => timeOf(line) !== null),
   };
 }
@@ -85,13 +81,6 @@ function missedText(isTimed: boolean, at: number): string {
   return isTimed
     ? `No lines at or after ${moment}; showing the newest lines.`
     : `The lines of this log have no timestamps, so ${moment} cannot be found.`;
-}
-
-/** Additional logs, polled like the first one, each as far as loaded. */
-function useBeside(run: string, places: readonly string[], lines: number, follows: boolean) {
-  const asked = places.map((each) => JSON.parse(each) as FleetPlace);
-  const found = useQueries({ queries: asked.map((each) => logQuery(run, each, lines, follows)) });
-  return asked.map((each, i) => ({ name: name(each), lines: (found[i]?.data?.lines ?? []).map(plain), error: found[i]?.error ?? null }));
 }
 
 /** The newest log lines of a fleet process, followed by polling. */
@@ -111,20 +100,12 @@ export default function LogsDrawer({
   const level = onLevel ? keptLevel : ownLevel;
   // A linked moment stays in place instead of following.
   const [follows, setFollows] = useState(at === undefined);
-  const [lines, setLines] = useState(at === undefined ? "300" : "1000");
   const [words, setWords] = useState(firstWords);
   const keepWords = useDebouncedCallback((text: string) => onWords?.(text), TYPING_MS);
-  const [around, setAround] = useState("0");
-  const { data, error, isFetching } = useQuery(logQuery(run, place, Number(lines), follows));
+  const { data, error, isFetching } = useQuery(logQuery(run, place, LINES, follows));
   const isThis = data?.worker === place.worker && data?.slot === place.slot;
-  const [besides, setBesides] = useState<string[]>([]);
-  const others = useBeside(run, besides, Number(lines), follows);
-  const own = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
-  const read = others.length === 0 ? own : merged([{ name: name(place), lines: own }, ...others]);
-  const { rows, hasLevels, mark, isTimed } = useMemo(
-    () => lookedThrough(read, { words, around: Number(around), level, at }),
-    [read, words, around, level, at],
-  );
+  const read = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
+  const { rows, hasLevels, mark, isTimed } = useMemo(() => lookedThrough(read, { words, level, at }), [read, words, level, at]);
   return (
     <SideSheet onClose={onClose} size="xl" title={`Log of ${name(place)}`}>
       <div className={logCss.logTools}>
@@ -137,18 +118,6 @@ export default function LogsDrawer({
           value={JSON.stringify(place)}
           onChange={(value) => value && onPlace(JSON.parse(value) as FleetPlace)}
         />
-        <MultiSelect
-          label="Merge with"
-          placeholder={besides.length === 0 ? "merged by time" : undefined}
-          size="xs"
-          searchable
-          clearable
-          maxValues={BESIDE_AT_MOST}
-          data={places(workers).filter(({ value }) => value !== JSON.stringify(place))}
-          value={besides}
-          onChange={setBesides}
-        />
-        <Select label="Lines" size="xs" allowDeselect={false} data={LINES} value={lines} onChange={(value) => value && setLines(value)} />
         <TextInput
           label="Search"
           placeholder="text or /regex/"
@@ -171,16 +140,6 @@ export default function LogsDrawer({
           title={hasLevels ? undefined : "The lines of this log have no level"}
           onChange={(value) => (onLevel ?? setOwnLevel)((value as Level | null) ?? undefined)}
         />
-        {(words.trim() || level) && (
-          <Select
-            label="Context lines"
-            size="xs"
-            allowDeselect={false}
-            data={AROUND}
-            value={around}
-            onChange={(value) => value && setAround(value)}
-          />
-        )}
         <Button
           size="xs"
           variant="default"
@@ -213,13 +172,6 @@ export default function LogsDrawer({
               </span>
             )}
           </p>
-          {others
-            .filter(({ error: failed }) => failed)
-            .map((each) => (
-              <p key={each.name} className="small held" role="note">
-                The log of {each.name} is temporarily unavailable.
-              </p>
-            ))}
           {read.length > 0 && !hasLevels && (
             <p className="small faint" role="note">
               No line of this log has a level, so none is filtered.
@@ -238,5 +190,38 @@ export default function LogsDrawer({
         </>
       )}
     </SideSheet>
+  );
+}
+
+/** Log lines, scrolled to a marked line, or to the end unless the user scrolled up. */
+function LogLines({ rows, mark }: { rows: Row[]; mark: number | null }) {
+  const box = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  // Scroll when lines arrive.
+  useEffect(() => {
+    if (box.current && atEnd.current && mark === null) box.current.scrollTop = box.current.scrollHeight;
+  }, [rows, mark]);
+  useEffect(() => {
+    if (mark !== null) box.current?.querySelector("[data-marked]")?.scrollIntoView({ block: "center" });
+  }, [mark]);
+  return (
+    <pre
+      ref={box}
+      className={logCss.log}
+      tabIndex={0}
+      role="group"
+      aria-label="Log, oldest line first"
+      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+        atEnd.current = scrollHeight - scrollTop - clientHeight < 24;
+      }}
+    >
+      {rows.map(({ text, level }, place) => (
+        // Lines have no key but their index.
+        <span key={place} data-level={level ?? undefined} data-marked={place === mark || undefined}>
+          {text}
+          {"\n"}
+        </span>
+      ))}
+    </pre>
   );
 }

@@ -45,9 +45,7 @@ export function reaches(level: Level | null, least: Level): boolean {
   return level === null || LEVELS.indexOf(level) >= LEVELS.indexOf(least);
 }
 
-// May be preceded by the log's name in merged logs.
-const TIME =
-  /^(?:\[(?:manager|worker \d+(?:, slot \d+)?)\] )?\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
+const TIME = /^\W{0,2}(?:[A-Z]+\s+)?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?\s?(Z|[+-]\d\d:?\d\d)?/;
 
 /** The timestamp at the start of a line in ms since 1970, in UTC without an offset; null if missing. */
 export function timeOf(line: string): number | null {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { isPending } from "@/pages/run/fleet/api";
-import { frames, matching, plain, wantedLine } from "./logText";
+import { frames, plain, wantedLine } from "./logText";
+
+const matching = (lines: string[], words: string) => lines.filter((line) => wantedLine(words)?.(line));
 
 describe("log lines", () => {
   it("lose their escape sequences", () => {
@@ -37,10 +39,4 @@ it("matches a regex between slashes and reports invalid ones", () => {
   expect(wantedLine("/(/")).toBeNull();
   expect(matching(lines, "/(/")).toEqual([]);
   expect(matching(["a / b", "c"], "/ b")).toEqual(["a / b"]);
-});
-
-it("shows context lines with gaps and without duplicates", () => {
-  const lines = ["a", "b", "X1", "c", "X2", "d", "e", "f", "X3"];
-  expect(matching(lines, "x", 1)).toEqual(["b", "X1", "c", "X2", "d", "---", "f", "X3"]);
-  expect(matching(lines, "", 1)).toEqual(lines);
 });

@@ -24,30 +24,6 @@ export function wantedLine(words: string): ((line: string) => boolean) | null {
   }
 }
 
-/** Indices of matching lines with their context lines; null marks a gap. */
-export function chosen(lines: readonly string[], isWanted: (line: string, place: number) => boolean, around = 0): (number | null)[] {
-  const shown = new Set<number>();
-  lines.forEach((line, place) => {
-    if (!isWanted(line, place)) return;
-    for (let near = Math.max(0, place - around); near <= Math.min(lines.length - 1, place + around); near += 1) shown.add(near);
-  });
-  const found: (number | null)[] = [];
-  let before = -1;
-  for (const place of shown) {
-    if (around > 0 && before >= 0 && place > before + 1) found.push(null);
-    found.push(place);
-    before = place;
-  }
-  return found;
-}
-
-/** Matching lines with context lines and marked gaps; all lines without a query. */
-export function matching(lines: readonly string[], words: string, around = 0): string[] {
-  const isWanted = words.trim() ? wantedLine(words) : () => true;
-  if (!isWanted) return [];
-  return chosen(lines, isWanted, around).map((place) => (place === null ? "---" : (lines[place] ?? "")));
-}
-
 /** Frames of a text recording, separated by form feeds. */
 export function frames(text: string): string[] {
   return text === "" ? [] : text.split("\f").map((frame) => frame.split("\n").map(plain).join("\n"));

@@ -1,8 +1,10 @@
+import { Button } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { exportUrl } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { useRun } from "@/pages/run/RunContext";
+import { Distribution } from "@/pages/run/trajectories/Distribution";
 import { trainerCommand } from "@/runs/words";
 import { SampleList } from "@/samples/SampleList";
 import styles from "@/samples/samples.module.css";
@@ -18,6 +20,8 @@ export function TrajectoriesTab() {
   const search = sampleSearch(useSearch({ from: "/shell/runs/$name/trajectories" }));
   const navigate = useNavigate({ from: "/runs/$name/trajectories" });
   const isFleet = run.kind === "fleet";
+  const { spread } = search;
+  const change = (next: SampleSearch) => void navigate({ search: next, replace: true, resetScroll: false });
   return (
     <section className="panel" aria-label="Samples">
       <SampleList
@@ -26,7 +30,20 @@ export function TrajectoriesTab() {
         kinds={isFleet ? OF_FLEETS : OF_OTHERS}
         run={run.name}
         arrived={(isFleet ? ledger?.fragments : ledger?.groups)?.accepted ?? 0}
-        aside={!isFleet && <Exports run={run.name} search={search} />}
+        aside={
+          <>
+            <Button
+              size="compact-sm"
+              variant="default"
+              aria-pressed={spread !== undefined}
+              onClick={() => change({ ...search, spread: spread ? undefined : "return" })}
+            >
+              Distribution
+            </Button>
+            {!isFleet && <Exports run={run.name} search={search} />}
+          </>
+        }
+        above={spread && <Distribution run={run} of={spread} search={search} onSearch={change} />}
         empty={<Nothing run={run} isOfEpisodes={search.kind === "episode"} />}
       />
     </section>

@@ -56,28 +56,36 @@ function read(): Server {
     .on("GET", "/api/v1/runs/{run}/episodes/detail", EPISODE);
 }
 
-const table = () => screen.queryByRole("table", { name: /^Steps of the/ });
+const step = () => screen.findByRole("region", { name: "Step" });
 
-it("shows a fragment as curves, and its steps once they are asked for", async () => {
+it("shows a fragment as curves, and one step with its action and observation", async () => {
   const server = read();
   const user = await load("/runs/alpha/fragments/7?episode=w0-3@a/8");
   for (const name of ["Return", "Reward", "Value"]) await screen.findByRole("heading", { name });
-  expect(table()).toBeNull();
   const episodes = screen.getByRole("list", { name: "Episodes" });
   expect(within(episodes).getByText("continues, terminated").closest("li")).toHaveAttribute("aria-current", "true");
+  const shown = await step();
+  await waitFor(() => expect(shown).toHaveTextContent("Action0Reward1Value10Logprob0Policy4Observation1"));
   await user.click(within(episodes).getByRole("button", { name: /3 – 3$/ }));
-  expect(table()).not.toBeNull();
   await waitFor(() => expect(here()).toContain("step=3"));
+  expect(shown).toHaveTextContent("Action1Reward1Value10Logprob0Policy5EpisodebeginsObservation4");
   expect(server.asked.filter(({ path }) => path.endsWith("/episodes/detail"))).toEqual([]);
+  expect(server.asked.filter(({ path }) => path.endsWith("/steps"))).toHaveLength(1);
 });
 
-it("goes to ends of episodes with n and p, and to the fragment beside", async () => {
+it("goes to ends of episodes with n and p, by arrow keys, and to the fragment beside", async () => {
   read();
   const user = await load("/runs/alpha/fragments/7");
   await screen.findByRole("heading", { name: "Value" });
   await user.keyboard("n");
   await waitFor(() => expect(here()).toContain("step=2"));
-  expect(table()).not.toBeNull();
+  expect(await step()).toHaveTextContent("Episodeterminated");
+  const slider = within(await step()).getByRole("slider", { name: "Step" });
+  slider.focus();
+  await user.keyboard("{ArrowLeft}");
+  await waitFor(() => expect(here()).toContain("step=1"));
+  await user.keyboard("{End}");
+  await waitFor(() => expect(here()).toContain("step=3"));
   await user.keyboard("]");
   await waitFor(() => expect(here()).toContain("/fragments/8"));
 });
@@ -92,12 +100,12 @@ it("shows an episode over its fragments in the same reader", async () => {
   expect(link).toHaveAttribute("href", "/runs/alpha/fragments/7?step=0&episode=w0-3%40a%2F8");
   await user.click(within(fragments).getByRole("button", { name: /2 – 4$/ }));
   await waitFor(() => expect(here()).toContain("step=2"));
-  expect(table()).toHaveAttribute("aria-rowcount", "6");
+  expect(await step()).toHaveTextContent("2 of 0 – 4");
 });
 
-it("opens the steps for a link to one of them", async () => {
+it("opens the step of a link, with its fragment", async () => {
   read();
   await load("/runs/alpha/transcript?episode=w0-3@a/8&step=4");
   await screen.findByRole("heading", { name: "Value" });
-  expect(table()).not.toBeNull();
+  expect(await step()).toHaveTextContent("Policy5EpisodeterminatedObservation3Fragment2");
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { firstShown } from "@/pages/viewer/firstShown";
+import { firstShown } from "@/pages/viewer/search";
 
 const sequences = [
   { score: 0.9, tokens: 12 },

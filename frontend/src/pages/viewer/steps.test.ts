@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { StepWindow } from "@/api/fragments";
-import { endBeside, placeOf, rangeText, stepOf, vectorText, versionsText } from "./fragment";
 import { workerIndex } from "./search";
+import { endBeside, placeOf, rangeText, stepOf, vectorText, versionsText } from "./steps";
 
 const window: StepWindow = {
   start: 10,
@@ -23,15 +23,11 @@ const window: StepWindow = {
 };
 
 it("reads steps within the window only", () => {
-  expect(stepOf(window, 10)).toMatchObject({
-    step: 10,
-    action: "1",
-    reward: 0.5,
-    mark: "begins, truncated",
-    isPadding: false,
-    obs: "192 values, 0 to 255, mean 12.5",
+  expect(Object.fromEntries(stepOf(window, 10) ?? [])).toMatchObject({
+    ...{ Action: "1", Reward: "0.5", Episode: "begins, truncated" },
+    Observation: "192 values, 0 to 255, mean 12.5",
   });
-  expect(stepOf(window, 11)).toMatchObject({ mark: "padding", isPadding: true });
+  expect(stepOf(window, 11)).toContainEqual(["Episode", "padding"]);
   expect(stepOf(window, 12)).toBeUndefined();
   expect(stepOf(window, 9)).toBeUndefined();
   expect(stepOf(undefined, 9)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Texts of the fragment viewer about steps and episodes. Pure. */
+/** Steps of fragments and episodes as texts. Pure. */
 
 import type { StepWindow } from "@/api/fragments";
 import { number, policyStep } from "@/format";
@@ -38,43 +38,25 @@ export function placeOf(parts: StepPart[], index: number): StepPlace | undefined
   return undefined;
 }
 
-export type Step = {
-  step: number;
-  action: string;
-  reward: number | undefined;
-  value: number | undefined;
-  logprob: number | undefined;
-  /** Flags of the step, such as the end of its episode. */
-  mark: string;
-  isPadding: boolean;
-  version: number | undefined;
-  episode: number | undefined;
-  obs: string;
-};
-
-/** One step of a window; undefined if outside. */
-export function stepOf(window: StepWindow | undefined, step: number): Step | undefined {
-  if (!window) return undefined;
-  const at = step - window.start;
-  if (at < 0 || at >= window.reward.length) return undefined;
+/** The facts of a step in a window, each with its name; undefined outside of the window. */
+export function stepOf(window: StepWindow | undefined, step: number): [name: string, text: string][] | undefined {
+  const at = step - (window?.start ?? 0);
+  if (!window || at < 0 || at >= window.reward.length) return undefined;
   const marks = [
     window.is_padding[at] && "padding",
     window.first[at] && "begins",
     window.terminated[at] && "terminated",
     window.truncated[at] && "truncated",
+  ].filter(Boolean);
+  return [
+    ["Action", vectorText(window.action[at], window.action_size)],
+    ["Reward", number(window.reward[at])],
+    ["Value", number(window.value[at])],
+    ["Logprob", number(window.logprob[at])],
+    ["Policy", policyStep(window.policy_step[at])],
+    ...(marks.length > 0 ? [["Episode", marks.join(", ")] as [string, string]] : []),
+    ["Observation", window.obs.length > 0 ? vectorText(window.obs[at], window.obs_size) : rangeText(window.obs_range[at], window.obs_size)],
   ];
-  return {
-    step,
-    action: vectorText(window.action[at], window.action_size),
-    reward: window.reward[at],
-    value: window.value[at],
-    logprob: window.logprob[at],
-    mark: marks.filter(Boolean).join(", "),
-    isPadding: window.is_padding[at] ?? false,
-    version: window.policy_step[at],
-    episode: window.episode[at],
-    obs: window.obs.length > 0 ? vectorText(window.obs[at], window.obs_size) : rangeText(window.obs_range[at], window.obs_size),
-  };
 }
 
 /** The last step of the next episode that ends after `from`, or of the last one that ended before it. */
