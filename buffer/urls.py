@@ -16,7 +16,6 @@ from buffer.tokenizers import api as tokenizers
 
 urlpatterns = [
     path("limits", items_api.LimitsView.as_view()),
-    path("prompts", groups.PromptsView.as_view()),
     path("segments", segments.SegmentsView.as_view()),
     path("runs/<slug:run>/groups", ingest.GroupPushView.as_view()),
     path("runs/<slug:run>/groups/discard", marks.GroupDiscardsView.as_view()),

@@ -64,7 +64,6 @@ urlpatterns = [
     path("runs/<slug:run>/lessons", lessons.LessonsView.as_view()),
     path("runs/<slug:run>/lessons/tasks", lessons.LessonTasksView.as_view()),
     path("runs/<slug:run>/lessons/history", lessons.LessonHistoryView.as_view()),
-    path("runs/<slug:run>/lessons/progress", lessons.LessonProgressView.as_view()),
     path("runs/<slug:run>/lessons/<str:lesson>/outcomes", lessons.LessonOutcomesView.as_view()),
     path("runs/<slug:run>/lessons/<str:lesson>/steering", lessons.LessonSteeringView.as_view()),
     path(

@@ -9,7 +9,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from buffer.inspect.rules.fragment_views import FragmentContent
 from buffer.inspect.rules.marks import LONGEST_NOTE, LONGEST_TAG, MOST_AT_ONCE, MOST_TAGS
 from web.http.bodies import Reason
-from web.rules.pages import Page
 
 # API schemas of fragments.
 
@@ -300,35 +299,3 @@ class MarkedGroups(Struct, frozen=True, kw_only=True):
     """Marks of the named groups, ordered by group id."""
 
     results: list[MarkedGroup]
-
-
-# API schemas of prompts that several runs share.
-
-
-class PromptInRun(Struct, frozen=True, kw_only=True):
-    """Scores of a run on a prompt, over its newest 16 groups."""
-
-    run: str
-    groups: int
-    newest: int
-    """Id of the newest group."""
-    policy_step: int | None
-    """Policy version of the newest group."""
-    score_mean: float | None
-    score_min: float | None
-    score_max: float | None
-
-
-class PromptRow(Struct, frozen=True, kw_only=True):
-    """A prompt; `runs` omits runs without groups for it."""
-
-    prompt: str
-    """Digest of the prompt, usable in the group filter."""
-    excerpt: str
-    lesson: str
-    example: str
-    runs: list[PromptInRun]
-
-
-class PromptList(Page[PromptRow], frozen=True, kw_only=True):
-    """Prompts among the newest 1,000 groups of each run; most widely shared first."""

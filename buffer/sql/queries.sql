@@ -946,35 +946,6 @@ FROM (
     WHERE g.received_at > %(since)s AND d.has_gradient IS NOT NULL
 ) seen HAVING count(*) >= %(fewest)s AND NOT bool_or(has_gradient)
 
--- newest_prompts --
--- Find the prompts of the newest groups of a run.
-SELECT d.prompt::text, max(d.group_id)
-FROM (
-    SELECT id FROM buffer_trajectorygroup
-    WHERE run_id = %(run)s AND segment IS NOT NULL ORDER BY id DESC LIMIT %(limit)s
-) newest JOIN buffer_groupdigest d ON d.group_id = newest.id
-WHERE d.prompt IS NOT NULL GROUP BY 1
-
--- prompts_of_runs --
--- Summarise the newest groups of each prompt and run.
-SELECT p.prompt::text, r.run, found.*
-FROM unnest(%(prompts)s::uuid[]) AS p(prompt)
-CROSS JOIN unnest(%(runs)s::bigint[]) AS r(run)
-CROSS JOIN LATERAL (
-    SELECT count(*) AS groups, max(id), avg(score_mean::numeric)::float8,
-        min(score_min), max(score_max),
-        (array_agg(excerpt ORDER BY id DESC))[1], (array_agg(lesson ORDER BY id DESC))[1],
-        (array_agg(example ORDER BY id DESC))[1], (array_agg(policy_step ORDER BY id DESC))[1]
-    FROM (
-        SELECT g.id, g.score_mean, g.score_min, g.score_max, g.policy_step, d.excerpt,
-            d.lesson, d.example
-        FROM buffer_groupdigest d JOIN buffer_trajectorygroup g ON g.id = d.group_id
-        WHERE d.prompt = p.prompt AND d.run_id = r.run
-        ORDER BY d.group_id DESC LIMIT %(newest)s
-    ) few
-) AS found
-WHERE found.groups > 0
-
 -- open_segment --
 -- Find the open segment.
 SELECT number FROM buffer_segment WHERE sealed_at IS NULL

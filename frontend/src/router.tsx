@@ -27,6 +27,10 @@ const oneOf = <T extends string>(value: unknown, ...known: T[]): T | undefined =
 
 const whole = (value: unknown): number | undefined => (Number.isInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
 
+const lessonSearch = (search: Record<string, unknown>): { lesson?: string; evaluation?: string } => ({
+  lesson: text(search.lesson),
+  evaluation: text(search.evaluation),
+});
 const root = createRootRoute({ notFoundComponent: PageNotFound });
 
 const login = createRoute({
@@ -147,18 +151,16 @@ const runTabs = [
     getParentRoute: () => run,
     path: "curriculum",
     component: page(tabCode.curriculum, "CurriculumTab"),
-    validateSearch: (search): { lesson?: string } => ({ lesson: text(search.lesson) }),
+    validateSearch: lessonSearch,
   }),
+  // Links of earlier versions.
   createRoute({
     getParentRoute: () => run,
     path: "evaluations",
-    component: page(tabCode.evaluations, "EvaluationsTab"),
-    validateSearch: (search): { lesson?: string; evaluation?: string; k?: number; baseline?: string } => ({
-      lesson: text(search.lesson),
-      evaluation: text(search.evaluation),
-      k: Number(search.k) || undefined,
-      baseline: text(search.baseline),
-    }),
+    validateSearch: lessonSearch,
+    beforeLoad: ({ params, search }) => {
+      throw redirect({ to: "/runs/$name/curriculum", params, search, replace: true });
+    },
   }),
   createRoute({
     getParentRoute: () => run,

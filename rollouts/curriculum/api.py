@@ -18,13 +18,11 @@ from rolldeck.lessons import (
 )
 from rollouts.curriculum.queries import lessons as queries_lessons
 from rollouts.curriculum.queries.lessons import (
-    BUCKETS_AT_MOST,
     LESSON_ROWS_AT_MOST,
     MOST_WITH_SAMPLES,
     EvaluationPosition,
     evaluations,
     lesson_changes,
-    lesson_progress,
     lessons,
     micro_evaluations,
 )
@@ -33,7 +31,6 @@ from rollouts.curriculum.schemas import (
     EvaluationRow,
     Evaluations,
     LessonHistory,
-    LessonProgress,
     Lessons,
     LessonSteering,
     MicroEvaluations,
@@ -52,7 +49,6 @@ from web.http.views import ApiView
 from web.rules.pages import PageRequest
 
 ROWS: Final = 100
-BUCKETS: Final = 60
 
 _LESSON = OpenApiParameter("lesson", str, description="Only this lesson.")
 _PAGE = page_parameters(default=ROWS, most=LESSON_ROWS_AT_MOST)
@@ -188,35 +184,6 @@ class LessonHistoryView(ApiView):
         """
         page = page_of(request, int, default=ROWS, most=LESSON_ROWS_AT_MOST)
         found = lesson_changes(readable_run_id(run), lesson=_lesson_of(request), page=page)
-        return bodies.answer(found)
-
-
-class LessonProgressView(ApiView):
-    """Training progress of lessons."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="lesson_progress",
-        parameters=[
-            OpenApiParameter(
-                "buckets",
-                between(1, BUCKETS_AT_MOST),
-                description=f"Approximate buckets: 1 to {BUCKETS_AT_MOST}, default {BUCKETS}.",
-            )
-        ],
-        responses={200: LessonProgress, **problems(409)},
-        tags=["lessons"],
-    )
-    def get(self, request: Request, run: str) -> HttpResponse:
-        """Get lesson progress.
-
-        Samples and successes of each lesson by policy version of this epoch, in lesson order.
-        """
-        buckets = bodies.whole_number(
-            request, "buckets", default=BUCKETS, at_least=1, at_most=BUCKETS_AT_MOST
-        )
-        found = lesson_progress(readable_run_id(run), buckets=buckets or BUCKETS)
         return bodies.answer(found)
 
 

@@ -193,11 +193,6 @@ class LessonOutcome(models.Model):
         indexes = [
             BrinIndex(fields=["at"], name="lesson_outcome_at"),
             models.Index(
-                fields=["run", "epoch", "-id"],
-                condition=Q(mode="train", counted=True),
-                name="lesson_outcome_newest_first",
-            ),
-            models.Index(
                 fields=["run", "lesson", "-id"],
                 condition=Q(mode="micro_eval"),
                 name="lesson_micro_newest_first",

@@ -194,28 +194,5 @@ class LessonChangeRow(Struct, frozen=True, kw_only=True):
     policy_step: int
 
 
-class LessonLine(Struct, frozen=True, kw_only=True):
-    """Training samples of a lesson by version, as columns of equal length."""
-
-    lesson: str
-    step: list[int]
-    """First version of each bucket with samples, increasing."""
-    samples: list[int]
-    """Episodes."""
-    successes: list[int]
-
-
-class LessonProgress(Page[LessonLine], frozen=True, kw_only=True):
-    """Training progress of lessons in the present epoch, in buckets of versions."""
-
-    epoch: int
-    bucket: int
-    """Versions per bucket."""
-    outcomes: int
-    """Number of tasks in these statistics."""
-    is_whole: bool
-    """Whether all stored tasks of the epoch are included; otherwise only the newest are."""
-
-
 class LessonHistory(Page[LessonChangeRow], frozen=True, kw_only=True):
     """Status changes of lessons, newest first."""

@@ -135,7 +135,7 @@ def test_lists_filter_by_the_id(path: str, client: APIClient, run: Run) -> None:
 
 def test_every_schema_with_the_name_of_a_run_has_its_id() -> None:
     # Those of a request's address, and those whose `run` is a whole run.
-    without = {"MetricLine", "PromptInRun", "LiveTopics", "RunTopicParts"}
+    without = {"MetricLine", "LiveTopics", "RunTopicParts"}
     schemas = DOCUMENT["components"]["schemas"]
     named = {
         name

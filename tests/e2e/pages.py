@@ -62,13 +62,15 @@ def addresses() -> list[str]:
     """Return the address of every route that shows a page, parameters as ``$name``."""
     places: dict[str, str] = {"root": ""}
     paths: list[str] = []
-    for route in _ROUTE.finditer(ROUTER.read_text(encoding="utf-8")):
+    code = ROUTER.read_text(encoding="utf-8")
+    for route in _ROUTE.finditer(code):
         parent = places.get(route["parent"], "")
         path = (route["path"] or "").strip("/")
         place = f"{parent}/{path}" if path else parent
         if route["name"]:
             places[route["name"]] = place
-        if route["path"] not in {None, "/"}:  # the first page is that of the runs
+        is_redirect = "redirect(" in code[route.end() :].partition("createRoute(")[0]
+        if route["path"] is not None and not is_redirect:
             paths.append(place)
     assert len(paths) >= 10, "the table of routes is written in a way that this does not read"
     return sorted({*paths})

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 STEPS = 400
-KINDS = ("last", "best", "equal")
+KINDS = ("last", "best", "atEqualStep")
 
 
 def launched(server: Server, name: str, **config: Any) -> None:
@@ -57,8 +57,8 @@ def overlay(page: Page, metric: str) -> Locator:
     return page.locator(f'[data-panel="{metric}"]')
 
 
-def row(page: Page, run: str) -> Locator:
-    return page.locator(f'tr[data-run="{run}"]')
+def cell(page: Page, fact: str, run: str) -> Locator:
+    return page.locator(f'tr[data-fact="{fact}"] td[data-run="{run}"]')
 
 
 def test_runs_selected_in_the_list_are_compared(page: Page, measured: Server) -> None:
@@ -79,10 +79,10 @@ def test_runs_selected_in_the_list_are_compared(page: Page, measured: Server) ->
     expect(overlay(page, "entropy").locator("[data-absent]")).to_have_attribute(
         "data-absent", "beside-b"
     )
-    expect(row(page, "beside-a")).to_contain_text("draft")
+    expect(cell(page, "state", "beside-a")).to_contain_text("draft")
     # The last value, and the range of all values: 1 / (1 + 399 / 50) … 1.
-    expect(row(page, "beside-a")).to_contain_text("0.111")
-    expect(row(page, "beside-a")).to_contain_text("0.111 … 1")
+    expect(cell(page, "loss", "beside-a")).to_contain_text("0.111")
+    expect(cell(page, "loss", "beside-a")).to_contain_text("0.111 … 1")
 
 
 def test_only_different_settings_are_shown_until_all_are_requested(
@@ -90,7 +90,7 @@ def test_only_different_settings_are_shown_until_all_are_requested(
 ) -> None:
     page = signed_in
     page.goto("/compare?runs=beside-a,beside-b,beside-out")
-    configs = page.get_by_role("table", name="Configurations")
+    configs = page.get_by_role("region", name="Results and settings of the runs")
     seed = configs.locator('tr[data-path="seed"]')
     expect(seed.get_by_role("cell")).to_have_text(["1", "differs: 2", "differs: –"])
     unknown = "beside-out: an outside run without a known configuration"
@@ -99,7 +99,7 @@ def test_only_different_settings_are_shown_until_all_are_requested(
     page.get_by_role("button", name="Remove beside-out").click()
     expect(page).to_have_url(re.compile(r"runs=beside-a%2Cbeside-b$"))
     expect(configs.locator("tr[data-path]")).to_have_count(3)
-    page.get_by_role("radiogroup", name="Rows").get_by_text("All", exact=True).click()
+    page.get_by_role("radiogroup", name="Settings").get_by_text("All", exact=True).click()
     expect(configs.locator('tr[data-path="environment.spec"]')).to_be_visible()
     expect(page).to_have_url(re.compile("config=all"))
 
@@ -162,48 +162,63 @@ def test_the_return_is_first_with_its_values_at_equal_steps(
     page.goto("/compare?runs=paid-a,paid-b")
 
     expect(page.locator("[data-panel]").first).to_have_attribute("data-panel", "reward_mean")
-    expect(page.get_by_role("columnheader", name="at step 19")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="at step 19")).to_be_visible()
     for run, values in {"paid-a": ("39", "100", "19"), "paid-b": ("57", "300", "57")}.items():
-        cells = [row(page, run).locator(f"[data-return={kind}]") for kind in KINDS]
-        for cell, value in zip(cells, values, strict=True):
-            expect(cell).to_have_text(value)
+        for kind, value in zip(KINDS, values, strict=True):
+            expect(cell(page, kind, run)).to_have_text(value)
 
 
-def test_legends_name_hide_and_isolate_runs_without_a_mouse(
+def test_one_legend_names_hides_and_isolates_runs_without_a_mouse(
     signed_in: Page, rewarded: Server
 ) -> None:
     page = signed_in
     page.goto("/compare?runs=paid-a,paid-b")
-    legend = overlay(page, "reward_mean").get_by_role("group", name="Lines")
-    first, second = (legend.get_by_role("button", name=run) for run in ("paid-a", "paid-b"))
+    legend = page.get_by_role("list", name="Compared runs")
+    first, second = (
+        legend.get_by_role("button", name=f"Show {run}") for run in ("paid-a", "paid-b")
+    )
     expect(first).to_have_attribute("title", re.compile("^Solid line with circles"))
     expect(second).to_have_attribute("title", re.compile("^Dashed line with squares"))
+    chart = overlay(page, "reward_mean")
+    expect(chart.locator("canvas")).to_be_visible()
+    expect(chart.get_by_role("group", name="Lines")).to_have_count(0)
 
     second.focus()
-    page.keyboard.press("Shift+Enter")
-    expect(page).to_have_url(re.compile("hide=paid-a$"))
-    expect(first).to_have_attribute("aria-pressed", "false")
-    overlay(page, "abc").scroll_into_view_if_needed()
-    others = overlay(page, "abc").get_by_role("button", name="paid-a")
-    expect(others).to_have_attribute("aria-pressed", "false")
-    page.keyboard.press("Shift+Enter")
-    expect(first).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("Space")
+    expect(page).to_have_url(re.compile("hide=paid-b$"))
     expect(second).to_have_attribute("aria-pressed", "false")
     page.keyboard.press("Space")
-    first.click(modifiers=["Shift"])
-    expect(page).to_have_url(re.compile("hide=paid-b$"))
-    alone = page.get_by_role("button", name="Show only paid-a")
-    expect(alone).to_have_attribute("aria-pressed", "true")
-    alone.click()
     expect(second).to_have_attribute("aria-pressed", "true")
+    alone = legend.get_by_role("button", name="Show only paid-a")
+    alone.focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("hide=paid-b$"))
+    expect(alone).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Enter")
+    expect(second).to_have_attribute("aria-pressed", "true")
+
+
+def test_on_a_phone_two_rows_of_controls_are_above_the_first_chart(
+    signed_in: Page, rewarded: Server
+) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/compare?runs=paid-a,paid-b")
+    expect(overlay(page, "reward_mean").locator("canvas")).to_be_visible()
+    box = overlay(page, "reward_mean").bounding_box()
+    assert box is not None
+    assert box["y"] < 320
+    metrics = page.get_by_label("Metrics")
+    expect(metrics).to_have_count(0)
+    page.get_by_role("button", name="Panels and axes").click()
+    expect(page.get_by_role("combobox", name="Metrics")).to_be_visible()
 
 
 def test_a_cut_off_table_shades_its_edge(signed_in: Page, rewarded: Server) -> None:
     page = signed_in
     page.set_viewport_size({"width": 390, "height": 420})
     page.goto("/compare?runs=paid-a,paid-b")
-    table = page.get_by_role("region", name="Summary of the runs")
+    table = page.get_by_role("region", name="Results and settings of the runs")
     expect(table).to_be_visible()
     assert table.evaluate("one => one.scrollWidth > one.clientWidth")
     style = table.evaluate("one => getComputedStyle(one).backgroundAttachment")
@@ -270,14 +285,13 @@ def test_an_unknown_run_does_not_affect_the_others(signed_in: Page, measured: Se
     pages.wait_for_width(page, 360)
 
 
-def test_shared_prompts_of_runs_are_compared(page: Page, server: Server) -> None:
+def test_samples_of_the_compared_runs_are_one_click_away(page: Page, server: Server) -> None:
     for run, answer in (("alike-a", "four"), ("alike-b", "five")):
         outside_run(server, run)
         push(server, run, conversation("What is 2 + 2?", "no idea", answer, scores=[0.0, 1.0]))
     sign_in(page, VIEWER)
     page.goto("/compare?runs=alike-a,alike-b")
 
-    expect(page.get_by_label("Sample of alike-a")).to_contain_text("four")
-    expect(page.get_by_label("Sample of alike-b")).to_contain_text("five")
-    page.get_by_label("Prompts").get_by_role("button").first.click()
-    expect(page).to_have_url(re.compile("prompt=[0-9a-f]{32}"))
+    page.get_by_role("main").get_by_role("link", name="Samples", exact=True).click()
+    for answer in ("four", "five"):
+        expect(page.get_by_text(answer, exact=True).first).to_be_visible()

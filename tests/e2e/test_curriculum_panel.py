@@ -172,7 +172,10 @@ def test_lessons_are_shown_with_state_and_reason_and_change_live(
     lesson(signed_in, "sums").get_by_role("button", name="sums").click()
     expect(signed_in).to_have_url(re.compile(r"\?lesson=sums$"))
     drawer = signed_in.get_by_role("dialog", name="Lesson sums")
-    expect(drawer.get_by_role("img", name="Evaluation success of sums: 3 points")).to_be_visible()
+    chart = drawer.get_by_role(
+        "img", name=re.compile("^Success of sums, in %, by version: [0-9]+ points")
+    )
+    expect(chart).to_have_attribute("aria-label", re.compile("newest evaluation 64.1, "))
     expect(drawer).to_contain_text("<b id=hostile>21</b>⟨U+202E⟩")
     expect(signed_in.locator("#hostile")).to_have_count(0)
     drawer.get_by_role("button", name="Close").click()
@@ -182,12 +185,15 @@ def test_lessons_are_shown_with_state_and_reason_and_change_live(
     )
 
 
-def test_samples_are_shown_by_version(signed_in: Page, token: str) -> None:
+def test_share_and_success_of_lessons_are_charts_by_version(signed_in: Page, token: str) -> None:
     signed_in.goto(f"/runs/{NAME}/curriculum")
-    success = "Success of each lesson in training, in percent: 2 points; newest "
-    expect(signed_in.get_by_role("img", name=success)).to_be_visible()
-    shares = signed_in.get_by_role("region", name="Share of samples")
-    expect(shares.get_by_role("button", name="reverse-4")).to_have_count(1)
+    for panel, words in {
+        "Share of tasks": "3 points; newest reverse-2 0, reverse-4 50, sums 50",
+        "Training success": "2 points; newest reverse-2 50, reverse-4 50, sums 3.13",
+        "Evaluation success": "3 points; newest reverse-2 98.4, reverse-4 48.4, sums 64.1",
+    }.items():
+        chart = signed_in.locator("[data-panel]").get_by_role("img", name=re.compile(f"^{panel}"))
+        expect(chart).to_have_attribute("aria-label", re.compile(words))
 
 
 def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
@@ -204,21 +210,22 @@ def test_answers_are_counted_in_episodes_and_tokens_without_recordings(
     expect(signed_in.get_by_role("region", name="Recordings")).to_have_count(0)
 
 
-def test_evaluations_are_a_matrix_and_can_be_requested(signed_in: Page, token: str) -> None:
-    signed_in.goto(f"/runs/{NAME}/evaluations")
-    row = signed_in.locator("[data-evaluated='sums']")
-    marked = "success 0.344, between 0.254 and 0.446 of 64 problems; better than the previous"
-    expect(row.get_by_role("button", name=f"sums at version 20: {marked}")).to_be_visible()
-
-    row.get_by_role("button", name="sums at version 40").click()
-    expect(signed_in).to_have_url(re.compile(r"\?lesson=sums&evaluation=[0-9a-f-]{36}$"))
+def test_evaluations_of_a_lesson_are_listed_with_their_answers(signed_in: Page, token: str) -> None:
+    signed_in.goto(f"/runs/{NAME}/evaluations?lesson=sums")  # a link of an earlier version
+    expect(signed_in).to_have_url(re.compile(r"/curriculum\?lesson=sums$"))
     drawer = signed_in.get_by_role("dialog", name="Lesson sums")
+    rows = drawer.locator("[data-evaluation]")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("0.344, between 0.254 and 0.446")
+
+    rows.nth(1).get_by_role("button", name="version 20").click()
+    expect(signed_in).to_have_url(re.compile(r"\?lesson=sums&evaluation=[0-9a-f-]{36}$"))
     answers = drawer.get_by_role("region", name="Answers of one evaluation")
-    expect(answers).to_contain_text("Answers of the evaluation at version 40")
-    expect(answers).to_contain_text("64 problems, 1 answer each: success 0.641")
-    link = answers.get_by_role("link", name="Samples of sums sampled at version 40")
-    expect(link).to_have_attribute("href", re.compile("version%3A40"))
-    signed_in.get_by_role("button", name="Close").click()
+    expect(answers).to_contain_text("Answers of the evaluation at version 20")
+    expect(answers).to_contain_text("64 problems, 1 answer each: success 0.344")
+    link = answers.get_by_role("link", name="Samples of sums sampled at version 20")
+    expect(link).to_have_attribute("href", re.compile("version%3A20"))
+    drawer.get_by_role("button", name="Close").click()
 
     # Without workers there is no evaluation; the button gives the reason.
     button = signed_in.get_by_role("button", name="Evaluate now")
@@ -233,7 +240,7 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
     lessons = {name: LESSONS[name] for name in ("reverse-2", "sums")}
     config = {"language": {"lessons": lessons, "evaluation": {"examples": 64}}}
     with simulated_manager(server, name, config=config) as fleet:
-        signed_in.goto(f"/runs/{name}/evaluations")
+        signed_in.goto(f"/runs/{name}/curriculum")
         button = signed_in.get_by_role("button", name="Evaluate now")
         expect(button).to_have_accessible_description("No weights published yet.")
 
@@ -241,8 +248,8 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
             trainer.register()
             trainer.publish_weights({"w": np.zeros(1, dtype=np.float32)}, step=0)
         assert fleet.evaluate(successes=16) == ["reverse-2", "sums"]
-        cell = signed_in.locator("[data-evaluated='sums']").get_by_role("button").nth(1)
-        expect(cell).to_contain_text("25 %")
+        row = lesson(signed_in, "sums")
+        expect(row).to_contain_text("25 % at version 0")
 
         button.click()
         dialog = signed_in.get_by_role("dialog", name="Evaluate lessons now?")
@@ -252,11 +259,15 @@ def test_lessons_of_a_running_run_are_evaluated_on_request(signed_in: Page, serv
         dialog.get_by_label("Reason").fill("a closer look")
         dialog.get_by_role("button", name="Evaluate", exact=True).click()
         expect(dialog).to_have_count(0)
-        expect(cell).to_contain_text("queued")
+        panel = signed_in.get_by_role("region", name="Curriculum")
+        expect(panel).to_contain_text("1 evaluation pending")
+        row.get_by_role("button", name="sums").click()
+        newest = signed_in.locator("[data-evaluation]").first
+        expect(newest).to_contain_text("queued")
+        signed_in.get_by_role("button", name="Close").click()
 
         assert fleet.evaluate(successes=48) == ["sums"]
-        expect(cell).to_contain_text("75 %")
-        expect(cell).to_contain_text("better")
+        expect(row).to_contain_text("75 % at version 0")
 
         signed_in.goto(f"/runs/{name}/logs")
         expect(
@@ -323,14 +334,3 @@ def test_a_lesson_that_a_failure_has_stopped_is_started_again(
 
         signed_in.goto(f"/runs/{name}/logs")
         expect(signed_in.get_by_text("lesson sums has stopped for the run").first).to_be_visible()
-
-
-def test_versions_are_compared_with_another_run(signed_in: Page) -> None:
-    signed_in.goto(f"/runs/{NAME}/evaluations?baseline={NAME}")
-    cell = signed_in.locator("[data-evaluated='sums']").get_by_role("button").last
-    # Compared with itself the run shows no difference, in words as well as in color.
-    expect(cell).to_contain_text("≈ ±0 (−")
-    expect(signed_in.get_by_role("status").filter(has_text=f"Compared with {NAME}")).to_be_visible()
-    signed_in.get_by_role("button", name="Remove baseline").click()
-    expect(signed_in).not_to_have_url(re.compile("baseline"))
-    expect(cell).not_to_contain_text("≈")

@@ -1,25 +1,23 @@
-"""Read-only API views of groups: details, and prompts of several runs."""
+"""Read-only API view of a group."""
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from buffer.inspect import schemas
 from buffer.inspect.queries import group_contents, group_lists
-from buffer.inspect.queries.group_statistics import shared_prompts
 from buffer.inspect.rules.outcome import BatchFacts, GroupFacts, outcome
 from buffer.inspect.rules.sample_filter import Flag
-from buffer.inspect.schemas import GroupRow, PromptList
+from buffer.inspect.schemas import GroupRow
 from buffer.items.rules.states import BatchState, DropReason, ItemState
 from runs.access.api.permissions import Readers
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import readable_run
 from runs.lifecycle.rules import PolicyVersion, version_in_force
-from web.http.bodies import InvalidBody, answer
-from web.http.openapi import listed, problems
+from web.http.bodies import answer
 from web.http.views import ApiView
 from web.rules.amounts import finite_or_none
 
@@ -130,34 +128,3 @@ def _summary(row: GroupRow) -> schemas.GroupSummary:
             "mark": group_contents.marks_of([row.id]).get(row.id),
         }
     )
-
-
-RUNS_AT_MOST: Final = 20
-
-
-class PromptsView(ApiView):
-    """Prompts of several runs."""
-
-    permission_classes = [Readers]
-
-    @extend_schema(
-        operation_id="prompts_list",
-        parameters=[
-            OpenApiParameter(
-                "runs", listed(20), required=True, description="Names, comma-separated."
-            )
-        ],
-        responses={200: PromptList, **problems(404, 503)},
-        tags=["groups"],
-    )
-    def get(self, request: Request) -> HttpResponse:
-        """List recent prompts of runs.
-
-        Most widely shared first, with the scores of each prompt.
-        """
-        text = request.query_params.get("runs", "")
-        names = list(dict.fromkeys(name for name in text.split(",") if name))
-        if not 1 <= len(names) <= RUNS_AT_MOST or "\x00" in text:
-            raise InvalidBody("runs", f"must name 1 to {RUNS_AT_MOST} runs")
-        runs = {readable_run(name).pk: name for name in names}
-        return answer(PromptList(results=shared_prompts(runs), next=None))

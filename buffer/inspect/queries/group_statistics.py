@@ -1,7 +1,5 @@
-"""Scores and prompts of groups: over the life of a run, among the newest, and of several runs."""
+"""Scores of groups: over the life of a run, and among the newest."""
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -9,9 +7,6 @@ from typing import Any, Final, NamedTuple
 from django.db import connection
 
 from buffer.inspect.queries.group_contents import environment_names
-from buffer.inspect.queries.sample_lists import bounded_cursor
-from buffer.inspect.schemas import PromptInRun, PromptRow
-from web.rules.amounts import finite_or_none
 from web.sql import statements_of
 
 SQL: Final = statements_of("buffer")
@@ -107,64 +102,3 @@ def groups_without_gradient(run_id: int, *, now: datetime) -> NoGradients | None
         cursor.execute(SQL["newest_gradients"], params)
         row = cursor.fetchone()
     return None if row is None else NoGradients(*row)
-
-
-ROWS_EXAMINED: Final = 1000
-"""Number of newest groups of each run that are searched for prompts."""
-MOST_PROMPTS: Final = 30
-NEWEST_OF_PROMPT: Final = 16
-"""Number of newest groups per prompt and run whose scores are summarised."""
-
-
-def shared_prompts(names: Mapping[int, str]) -> list[PromptRow]:
-    """Return recent prompts of runs, most widely shared first, then newest first.
-
-    Args:
-        names: Names of the runs, by id.
-
-    Raises:
-        SearchTooSlow: If the database takes too long.
-    """
-    with bounded_cursor() as cursor:
-        by_prompt: dict[str, list[int]] = defaultdict(list)
-        for run_id in names:
-            cursor.execute(SQL["newest_prompts"], {"run": run_id, "limit": ROWS_EXAMINED})
-            for prompt, newest in cursor.fetchall():
-                by_prompt[prompt].append(newest)
-        chosen = sorted(by_prompt, key=lambda one: (-len(by_prompt[one]), -max(by_prompt[one])))
-        cursor.execute(
-            SQL["prompts_of_runs"],
-            {"prompts": chosen[:MOST_PROMPTS], "runs": list(names), "newest": NEWEST_OF_PROMPT},
-        )
-        found = cursor.fetchall()
-    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for prompt, *rest in found:
-        rows[prompt].append(tuple(rest))
-    shared = []
-    for prompt in chosen:
-        if prompt not in rows:
-            continue
-        excerpt, lesson, example = (str(part or "") for part in rows[prompt][0][6:9])
-        in_runs = [
-            PromptInRun(
-                run=names[run],
-                groups=groups,
-                newest=newest,
-                policy_step=policy_step,
-                score_mean=finite_or_none(mean),
-                score_min=finite_or_none(least),
-                score_max=finite_or_none(most),
-            )
-            for run, groups, newest, mean, least, most, *_, policy_step in rows[prompt]
-        ]
-        shared.append(
-            PromptRow(
-                prompt=prompt.replace("-", ""),
-                excerpt=excerpt,
-                lesson=lesson,
-                example=example,
-                runs=in_runs,
-            )
-        )
-    # Sort again: a run may have older groups of a prompt than those searched above.
-    return sorted(shared, key=lambda one: -len(one.runs))

@@ -569,26 +569,6 @@ export interface paths {
         patch: operations["projects_update"];
         trace?: never;
     };
-    "/api/v1/prompts": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List recent prompts of runs
-         * @description Most widely shared first, with the scores of each prompt.
-         */
-        get: operations["prompts_list"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/run-actions": {
         parameters: {
             query?: never;
@@ -2175,26 +2155,6 @@ export interface paths {
          * @description Newest first, with reasons.
          */
         get: operations["lesson_history"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/runs/{run}/lessons/progress": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Get lesson progress
-         * @description Samples and successes of each lesson by policy version of this epoch, in lesson order.
-         */
-        get: operations["lesson_progress"];
         put?: never;
         post?: never;
         delete?: never;
@@ -6074,16 +6034,6 @@ export interface components {
             next: string | null;
         };
         /**
-         * LessonLine
-         * @description Training samples of a lesson by version, as columns of equal length.
-         */
-        LessonLine: {
-            lesson: string;
-            step: number[];
-            samples: number[];
-            successes: number[];
-        };
-        /**
          * LessonOutcome
          * @description Body of ``POST /api/v1/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
          *
@@ -6123,18 +6073,6 @@ export interface components {
             metrics: {
                 [key: string]: number;
             };
-        };
-        /**
-         * LessonProgress
-         * @description Training progress of lessons in the present epoch, in buckets of versions.
-         */
-        LessonProgress: {
-            results: components["schemas"]["LessonLine"][];
-            next: string | null;
-            epoch: number;
-            bucket: number;
-            outcomes: number;
-            is_whole: boolean;
         };
         /**
          * LessonRequirement
@@ -7176,38 +7114,6 @@ export interface components {
             /** Format: date-time */
             changed_at: string;
             archived_at: string | null;
-        };
-        /**
-         * PromptInRun
-         * @description Scores of a run on a prompt, over its newest 16 groups.
-         */
-        PromptInRun: {
-            run: string;
-            groups: number;
-            newest: number;
-            policy_step: number | null;
-            score_mean: number | null;
-            score_min: number | null;
-            score_max: number | null;
-        };
-        /**
-         * PromptList
-         * @description Prompts among the newest 1,000 groups of each run; most widely shared first.
-         */
-        PromptList: {
-            results: components["schemas"]["PromptRow"][];
-            next: string | null;
-        };
-        /**
-         * PromptRow
-         * @description A prompt; `runs` omits runs without groups for it.
-         */
-        PromptRow: {
-            prompt: string;
-            excerpt: string;
-            lesson: string;
-            example: string;
-            runs: components["schemas"]["PromptInRun"][];
         };
         /**
          * PushAnswer
@@ -11937,74 +11843,6 @@ export interface operations {
             };
             /** @description The media type or Content-Encoding is not supported. */
             415: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    prompts_list: {
-        parameters: {
-            query: {
-                /** @description Names, comma-separated. */
-                runs: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PromptList"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19535,85 +19373,6 @@ export interface operations {
             };
             /** @description The object does not exist. */
             404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Temporarily unavailable; retry after the time in Retry-After. */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    lesson_progress: {
-        parameters: {
-            query?: {
-                /** @description Approximate buckets: 1 to 200, default 60. */
-                buckets?: number;
-            };
-            header?: never;
-            path: {
-                run: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Success. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LessonProgress"];
-                };
-            };
-            /** @description A parameter or the body is invalid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Credentials are missing, invalid or expired. */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The caller lacks the permission, or the CSRF token is missing. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The object does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The state of the object does not allow this. */
-            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -19,7 +19,6 @@ export type EpisodeSummary = Schemas["EpisodeSummary"];
 export type TaskEpisodes = Schemas["TaskEpisodes"];
 export type LessonRow = Schemas["LessonRow"];
 export type LessonChange = Schemas["LessonChangeRow"];
-export type LessonProgress = Schemas["LessonProgress"];
 export type EvaluationRow = Schemas["EvaluationRow"];
 export type MicroEvaluationRow = Schemas["MicroEvaluationRow"];
 export type CurriculumPart = Schemas["CurriculumSummary"];

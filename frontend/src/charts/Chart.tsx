@@ -179,9 +179,7 @@ function Drawing({ chart, shown: { look, onLook, hidden, onLink }, target }: Dra
         />
       )}
       {left > 0 && <p className="chart-left-out tiny held">▲ {counted(left, "value")} at or below 0 omitted on the log axis</p>}
-      {hasLegend && (x.length > 0 || chart.isLegendKept) && (
-        <Legend lines={chart.lines} hidden={hidden} names={chart.names} band={plotted.band?.label} />
-      )}
+      {hasLegend && (x.length > 0 || chart.isLegendKept) && <Legend lines={chart.lines} hidden={hidden} band={plotted.band?.label} />}
       <span className="unseen" aria-live="polite">
         {announcement}
       </span>

@@ -10,8 +10,6 @@ import { number } from "@/format";
 type Props = {
   lines: Line[];
   hidden: Controlled<readonly string[]>;
-  /** All names that can be hidden, if other charts share them; defaults to those of this chart. */
-  names?: readonly string[];
   /** Label of the band, if there is one. */
   band?: string;
 };
@@ -25,12 +23,12 @@ function newestOf(line: Line): string {
 }
 
 /** The legend: each entry toggles its line, or shows it alone. */
-export function Legend({ lines, hidden, names, band }: Props) {
+export function Legend({ lines, hidden, band }: Props) {
   // The last line of an entry is the prominent one.
   const entries = new Map(lines.map((line) => [entryOf(line), line]));
   // Its first line has the samples, the others are derived from them.
   const sampled = new Map([...lines].reverse().map((line) => [entryOf(line), line]));
-  const isolate = (entry: string) => hidden.change(isolated(names ?? [...entries.keys()], hidden.value, entry));
+  const isolate = (entry: string) => hidden.change(isolated([...entries.keys()], hidden.value, entry));
   const onKeyDown = (entry: string) => (event: KeyboardEvent) => {
     if (event.key !== "Enter" || !event.shiftKey) return;
     event.preventDefault();

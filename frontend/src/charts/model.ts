@@ -86,8 +86,6 @@ export type ChartProps = Omit<Plotted, Exclude<keyof ChartLook, "x">> & {
   xChoices?: readonly string[];
   /** Hidden entries that charts share; without it they are part of the chart's look. */
   hidden?: Controlled<readonly string[]>;
-  /** All names that `hidden` may hold, if charts share it; defaults to this chart's entries. */
-  names?: readonly string[];
   /** Contents of files and the table, if they differ from the plotted data. */
   sheet?: (range: Range) => Sheet;
   /** Whether a legend is shown; defaults to true for several lines. */

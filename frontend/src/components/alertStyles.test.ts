@@ -10,7 +10,7 @@ it("shows the severity until acknowledged", () => {
 
 it("links to its subject with escaped names", () => {
   expect(alertUrl({ kind: "batch_quarantined", run: "mix", subject: "a b" })).toBe("/runs/mix/queue?batch=a%20b");
-  expect(alertUrl({ kind: "lesson_regressed", run: "a/b", subject: "x&y" })).toBe("/runs/a%2Fb/evaluations?lesson=x%26y");
+  expect(alertUrl({ kind: "lesson_regressed", run: "a/b", subject: "x&y" })).toBe("/runs/a%2Fb/curriculum?lesson=x%26y");
   expect(alertUrl({ kind: "ledger_unbalanced", run: "mix", subject: "" })).toBe("/runs/mix");
   expect(alertUrl({ kind: "disk_low", run: null, subject: "" })).toBeNull();
   expect(alertUrl({ kind: "jobs_down", run: null, subject: "" })).toBe("/cluster");

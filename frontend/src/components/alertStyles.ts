@@ -42,7 +42,7 @@ export function alertUrl(alert: Pick<AlertRow, "kind" | "run" | "subject"> & Par
       return `${run}/logs`;
     case "lesson_stalled":
     case "lesson_regressed":
-      return `${run}/evaluations?lesson=${subject}`;
+      return `${run}/curriculum?lesson=${subject}`;
     case "rule":
       return `${run}/metrics?pin=${encodeURIComponent(alert.metric ?? "")}&x=time`;
     default:

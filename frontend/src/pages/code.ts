@@ -23,7 +23,6 @@ export const tabCode = {
   fleet: () => import("@/pages/run/fleet/FleetTab"),
   episodes: () => import("@/pages/run/episodes/EpisodesTab"),
   curriculum: () => import("@/pages/run/curriculum/CurriculumTab"),
-  evaluations: () => import("@/pages/run/evaluations/EvaluationsTab"),
   trajectories: () => import("@/pages/run/trajectories/TrajectoriesTab"),
   groups: () => import("@/pages/viewer/ViewerPage"),
   transcript: () => import("@/pages/viewer/EpisodePage"),

@@ -1,10 +1,28 @@
 import { Button, SegmentedControl, TextInput } from "@mantine/core";
+import { useDisclosure, useMediaQuery } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import type { MetricAxis } from "@/api/types";
 import { Smoothing } from "@/charts/Smoothing";
 import { PANELS_AT_MOST, problemOf, sourceOf } from "@/wall/panels";
 import { UNPICKED, UNZOOMED, type View } from "@/wall/view";
 import css from "./wall.module.css";
+
+/** The controls of a wall; on a narrow screen behind one button, so that the first chart stays in view. */
+export function Controls({ aside, children }: { aside: ReactNode; children: ReactNode }) {
+  const isNarrow = useMediaQuery("(max-width: 640px)", false, { getInitialValueInEffect: false });
+  const [isOpen, { toggle }] = useDisclosure();
+  return (
+    <div className={css.controls}>
+      {isNarrow && (
+        <Button size="xs" variant="default" aria-expanded={isOpen} onClick={toggle}>
+          Panels and axes
+        </Button>
+      )}
+      {(!isNarrow || isOpen) && children}
+      {aside}
+    </div>
+  );
+}
 
 /** Add a panel of all metrics that match a regular expression, of an expression of metrics, or of one metric. */
 export function NewPanel({ charts, onAdd }: { charts: readonly string[]; onAdd: (text: string) => void }) {

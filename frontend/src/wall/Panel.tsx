@@ -172,9 +172,8 @@ function Body({ spec, view, names: together, target, current, ...choice }: BodyP
           xChoices={known ?? NO_NAMES}
           actions={actions}
           hidden={isShared && !groups ? hidden : undefined}
-          names={isShared && !groups && hidden ? runs : undefined}
-          hasLegend={isShared || source.kind === "regex" ? true : undefined}
-          isLegendKept={isShared || (isPreset && !data && source.curves.length > 1)}
+          hasLegend={groups || source.kind === "regex" ? true : isShared ? false : undefined}
+          isLegendKept={Boolean(groups) || (isPreset && !data && source.curves.length > 1)}
           empty={isWaiting ? "Loading…" : absence}
           sheet={sheet}
         />
@@ -226,9 +225,9 @@ function Foot({ view, found, absent, hasBand }: { view: WallView; found: MetricL
 }
 
 /** Room for chart, legend and foot, so that the layout does not shift when they appear. */
-function heightOf({ source, height = HEIGHT }: PanelSpec, { runs }: WallView): number {
+function heightOf({ source, height = HEIGHT }: PanelSpec, { groups }: WallView): number {
   const isPreset = source.kind === "preset";
-  const hasLegend = isPreset || source.kind === "regex" || runs.length > 1;
+  const hasLegend = isPreset || source.kind === "regex" || groups;
   return height + (hasLegend ? LEGEND_PX : 0) + (isPreset ? 0 : FOOT_PX);
 }
 

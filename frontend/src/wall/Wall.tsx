@@ -1,4 +1,4 @@
-import { type ReactNode, useContext, useMemo } from "react";
+import { useContext, useMemo } from "react";
 import { useMetricsRefresh } from "@/api/metrics";
 import { lookOf } from "@/charts/look";
 import { Guarded } from "@/components/Panels";
@@ -18,8 +18,6 @@ type Props = {
   onToggle?: (key: string) => void;
   /** Current values of the page by the key of a panel. */
   current?: Record<string, number | null | undefined>;
-  /** Shown after the first panel. */
-  children?: ReactNode;
 };
 
 /** Rendered alone when a run announces metrics. */
@@ -29,30 +27,27 @@ function Refresh({ runs, isLive }: Pick<WallView, "runs" | "isLive">) {
 }
 
 /** Panels of one to many runs with a common axis, range and legend; each fails alone. */
-export function Wall({ panels, view, together, className = css.wall, chosen, onToggle, current, children }: Props) {
+export function Wall({ panels, view, together, className = css.wall, chosen, onToggle, current }: Props) {
   const looks = useContext(SharingContext)?.looks;
   const requests = useMemo(() => {
     const alone = new Set(panels.flatMap(({ key }) => (lookOf(looks?.[key]).x === undefined ? [] : [key])));
     return requestsOf(panels, { runs: view.runs.length, alone, together });
   }, [panels, view.runs.length, together, looks]);
-  const shown = panels.map((spec) => (
-    <Panel
-      key={spec.key}
-      spec={spec}
-      view={view}
-      names={requests.get(spec.key)}
-      isChosen={chosen?.includes(spec.key)}
-      onToggle={onToggle}
-      current={current?.[spec.key]}
-    />
-  ));
   return (
     <div className={className}>
       <Refresh runs={view.runs} isLive={view.isLive} />
       <Guarded>
-        {shown[0]}
-        {children}
-        {shown.slice(1)}
+        {panels.map((spec) => (
+          <Panel
+            key={spec.key}
+            spec={spec}
+            view={view}
+            names={requests.get(spec.key)}
+            isChosen={chosen?.includes(spec.key)}
+            onToggle={onToggle}
+            current={current?.[spec.key]}
+          />
+        ))}
       </Guarded>
     </div>
   );

@@ -66,11 +66,12 @@ function seriesOf(source: Source, found: Found, runs: readonly string[], names: 
   }
   if (source.kind === "expression") return runs.map((run) => ({ ...evaluated(source.text, found, run), run, label: run }));
   if (source.kind === "preset") {
+    const { prefix = OWN } = source;
     const curves = runs.length === 1 ? source.curves : source.curves.slice(0, 1);
     return runs.flatMap((run) =>
       curves.map(({ name, of, label }) => {
-        const line = condensed(lineOf(found, run, OWN + name), of ?? "mean");
-        return { ...line, run, label: runs.length === 1 ? label : run, metric: OWN + name };
+        const line = condensed(lineOf(found, run, prefix + name), of ?? "mean");
+        return { ...line, run, label: runs.length === 1 ? label : run, metric: prefix + name };
       }),
     );
   }
@@ -154,8 +155,9 @@ type Options = RunsLook & { names?: readonly string[]; x?: string };
 
 function bandOf({ source }: PanelSpec, found: Found, runs: readonly string[]): { lines: Buckets[]; label: string } | null {
   if (source.kind !== "preset" || !source.band || runs.length !== 1) return null;
-  const { low, high, label } = source.band;
-  const lines = [low, high].map((name) => condensed(lineOf(found, runs[0] ?? "", OWN + name), "mean"));
+  const { band, prefix = OWN } = source;
+  const { low, high, label } = band;
+  const lines = [low, high].map((name) => condensed(lineOf(found, runs[0] ?? "", prefix + name), "mean"));
   return { lines, label };
 }
 

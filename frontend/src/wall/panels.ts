@@ -5,9 +5,9 @@ import type { Line } from "@/charts/model";
 import { visible } from "@/format";
 import { whyEndless } from "@/forms/expressions";
 
-/** A curve of a preset: a built-in metric and its style. */
+/** A curve of a preset: a metric and its style. */
 export type Curve = Pick<Line, "label" | "role" | "thin" | "dashed" | "dash" | "marker"> & {
-  /** Name of the metric without the built-in prefix. */
+  /** Name of the metric without the prefix of the panel. */
   name: string;
   /** Aggregation of a point's samples; defaults to the mean. */
   of?: "max";
@@ -20,6 +20,8 @@ export type Source =
   | { kind: "expression"; text: string }
   | {
       kind: "preset";
+      /** Prefix of the names; defaults to that of built-in metrics. */
+      prefix?: string;
       /** Of several runs, only the first one is drawn. */
       curves: Curve[];
       band?: { low: string; high: string; label: string };
@@ -73,9 +75,9 @@ export function namesOf(source: Source): string[] {
   if (source.kind === "metric") return [source.name];
   if (source.kind === "expression") return parsed(source.text).expression?.names ?? [];
   if (source.kind === "regex") return [];
-  const { curves, band, gapsAt } = source;
+  const { curves, band, gapsAt, prefix = OWN } = source;
   const names = [...curves.map(({ name }) => name), ...(band ? [band.low, band.high] : []), ...(gapsAt ? [gapsAt] : [])];
-  return names.map((name) => OWN + name);
+  return names.map((name) => prefix + name);
 }
 
 /** Lines of one panel. */

@@ -7,18 +7,18 @@ import { wordsOf } from "@/runs/words";
 import { namesOf, OWN, type PanelSpec, type Source } from "@/wall/panels";
 
 type Kind = RunDetail["kind"];
-/** A panel of built-in metrics before it has a default height and width. */
+/** A panel of curves before it has a default height and width. */
 export type Preset = Omit<PanelSpec, "source"> & Omit<Extract<Source, { kind: "preset" }>, "kind">;
 
-/** A panel of built-in metrics. */
-export function presetOf({ curves, band, gapsAt, scale, ...panel }: Preset): PanelSpec {
-  return { height: LOW, className: "span-4", ...panel, source: { kind: "preset", curves, band, gapsAt, scale } };
+/** A panel of curves. */
+export function presetOf({ prefix, curves, band, gapsAt, scale, ...panel }: Preset): PanelSpec {
+  return { height: LOW, className: "span-4", ...panel, source: { kind: "preset", prefix, curves, band, gapsAt, scale } };
 }
 
 /** Heights of charts in px. */
 const [LOW, TALL] = [156, 268];
 
-const PERCENT = { scale: 100, unit: "%", floor: 0 };
+export const PERCENT = { scale: 100, unit: "%", floor: 0 };
 const SLOWEST = 0.05;
 
 const reward = (kind: Kind): Preset => ({

@@ -58,8 +58,6 @@ const SCHEMA = v.object({
   since: number,
   /** Whether a comparison includes settings that all runs share. */
   config: kept(v.literal("all")),
-  /** Digest of the prompt whose samples are compared. */
-  prompt: kept(v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/))),
   /** The saved view that was opened. */
   view: kept(v.pipe(v.number(), v.safeInteger(), v.minValue(1))),
 });
@@ -70,7 +68,7 @@ export type View = { [K in keyof Parsed]?: Parsed[K] };
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
 /** Parameters of earlier versions, which the router keeps unless a route names them. */
-const EARLIER = { with: undefined, layout: undefined, pin: undefined, m: undefined, panels: undefined, log: undefined };
+const EARLIER = { with: undefined, layout: undefined, pin: undefined, prompt: undefined, m: undefined, panels: undefined, log: undefined };
 
 /** The parameters of links of earlier versions under their present names. */
 function renamed(search: Record<string, unknown>): Record<string, unknown> {
@@ -114,11 +112,11 @@ export function runsOf({ runs }: View, ...first: string[]): string[] {
 }
 
 /** What a saved view stores: everything but the selection. */
-export type SavedSearch = Omit<View, "pick" | "at" | "since" | "view" | "prompt"> & Pick<ShareSearch, "looks">;
+export type SavedSearch = Omit<View, "pick" | "at" | "since" | "view"> & Pick<ShareSearch, "looks">;
 
 /** The parameters of a saved view, without undefined ones. */
 export function savedOf(search: View & ShareSearch): SavedSearch {
-  const { pick: _pick, at: _at, since: _since, view: _view, prompt: _prompt, focus: _focus, ...rest } = search;
+  const { pick: _pick, at: _at, since: _since, view: _view, focus: _focus, ...rest } = search;
   return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
 }
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 
 from rolldeck.lessons import Sample
 from rollouts.control.models import FleetWorker
@@ -31,8 +31,6 @@ from rollouts.curriculum.schemas import (
     Evaluations,
     LessonChangeRow,
     LessonHistory,
-    LessonLine,
-    LessonProgress,
     LessonRequirement,
     LessonRow,
     Lessons,
@@ -43,7 +41,6 @@ from rollouts.lessons.rules.evaluation import EvaluationFigures, Interval, pass_
 from rollouts.lessons.rules.lessons import LessonStatus
 from rollouts.lessons.rules.strategy import concentration, draw_probabilities
 from runs.config.rules.language_config import RequirementConfig
-from runs.lifecycle.models import Run
 from web.rules.errors import NotFound
 from web.rules.pages import PageRequest
 
@@ -53,11 +50,6 @@ EvaluationPosition = tuple[int, int, UUID]
 """Round, position in the round, and id."""
 _NO_REQUESTS: Final = ("stopped", "failed", "respawning")
 _LONG: Final = ("training", "evaluation", "last_evaluation__samples")
-OUTCOMES_READ: Final = 100_000
-"""Number of newest outcomes of a run that one query reads at most."""
-CELLS_AT_MOST: Final = 20_000
-"""Approximate number of lessons times buckets in an answer."""
-BUCKETS_AT_MOST: Final = 200
 
 
 def lessons(run_id: int) -> Lessons:
@@ -253,60 +245,6 @@ def _evaluation_row(row: Evaluation, samples: list[dict[str, Any]]) -> Evaluatio
         figures=figures,
         pass_at=pass_intervals(figures) if figures else {},
         samples=msgspec.convert(samples, list[Sample]),
-    )
-
-
-def lesson_progress(
-    run_id: int, *, buckets: int, outcomes_read: int = OUTCOMES_READ
-) -> LessonProgress:
-    """Return the samples of each lesson, and the number of successes.
-
-    Covers counted training outcomes of the present epoch only, because versions restart with each.
-
-    Args:
-        run_id: Id of a language run.
-        buckets: Approximate number, 1 to `BUCKETS_AT_MOST`; fewer if there are many lessons.
-        outcomes_read: Maximum number of outcomes, the newest.
-
-    Raises:
-        NoCurriculum: If it is not a language run.
-    """
-    curriculum = curriculum_of(run_id)
-    epoch = Run.objects.values_list("epoch", flat=True).get(pk=run_id)
-    outcomes = LessonOutcome.objects.filter(run_id=run_id, epoch=epoch, mode="train", counted=True)
-    seen = outcomes.order_by("-pk")[:outcomes_read].aggregate(
-        count=Count("pk"), oldest=Min("pk"), first=Min("policy_step"), last=Max("policy_step")
-    )
-    count: int = seen["count"]
-    if not count:
-        return LessonProgress(
-            epoch=epoch, bucket=1, outcomes=0, results=[], next=None, is_whole=True
-        )
-    many = max(1, min(buckets, BUCKETS_AT_MOST, CELLS_AT_MOST // len(curriculum.order)))
-    # Buckets begin at multiples of their width, so that they stay in place.
-    width = 1 + (seen["last"] - seen["first"]) // many
-    sums = (
-        outcomes.filter(pk__gte=seen["oldest"])
-        .annotate(bucket=F("policy_step") / width)
-        .values_list("lesson", "bucket")
-        .annotate(episodes=Sum("samples"), succeeded=Sum("successes"))
-        .order_by("bucket")
-    )
-    lines: dict[str, LessonLine] = {}
-    for lesson, bucket, samples, successes in sums:
-        line = lines.setdefault(
-            lesson, LessonLine(lesson=lesson, step=[], samples=[], successes=[])
-        )
-        line.step.append(bucket * width)
-        line.samples.append(samples)
-        line.successes.append(successes)
-    return LessonProgress(
-        epoch=epoch,
-        bucket=width,
-        outcomes=count,
-        is_whole=count < outcomes_read,
-        results=[lines[name] for name in curriculum.order if name in lines],
-        next=None,
     )
 
 

@@ -45,7 +45,8 @@ WITH_ANSWERS: Final = 20
 """Micro-evaluations of a lesson that keep their answers."""
 # Names of series, with the success as a rate, and tokens and truncated answers per answer:
 # - `rollout/<lesson>/…` and `env/<lesson>/<metric>` of training tasks,
-# - `eval/<lesson>/…` and `eval/<lesson>/env/<metric>` of evaluations,
+# - `eval/<lesson>/…` and `eval/<lesson>/env/<metric>` of evaluations, with the bounds of the
+#   success and pass@k for each k > 1,
 # - `micro_eval/<lesson>/…` and `micro_eval/<lesson>/env/<metric>` of micro-evaluations.
 _PREFIXES: Final = {"train": "rollout", "eval": "eval", "micro_eval": "micro_eval"}
 REPEAT_ERROR_AFTER: Final = timedelta(minutes=1)
@@ -258,6 +259,15 @@ def store_outcome_metrics(
         f"{prefix}/tokens": outcome.tokens / count,
         f"{prefix}/truncated_share": outcome.truncated / count,
     }
+    if outcome.mode == "eval":
+        found = evaluation_rules.figures_of(
+            outcome.rewards, outcome.successes, generations=outcome.generations
+        )
+        values |= {
+            f"{prefix}/success/low": found.success.low,
+            f"{prefix}/success/high": found.success.high,
+        }
+        values |= {f"{prefix}/pass_at/{k}": rate for k, rate in found.pass_at.items() if k > 1}
     values |= {f"{own}/{name}": value for name, value in outcome.metrics.items()}
     step = max(0, outcome.policy_step)
     figures = [Figure(name, step, value) for name, value in values.items()]

@@ -1,6 +1,7 @@
 """Next task of a worker of a language run."""
 
 from datetime import datetime
+from heapq import nlargest
 from typing import Final
 
 from django.db import transaction
@@ -15,7 +16,8 @@ from rollouts.curriculum.services.lessons import ACTOR, begin
 from rollouts.curriculum.services.steering import record_task_request
 from rollouts.lessons.rules.lessons import LessonStatus, draw_point, training_seed
 from rollouts.lessons.rules.strategy import concentration, draw, draw_probabilities
-from rollouts.metrics.services.metrics import Figure, store_figures
+from rollouts.metrics.services.measuring import store_or_warn
+from rollouts.metrics.services.metrics import Figure
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import NO_POLICY_STEP, RunStatus
@@ -25,6 +27,8 @@ from web.live.announcements import announce
 WAIT_SECONDS: Final = 1.0
 LIMIT: Final = "max_rollouts"
 """Reason to wait once a run has assigned its maximum number of rollouts."""
+SHARES_AT_MOST: Final = 100
+"""Lessons whose shares are stored as series at each version, those of the largest shares."""
 ALL_LOCKED: Final = "no lesson is unlocked; start a stopped one again on Curriculum"
 _WORKING: Final = (RunStatus.STARTING, RunStatus.RUNNING)
 
@@ -53,7 +57,7 @@ def next_lesson_task(*, run_id: int, request: TaskRequest, now: datetime) -> Rol
 def _assign(
     run_id: int, curriculum: RunCurriculum, request: TaskRequest, *, now: datetime
 ) -> RolloutTask:
-    run = Run.objects.only("status", "epoch", "policy_step").get(pk=run_id)
+    run = Run.objects.only("name", "status", "epoch", "policy_step").get(pk=run_id)
     if run.status not in _WORKING:
         return RolloutTask(kind="wait", reason=str(run.status), wait_seconds=WAIT_SECONDS)
     # Nothing may be generated without weights, or with those of another epoch.
@@ -147,20 +151,22 @@ def _shares(
         return {}
     shares = draw_probabilities(curriculum.strategy, weights, graduated=learnt)
     shares = reweighted(shares, {one[0]: one[4] for one in found})
-    if not weights:
-        return shares
     if (row.measured_epoch, row.measured_step) != (run.epoch, run.policy_step):
         row.measured_epoch, row.measured_step = run.epoch, run.policy_step
-        successes = [one[2] for one in found if one[0] in weights]
-        spread = concentration(shares)
-        figures = {
-            "curriculum/entropy": spread.entropy,
-            "curriculum/effective lessons": spread.effective_lessons,
-            "curriculum/mean success": sum(successes) / len(successes),
-        }
+        # Graduated lessons have the share 0 while others are active.
+        of_all = {one[0]: shares.get(one[0], 0.0) for one in found}
+        largest = nlargest(SHARES_AT_MOST, of_all, key=of_all.__getitem__)
+        figures = {f"curriculum/share/{name}": of_all[name] for name in largest}
+        if weights:
+            successes = [one[2] for one in found if one[0] in weights]
+            spread = concentration(shares)
+            figures |= {
+                "curriculum/entropy": spread.entropy,
+                "curriculum/effective lessons": spread.effective_lessons,
+                "curriculum/mean success": sum(successes) / len(successes),
+            }
         step = max(run.policy_step, 0)
-        rows = [Figure(name, step, value) for name, value in figures.items()]
-        store_figures(run_id=run.pk, figures=rows, now=now)
+        store_or_warn(run, [Figure(name, step, value) for name, value in figures.items()], now=now)
         announce(run.pk, "curriculum")
     return shares
 

@@ -12,8 +12,6 @@ function serverWith(...names: string[]) {
   server
     .on("GET", "/api/v1/runs/{run}/metrics/names", { results: names, next: null })
     .on("GET", "/api/v1/views", { results: [], next: null })
-    .on("GET", "/api/v1/runs/{run}/batches", { results: [], next: null })
-    .on("GET", "/api/v1/prompts", { results: [], next: null })
     .on("GET", "/api/v1/metrics/lines", { x: "step", lines: [] });
   return server;
 }
@@ -33,7 +31,7 @@ function serverOfRates() {
   return "/compare?runs=rate-a,rate-b,rate-c";
 }
 
-const mean = (group: string) => document.querySelector(`[data-group="${group}"] [data-mean="loss"]`)?.textContent;
+const mean = (group: string) => document.querySelector(`[data-fact="loss"] [data-group="${group}"]`)?.textContent;
 
 const shown = () => [...document.querySelectorAll<HTMLElement>("[data-panel]")].map(({ dataset }) => dataset.panel);
 
@@ -84,4 +82,19 @@ it("shows a grouping of an address that no longer fits the runs", async () => {
   await load(`${serverOfRates()}&by=config.gone`);
   await waitFor(() => expect(mean("gone not set")).toBe("4.33± 2.52"));
   expect(screen.getByRole("combobox", { name: "Group by" })).toHaveValue("config.gone");
+});
+
+it("has one legend, and one table of results and of the settings that differ", async () => {
+  showAll();
+  await load(serverOfRates());
+  const table = await screen.findByRole("region", { name: "Results and settings of the runs" });
+  await waitFor(() => expect(table.querySelector('[data-fact="loss"] [data-run="rate-a"]')).toHaveTextContent("22 … 4"));
+  expect([...table.querySelectorAll("[data-path]")].map((row) => row.getAttribute("data-path"))).toEqual(["rate", "seed"]);
+  expect(table.querySelector('[data-path="rate"]')).toHaveTextContent("rate11differs: 2");
+  // Charts have no legends of their own.
+  expect(screen.queryByRole("group", { name: "Lines" })).toBeNull();
+  fireEvent.click(screen.getByRole("button", { name: "Show only rate-b" }));
+  await waitFor(() => expect(here()).toContain("hide=rate-a%2Crate-c"));
+  fireEvent.click(screen.getByRole("button", { name: "Remove rate-b" }));
+  await waitFor(() => expect(here()).toContain("runs=rate-a%2Crate-c"));
 });

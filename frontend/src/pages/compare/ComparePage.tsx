@@ -1,43 +1,44 @@
-import { Button, SegmentedControl, Select } from "@mantine/core";
-import { useQueries } from "@tanstack/react-query";
+import { Button, MultiSelect, SegmentedControl, Select } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useMemo, useRef } from "react";
+import { Plus } from "lucide-react";
+import { useMemo, useRef, useState } from "react";
+import { matchingRunsQuery } from "@/api/compare";
 import { mayMeasure, metricNamesQuery } from "@/api/metrics";
+import { ApiProblem } from "@/api/problems";
+import { runQuery } from "@/api/runs";
 import { namesOf, switched, wordOf } from "@/charts/names";
-import { Copy } from "@/components/Copying";
 import { LossOfRuns } from "@/components/DataLoss";
 import { EmptyState } from "@/components/EmptyState";
+import { term } from "@/components/filter/suggest";
 import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
-import { visible } from "@/format";
+import { number, visible } from "@/format";
+import { useLiveRuns } from "@/live/deployment";
 import { type RunKind, returnsFirst, titleOf } from "@/runs/metricOrder";
 import type { ShareSearch } from "@/share/share";
 import { amountOf } from "@/wall/axes";
-import { AxisControls, NewPanel } from "@/wall/Controls";
-import { type PanelSpec, panelOf } from "@/wall/panels";
+import { AxisControls, Controls, NewPanel } from "@/wall/Controls";
+import { PANELS_AT_MOST, type PanelSpec, panelOf } from "@/wall/panels";
+import { RunLegend } from "@/wall/RunLegend";
 import { useView } from "@/wall/useView";
 import { useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
 import { RUNS_AT_MOST, runsOf, type View } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
 import wallCss from "@/wall/wall.module.css";
-import { ConfigDiff } from "./ConfigDiff";
+import { type ComparedRun, CompareTable } from "./CompareTable";
 import css from "./compare.module.css";
-import { defaultMetrics, unionOf } from "./comparing";
-import { groupingsOf, groupsOf } from "./grouping";
-import { MetricPicker } from "./MetricPicker";
-import { Prompts } from "./Prompts";
-import { RunChips } from "./RunChips";
-import { RunPicker } from "./RunPicker";
-import { returnMetricOf } from "./returns";
-import { Summary } from "./Summary";
-import { type ComparedRun, useComparedRuns } from "./useComparedRuns";
+import { defaultMetrics, groupingsOf, groupsOf, returnMetricOf, type Shared, unionOf } from "./comparing";
 
 const route = getRouteApi("/shell/compare");
 const METRICS_AT_FIRST = 6;
+const NAMES_LISTED = 100;
 const FEW_RUNS = 8;
 const [POINTS, POINTS_OF_MANY] = [600, 300];
 const HEIGHT = 260;
+const TYPING_MS = 200;
 const AXES = ["step", "elapsed", "time", "amount"] as const;
 const SPREADS = [
   { value: "deviation", label: "Mean ± SD" },
@@ -45,6 +46,18 @@ const SPREADS = [
 ];
 
 type Search = View & ShareSearch;
+
+/** The selected runs, kept up to date by the live list. */
+function useComparedRuns(names: string[]): ComparedRun[] {
+  const live = useLiveRuns();
+  const found = useQueries({ queries: names.map((name) => runQuery(name)) });
+  return names.map((name, i) => {
+    const { data, error } = found[i] ?? {};
+    const now = live.find(({ id }) => id === data?.id);
+    const run = data && now ? { ...data, ...now, config: data.config } : data;
+    return { name, run, observedAt: now?.observed_at, fleetReason: now?.fleet_reason, problem: error?.message, isPending: !data && !error };
+  });
+}
 
 /** The metrics of the runs, and those shown by default. */
 function useMetrics(runs: string[], kinds: RunKind[]) {
@@ -64,6 +77,84 @@ function specOf(text: string, kinds: readonly RunKind[], isFirst: boolean): Pane
   return title === undefined ? spec : { ...spec, title, note: visible(text) };
 }
 
+type MetricsProps = { union: Shared[]; runs: number; chosen: string[]; onChange: (names: string[]) => void };
+
+/** Select metrics from those of all runs, with the number of runs that have each. */
+function MetricPicker({ union, runs, chosen, onChange }: MetricsProps) {
+  const owners = new Map(union.map((one) => [one.name, one.runs.length]));
+  return (
+    <MultiSelect
+      flex="1 1 100%"
+      size="xs"
+      label="Metrics"
+      placeholder={chosen.length === 0 ? "loss, reward …" : "Add a metric"}
+      searchable
+      clearable
+      clearButtonProps={{ "aria-label": "Reset to the default metrics" }}
+      hidePickedOptions
+      maxValues={PANELS_AT_MOST}
+      limit={NAMES_LISTED}
+      maxDropdownHeight={320}
+      data={[...new Set([...owners.keys(), ...chosen])]}
+      value={chosen}
+      renderOption={({ option }) => (
+        <span className={css.option}>
+          <span className="anywhere">{visible(option.value)}</span>
+          <span className="faint tiny nowrap">
+            {owners.get(option.value) === runs ? "all runs" : `${number(owners.get(option.value) ?? 0)} of ${number(runs)}`}
+          </span>
+        </span>
+      )}
+      nothingFoundMessage="No run has a matching metric."
+      onChange={onChange}
+    />
+  );
+}
+
+/** Search for a run by name or filter, and add it to the comparison. */
+function RunPicker({ chosen, onAdd }: { chosen: string[]; onAdd: (run: string) => void }) {
+  const [typed, setTyped] = useState("");
+  const [asked] = useDebouncedValue(typed.trim(), TYPING_MS);
+  const found = useQuery(matchingRunsQuery(asked));
+  const problem = found.error instanceof ApiProblem ? (found.error.fields[0]?.message ?? found.error.message) : undefined;
+  const states = new Map(
+    (found.data ?? []).flatMap((run) => (run.archived_at || chosen.includes(run.name) ? [] : [[run.name, run.status]])),
+  );
+  const isFull = chosen.length >= RUNS_AT_MOST;
+  return (
+    <Select
+      flex="0 1 24rem"
+      miw={0}
+      size="xs"
+      aria-label="Add a run"
+      data-filter
+      placeholder={isFull ? `At most ${RUNS_AT_MOST} runs` : "Add a run: name, tag:…, state:running …"}
+      leftSection={<Plus size={14} aria-hidden="true" />}
+      disabled={isFull}
+      searchable
+      value={null}
+      searchValue={typed}
+      onSearchChange={setTyped}
+      data={[...states.keys()]}
+      // Filtered by the server already, on more than names.
+      filter={({ options }) => options}
+      renderOption={({ option }) => (
+        <span className={css.option}>
+          <span className="anywhere">{option.value}</span>
+          <span className="faint tiny">{states.get(option.value)}</span>
+        </span>
+      )}
+      nothingFoundMessage={found.isPending ? "Searching…" : "No other matching runs."}
+      maxDropdownHeight={320}
+      error={problem && visible(problem)}
+      onChange={(name) => {
+        if (name) onAdd(name);
+        setTyped("");
+      }}
+    />
+  );
+}
+
 type Props = { chosen: ComparedRun[]; search: Search; navigate: unknown };
 
 function Comparison({ chosen, search, navigate }: Props) {
@@ -75,16 +166,19 @@ function Comparison({ chosen, search, navigate }: Props) {
   const page = `compare-${kinds.length === 1 ? kinds[0] : "mixed"}`;
   const { change, apply, reset, isPending } = useView({ search, navigate, page, known });
   const hidden = namesOf(search.hide);
-  const places = new Map(chosen.map(({ name }, i) => [name, i]));
+  const seen = there.filter(({ name }) => !hidden.includes(name));
   const view = useWallView({
-    ...{ runs, kinds, places, view: search, usual: "step", sync: "compare", change: apply },
+    ...{
+      runs,
+      kinds,
+      places: new Map(chosen.map(({ name }, i) => [name, i])),
+      view: search,
+      usual: "step",
+      sync: "compare",
+      change: apply,
+    },
     points: runs.length > FEW_RUNS ? POINTS_OF_MANY : POINTS,
-    groups: search.by
-      ? groupsOf(
-          there.filter(({ name }) => !hidden.includes(name)),
-          search.by,
-        )
-      : null,
+    groups: search.by ? groupsOf(seen, search.by) : null,
     isLive: there.some(({ status }) => mayMeasure(status)),
   });
   const shown = search.charts ?? metrics.names;
@@ -93,10 +187,10 @@ function Comparison({ chosen, search, navigate }: Props) {
   const offered = groupingsOf(there);
   const isOffered = search.by === undefined || offered.some(({ value }) => value === search.by);
   const groupings = isOffered ? offered : [...offered, { value: search.by ?? "", label: visible(search.by ?? "") }];
-  const isWaiting = isPending || (shown.length === 0 && metrics.isPending);
+  if (isPending || (shown.length === 0 && metrics.isPending)) return <Skeletons heights={[54, 350, 350]} />;
   return (
     <>
-      <div className={wallCss.controls}>
+      <Controls aside={<Views search={search} apply={apply} />}>
         <MetricPicker
           union={metrics.union}
           runs={runs.length}
@@ -127,43 +221,31 @@ function Comparison({ chosen, search, navigate }: Props) {
           {...{ view: search, axis: view.axis, usual: "step", axes: AXES, change, onReset: reset }}
           amount={amountOf(kinds).title}
         />
-        <Views search={search} apply={apply} />
-      </div>
-      {isWaiting ? <Skeletons heights={[350, 200, 350]} /> : null}
-      {!isWaiting && (
-        <Guarded>
-          {panels.length === 0 && runs.length > 0 && (
-            <div className="panel">
-              <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
-                None of these runs has recorded a metric. Trainers log metrics by step.
-              </EmptyState>
-            </div>
-          )}
-          <Wall panels={panels} view={view} className={css.panels}>
-            <div className={wallCss.wide}>
-              <Summary
-                chosen={chosen}
-                kinds={kinds}
-                metrics={shown.filter((text) => panelOf(text).source.kind === "metric")}
-                returnName={metrics.returnName}
-                view={view}
-              />
-            </div>
-          </Wall>
-          <Prompts runs={runs} places={places} chosen={search.prompt} onChoose={(prompt) => change({ prompt })} />
-          <ConfigDiff
-            chosen={chosen}
-            places={places}
-            view={search.config ?? "differing"}
-            onView={(rows) => change({ config: rows === "all" ? "all" : undefined })}
-          />
-        </Guarded>
-      )}
+      </Controls>
+      <Guarded>
+        {panels.length === 0 && runs.length > 0 && (
+          <div className="panel">
+            <EmptyState title="No metrics yet" command={`trainer.log_metrics({"loss": 0.5}, step=1)`}>
+              None of these runs has recorded a metric. Trainers log metrics by step.
+            </EmptyState>
+          </div>
+        )}
+        <Wall panels={panels} view={view} className={css.panels} />
+        <CompareTable
+          chosen={chosen}
+          kinds={kinds}
+          metrics={shown.filter((text) => panelOf(text).source.kind === "metric")}
+          returnName={metrics.returnName}
+          view={view}
+          rows={search.config ?? "differing"}
+          onRows={(rows) => change({ config: rows === "all" ? "all" : undefined })}
+        />
+      </Guarded>
     </>
   );
 }
 
-/** Comparison of up to twenty runs: curves, summaries and configurations. */
+/** The wall of up to twenty runs, and a table of their results and configurations. */
 export function ComparePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -173,17 +255,20 @@ export function ComparePage() {
   const isReady = useRef(false);
   isReady.current ||= chosen.length > 0 && chosen.every(({ isPending }) => !isPending);
   const change = (more: View) => void navigate({ search: (old) => ({ ...old, ...more }), replace: !("runs" in more), resetScroll: false });
-  const hidden = { value: namesOf(search.hide), change: (hide: readonly string[]) => change({ hide: wordOf(hide) }) };
   return (
     <>
       <nav aria-label="Breadcrumbs" className="crumbs">
         <Link to="/runs">Runs</Link> <span aria-hidden="true">/</span> <span aria-current="page">Compare</span>
       </nav>
-      <div className="page-title">
+      <div className={`page-title ${css.title}`}>
         <h1>Compare</h1>
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />
-        {names.length > 0 && <Copy text={location.href} words="Copy link" size="compact-sm" />}
+        {names.length > 0 && (
+          <Link to="/trajectories" search={{ q: term("run", names.join(",")) }} className="small">
+            Samples
+          </Link>
+        )}
       </div>
       {names.length > 0 && <LossOfRuns runs={names} />}
       {names.length === 0 ? (
@@ -196,17 +281,17 @@ export function ComparePage() {
               </Button>
             }
           >
-            Compare up to {RUNS_AT_MOST} runs: their curves in shared charts, their summaries, and the differences of their configurations.
-            Add runs above, or select them in the list of runs.
+            Compare up to {RUNS_AT_MOST} runs: their curves in shared charts, their results and their configurations. Add runs above, or
+            select them in the list of runs.
           </EmptyState>
         </div>
       ) : (
         <section aria-label="Comparison" className={css.page}>
           <div className={css.runs}>
-            <RunChips
-              chosen={chosen}
-              hidden={hidden}
-              onTakeOut={(run) => change({ runs: wordOf(names.filter((name) => name !== run)), hide: switched(search.hide, run, false) })}
+            <RunLegend
+              runs={chosen.map(({ name, run, problem }) => ({ name, status: run?.status, problem }))}
+              hidden={{ value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) }}
+              onRemove={(run) => change({ runs: wordOf(names.filter((name) => name !== run)), hide: switched(search.hide, run, false) })}
             />
             {namesOf(search.runs).length > RUNS_AT_MOST && (
               <p className="small held">▲ Only the first {RUNS_AT_MOST} of these runs are compared.</p>

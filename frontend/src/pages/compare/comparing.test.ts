@@ -1,25 +1,11 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/types";
-import { configRows, defaultMetrics, figuresOf, stalenessOf, unionOf } from "./comparing";
+import { interpolated } from "@/charts/columns";
+import { meanAndSpread } from "@/charts/spread";
+import { lineOf } from "@/testing/metrics";
+import { configRows, defaultMetrics, equalStep, figuresOf, groupingsOf, groupsOf, returnMetricOf, returnsOf, unionOf } from "./comparing";
 
-const line = (given: Partial<MetricLine>): MetricLine => ({
-  run: "a",
-  name: "loss",
-  samples: 3,
-  nans: 0,
-  infinities: 0,
-  bucket: 1,
-  is_exact: true,
-  x: [],
-  last: [],
-  x_first: [],
-  min: [],
-  max: [],
-  mean: [],
-  count: [],
-  gaps: [],
-  ...given,
-});
+const line = (given: Partial<MetricLine>): MetricLine => ({ ...lineOf("a", "loss", [], []), samples: 3, ...given });
 
 it("lists metrics of most runs first, built-in ones last", () => {
   const found = [
@@ -39,11 +25,6 @@ it("aggregates a line including spikes, for any bucket width", () => {
   expect(figuresOf(wide)).toEqual({ last: 2, least: -4, greatest: 90 });
   expect(figuresOf(line({ samples: 0 }))).toBeNull();
   expect(figuresOf(undefined)).toBeNull();
-});
-
-it("weights staleness by items", () => {
-  expect(stalenessOf({ "0": 3, "4": 1 })).toEqual({ mean: 1, most: 4 });
-  expect(stalenessOf({})).toBeNull();
 });
 
 it("finds configuration differences and missing keys", () => {
@@ -66,4 +47,71 @@ it("shows returns first by default, then the metrics of most runs", () => {
   const union = ["entropy", "kl", "loss", "eval/episode_return", "rolldeck/reward/mean"].map((name) => ({ name, runs: ["a"] }));
   expect(defaultMetrics(["fleet"], union, 4)).toEqual(["rolldeck/reward/mean", "eval/episode_return", "entropy", "kl"]);
   expect(defaultMetrics(["outside"], union.slice(0, 2), 4)).toEqual(["entropy", "kl"]);
+});
+
+const of = (run: string, fields: Partial<MetricLine>) => line({ run, samples: 1, is_exact: false, ...fields });
+
+it("compares by the first return that most runs have", () => {
+  const union = [
+    { name: "episode_return", runs: ["a"] },
+    { name: "eval/episode_return", runs: ["a", "b"] },
+    { name: "loss", runs: ["a", "b", "c"] },
+    { name: "rolldeck/reward/mean", runs: ["a", "b"] },
+  ];
+  expect(returnMetricOf(["fleet"], union)).toBe("rolldeck/reward/mean");
+  expect(returnMetricOf(["fleet"], union.slice(0, 1))).toBe("episode_return");
+  expect(returnMetricOf(["fleet"], [{ name: "loss", runs: ["a"] }])).toBeUndefined();
+});
+
+it("takes the train step that every run has reached", () => {
+  expect(equalStep([of("a", { x: [80] }), of("b", { x: [30] }), of("c", { samples: 0 })])).toBe(30);
+  expect(equalStep([of("a", { x: [80] }), of("b", { samples: 0 })])).toBeNull();
+});
+
+it("gives the last, the best and the value at the equal step", () => {
+  const lines = [of("a", { last: [120], max: [200], min: [9] }), of("b", { is_exact: true, last: [50] })];
+  const until = [of("a", { last: [90] })];
+  expect(returnsOf("a", lines, until)).toEqual({ last: 120, best: 200, atEqualStep: 90 });
+  expect(returnsOf("b", lines, until)).toEqual({ last: 50, best: 50, atEqualStep: null });
+  expect(returnsOf("c", lines, until)).toBeNull();
+});
+
+const run = (name: string, changes: object = {}) => ({ name, tags: [], project: null, config: {}, ...changes });
+
+it("offers the settings that differ, and tags and projects if a run has one", () => {
+  const plain = [run("a", { config: { seed: 1, lr: 2, env: { id: "x" } } }), run("b", { config: { seed: 2, lr: 2, env: { id: "y" } } })];
+  expect(groupingsOf(plain).map(({ value }) => value)).toEqual(["all", "config.seed", "config.env.id"]);
+  const tagged = [run("a", { tags: ["t"] }), run("b", { project: "p" })];
+  expect(groupingsOf(tagged).map(({ value }) => value)).toEqual(["all", "tag", "project"]);
+});
+
+it("offers no setting with values that are lists or sections", () => {
+  const runs = [run("a", { config: { lessons: [1] } }), run("b", { config: { lessons: [2] } })];
+  expect(groupingsOf(runs).map(({ value }) => value)).toEqual(["all"]);
+});
+
+it("groups runs by tag, project and setting, and those without in a group of their own", () => {
+  const runs = [run("a", { tags: ["x", "y"], project: "p", config: { k: { lr: 1 } } }), run("b", { tags: ["x"] }), run("c")];
+  expect(groupsOf(runs, "all")).toEqual([{ label: "All runs", runs: ["a", "b", "c"] }]);
+  expect(groupsOf(runs, "tag")).toEqual([
+    { label: "x", runs: ["a", "b"] },
+    { label: "y", runs: ["a"] },
+    { label: "without a tag", runs: ["c"] },
+  ]);
+  expect(groupsOf(runs, "project").map(({ label }) => label)).toEqual(["p", "without a project"]);
+  expect(groupsOf(runs, "config.k.lr").map(({ label }) => label)).toEqual(["k.lr = 1", "k.lr not set"]);
+});
+
+it("interpolates between samples, but not across a gap or beyond the ends", () => {
+  expect(interpolated([0, 1, 2, 4, 5], [undefined, 1, undefined, 4, undefined])).toEqual([null, 1, 2, 4, null]);
+  expect(interpolated([0, 1, 2, 3], [1, null, undefined, 4])).toEqual([1, null, null, 4]);
+  expect(interpolated([], [])).toEqual([]);
+});
+
+it("has a mean with the deviation of a sample or the range, and no spread of one value", () => {
+  const deviation = Math.SQRT2;
+  expect(meanAndSpread([1, 3])).toEqual({ mean: 2, deviation, low: 2 - deviation, high: 2 + deviation });
+  expect(meanAndSpread([1, 3], "range")).toEqual({ mean: 2, deviation, low: 1, high: 3 });
+  expect(meanAndSpread([5], "range")).toEqual({ mean: 5, deviation: null, low: null, high: null });
+  expect(meanAndSpread([], "range")).toBeNull();
 });

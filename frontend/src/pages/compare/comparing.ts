@@ -1,20 +1,21 @@
-/** Merge metric names and configurations of several runs. Pure. */
+/** Merge metric names, configurations and returns of several runs, and group the runs. Pure. */
 
 import type { MetricLine, RunDetail } from "@/api/types";
+import { visible } from "@/format";
 import { leadsOf, type RunKind } from "@/runs/metricOrder";
+import type { Group } from "@/wall/drawing";
+import { OWN } from "@/wall/panels";
 
 /** The metric names of a run. */
 export type NamesOfRun = { run: string; names: readonly string[] };
 
 export type Shared = { name: string; runs: string[] };
 
-const BUILTIN_PREFIX = "rolldeck/";
-
 /** All metric names: those of most runs first, built-in metrics last. */
 export function unionOf(found: NamesOfRun[]): Shared[] {
   const union = new Map<string, string[]>();
   for (const { run, names } of found) for (const name of names) union.set(name, [...(union.get(name) ?? []), run]);
-  const isBuiltin = (name: string) => Number(name.startsWith(BUILTIN_PREFIX));
+  const isBuiltin = (name: string) => Number(name.startsWith(OWN));
   return [...union]
     .map(([name, runs]) => ({ name, runs }))
     .sort((a, b) => isBuiltin(a.name) - isBuiltin(b.name) || b.runs.length - a.runs.length || a.name.localeCompare(b.name));
@@ -39,19 +40,6 @@ export function figuresOf(line: MetricLine | undefined): Figures | null {
   const least = low.reduce<number | null>((best, value) => (best === null || value < best ? value : best), null);
   const greatest = high.reduce<number | null>((best, value) => (best === null || value > best ? value : best), null);
   return { last: finite(line.last).at(-1) ?? null, least, greatest };
-}
-
-export type Staleness = { mean: number; most: number };
-
-/** Mean and maximum staleness of a batch, from counts by versions behind. */
-export function stalenessOf(counts: Record<string, number>): Staleness | null {
-  const rows = Object.entries(counts)
-    .map(([behind, items]) => [Number(behind), items] as const)
-    .filter(([behind]) => Number.isFinite(behind));
-  const items = rows.reduce((sum, [, each]) => sum + each, 0);
-  if (items === 0) return null;
-  const mean = rows.reduce((sum, [behind, each]) => sum + behind * each, 0) / items;
-  return { mean, most: Math.max(...rows.map(([behind]) => behind)) };
 }
 
 type Config = Record<string, unknown>;
@@ -79,17 +67,81 @@ export function configRows(configs: Config[]): ConfigRow[] {
 /** The current values of settings that can be changed during a run. */
 export function settingsOf(run: RunDetail): Config {
   const { kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds } = run;
-  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences } = run;
-  const { on_second_registration } = run;
+  const { off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, on_second_registration } = run;
   return {
     ...{ kind, preset, batch_size, max_token_len, num_steps, ends_at_num_steps, num_workers, max_staleness, max_age_seconds },
-    ...{
-      off_policy_tolerance,
-      lease_seconds,
-      advantages,
-      drop_zero_variance,
-      overlong_sequences,
-      on_second_registration,
-    },
+    ...{ off_policy_tolerance, lease_seconds, advantages, drop_zero_variance, overlong_sequences, on_second_registration },
   };
+}
+
+/** The metric by which runs are compared: the first return that most of them have. */
+export function returnMetricOf(kinds: readonly RunKind[], union: readonly Shared[]): string | undefined {
+  const owners = new Map(union.map(({ name, runs }) => [name, runs.length]));
+  const leads = leadsOf(
+    kinds,
+    union.map(({ name }) => name),
+  );
+  const most = Math.max(...leads.map((name) => owners.get(name) ?? 0));
+  return leads.find((name) => owners.get(name) === most);
+}
+
+type StepLine = Pick<MetricLine, "run" | "x" | "samples">;
+
+/** The greatest train step that every run with samples has reached; null for fewer than two runs. */
+export function equalStep(lines: readonly StepLine[]): number | null {
+  const last = lines.filter(({ samples }) => samples > 0).flatMap(({ x }) => x.at(-1) ?? []);
+  return last.length < 2 ? null : Math.min(...last);
+}
+
+export type Returns = { last: number | null; best: number | null; atEqualStep: number | null };
+
+/** The returns of a run, from its line over all train steps and its line up to the equal step. */
+export function returnsOf(run: string, lines: readonly MetricLine[], untilEqual: readonly MetricLine[]): Returns | null {
+  const figures = figuresOf(lines.find((line) => line.run === run));
+  if (!figures) return null;
+  const equal = figuresOf(untilEqual.find((line) => line.run === run));
+  return { last: figures.last, best: figures.greatest, atEqualStep: equal?.last ?? null };
+}
+
+/** `all`, `tag`, `project`, or `config.` and the path of a setting. */
+export type Grouping = string;
+
+type Run = Pick<RunDetail, "name" | "tags" | "project" | "config">;
+
+const CONFIG = "config.";
+const isScalar = (value: unknown): boolean => value === undefined || value === null || typeof value !== "object";
+
+/** The groupings that these runs allow, each with its title. */
+export function groupingsOf(runs: readonly Run[]): { value: Grouping; label: string }[] {
+  const settings = configRows(runs.map(({ config }) => config as Record<string, unknown>))
+    .filter(({ isSame, values }) => !isSame && values.every(isScalar))
+    .map(({ path }) => ({ value: CONFIG + path, label: path }));
+  return [
+    { value: "all", label: "All runs" },
+    ...(runs.some(({ tags }) => tags.length > 0) ? [{ value: "tag", label: "Tag" }] : []),
+    ...(runs.some(({ project }) => project !== null) ? [{ value: "project", label: "Project" }] : []),
+    ...settings,
+  ];
+}
+
+function settingAt(config: unknown, path: string): unknown {
+  return path
+    .split(".")
+    .reduce<unknown>((value, key) => (value && typeof value === "object" ? (value as Record<string, unknown>)[key] : undefined), config);
+}
+
+function labelsOf(run: Run, by: Grouping): string[] {
+  if (by === "all") return ["All runs"];
+  if (by === "tag") return run.tags.length > 0 ? run.tags : ["without a tag"];
+  if (by === "project") return [run.project ?? "without a project"];
+  const path = by.slice(CONFIG.length);
+  const value = settingAt(run.config, path);
+  return [visible(value === undefined ? `${path} not set` : `${path} = ${JSON.stringify(value)}`)];
+}
+
+/** The groups of runs in the order of their first runs; a run with several tags is in several groups. */
+export function groupsOf(runs: readonly Run[], by: Grouping): Group[] {
+  const groups = new Map<string, string[]>();
+  for (const run of runs) for (const label of labelsOf(run, by)) groups.set(label, [...(groups.get(label) ?? []), run.name]);
+  return [...groups].map(([label, names]) => ({ label, runs: names }));
 }

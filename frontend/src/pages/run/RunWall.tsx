@@ -1,4 +1,5 @@
 import { mayMeasure } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 import type { Ends } from "@/charts/spans";
 import type { MarkedEvents } from "@/pages/run/annotations";
 import { useRun } from "@/pages/run/RunContext";
@@ -12,6 +13,8 @@ type Props = {
   panels: readonly PanelSpec[];
   /** Names that all panels are requested with; defaults to theirs. */
   together?: readonly string[];
+  /** The x axis; defaults to the time. */
+  axis?: MetricAxis;
   range: Ends;
   onRange: (range: Ends) => void;
   className?: string;
@@ -20,12 +23,12 @@ type Props = {
   current?: Record<string, number | null>;
 };
 
-/** Panels of the open run over time, with a range of their own. */
-export function RunWall({ panels, together, range, onRange, className, events, current }: Props) {
+/** Panels of the open run on one axis, with a range of their own. */
+export function RunWall({ panels, together, axis = "time", range, onRange, className, events, current }: Props) {
   const { run } = useRun();
-  const marks = useMarks(run, "time", "all", events);
+  const marks = useMarks(run, axis, "all", events);
   const view = useWallView({
-    ...{ runs: [run.name], kinds: [run.kind], view: range, usual: "time", points: PRESET_POINTS, sync: "overview", marks },
+    ...{ runs: [run.name], kinds: [run.kind], view: range, usual: axis, points: PRESET_POINTS, sync: axis, marks },
     ...{ isLive: mayMeasure(run.status), change: ({ from, to }) => onRange({ from, to }) },
   });
   return <Wall {...{ panels, together, view, className, current }} />;

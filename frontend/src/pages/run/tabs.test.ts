@@ -5,7 +5,7 @@ const labels = (kind: "fleet" | "language" | "outside") => tabGroupsOf(kind).map
 
 test("a run has at most seven tabs", () => {
   expect(labels("fleet")).toEqual(["Overview", "Charts", "Samples", "Data", "Fleet & logs", "Config"]);
-  expect(labels("language")).toEqual(["Overview", "Charts", "Samples", "Learning", "Data", "Fleet & logs", "Config"]);
+  expect(labels("language")).toEqual(["Overview", "Charts", "Samples", "Curriculum", "Data", "Fleet & logs", "Config"]);
   // A group of one page is that page.
   expect(labels("outside")).toEqual(["Overview", "Charts", "Samples", "Data", "Fleet & logs", "Config"]);
 });

@@ -7,7 +7,7 @@ export type Tab = {
   to: NonNullable<LinkProps["to"]>;
   label: string;
   /** The tab that holds this page; none for a page that is a tab. */
-  group?: "Samples" | "Learning" | "Data" | "Fleet & logs";
+  group?: "Samples" | "Data" | "Fleet & logs";
   /** Key pressed after `g`; distinct from those of the main pages. */
   key?: string;
   /** Path segments of pages below this tab. */
@@ -29,8 +29,7 @@ export const TABS: Tab[] = [
   { to: "/runs/$name/metrics", label: "Charts", key: "m" },
   { to: "/runs/$name/trajectories", label: "Samples", key: "t", group: "Samples", holds: VIEWERS },
   { to: "/runs/$name/episodes", label: "Episodes", group: "Samples", isFor: hasFleet },
-  { to: "/runs/$name/curriculum", label: "Curriculum", group: "Learning", isFor: (kind) => kind === "language" },
-  { to: "/runs/$name/evaluations", label: "Evaluations", group: "Learning", isFor: (kind) => kind === "language" },
+  { to: "/runs/$name/curriculum", label: "Curriculum", isFor: (kind) => kind === "language" },
   { to: "/runs/$name/queue", label: "Queue", key: "q", group: "Data" },
   { to: "/runs/$name/environments", label: "Environments", group: "Data" },
   { to: "/runs/$name/weights", label: "Weights", key: "w", group: "Data" },

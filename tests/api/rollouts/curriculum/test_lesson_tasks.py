@@ -200,6 +200,8 @@ def test_figures_of_the_draw_are_metrics_once_a_version() -> None:
         "curriculum/entropy",
         "curriculum/effective lessons",
         "curriculum/mean success",
+        "curriculum/share/a",
+        "curriculum/share/b",
     }
 
 

@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from django.test import Client
 
-from rollouts.curriculum.models import LessonOutcome
+from rollouts.curriculum.models import Evaluation, Lesson, LessonChange, LessonOutcome
+from rollouts.curriculum.services import tasks
 from rollouts.metrics.models import MetricSample, MetricSeries
 from rollouts.metrics.services import metrics as metric_services
+from runs.access.models import User
 from tests.lesson_factories import Class, lesson
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,10 +52,79 @@ def test_evaluations_of_both_kinds_become_samples() -> None:
 
     found = series(lessons)
     assert found["eval/a/success"] == [(0, 0.5)]
+    ((_, low),), ((_, high),) = found["eval/a/success/low"], found["eval/a/success/high"]
+    assert (round(low, 3), round(high, 3)) == (0.36, 0.64)
+    assert not any("pass_at" in name for name in found)
     assert found["eval/a/env/turns_mean"] == [(0, 2.0)]
     assert found["micro_eval/a/success"] == [(0, 0.5)]
     assert found["micro_eval/a/reward"] == [(0, 0.5)]
     assert found["micro_eval/a/env/turns_mean"] == [(0, 3.0)]
+
+
+def test_an_evaluation_with_several_answers_adds_pass_at_k() -> None:
+    lessons = Class({"a": lesson()}, evaluation={"generations": 2})
+
+    lessons.finish(lessons.task(), successes=32)
+
+    found = series(lessons)
+    assert found["eval/a/success"] == [(0, 0.5)]
+    assert found["eval/a/pass_at/2"] == [(0, 0.5)]
+    assert "eval/a/pass_at/1" not in found
+
+
+def shares(lessons: Class) -> dict[str, list[tuple[int, float]]]:
+    """Return the shares of tasks at each version, by lesson."""
+    rows = MetricSample.objects.filter(
+        run=lessons.run, series__name__startswith="curriculum/share/"
+    ).order_by("pk")
+    found: dict[str, list[tuple[int, float]]] = {}
+    for name, step, value in rows.values_list("series__name", "step", "value"):
+        found.setdefault(name.removeprefix("curriculum/share/"), []).append((step, round(value, 3)))
+    return found
+
+
+def test_the_share_of_each_unlocked_lesson_has_one_point_per_version() -> None:
+    lessons = Class({"a": lesson(stop_success=0.5), "b": lesson(), "c": lesson("a")})
+    lessons.evaluate_all(successes=0)
+    for _ in range(3):
+        lessons.task()
+    assert shares(lessons) == {"a": [(0, 0.5)], "b": [(0, 0.5)]}
+
+    lessons.publish(5)
+    while (task := lessons.task())["kind"] == "evaluate":
+        lessons.finish(task, successes=32 if task["lesson"] == "a" else 0)
+
+    seen = shares(lessons)
+    assert {name: [step for step, _ in line] for name, line in seen.items()} == {
+        "a": [0, 5],
+        "b": [0, 5],
+        "c": [5],
+    }
+    assert sum(line[-1][1] for line in seen.values()) == pytest.approx(1, abs=0.01)
+
+
+def test_of_many_lessons_the_largest_shares_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "SHARES_AT_MOST", 1)
+    lessons = Class({"a": lesson(), "b": lesson()})
+    lessons.evaluate_all(successes=0)
+
+    lessons.task()
+
+    assert len(shares(lessons)) == 1
+
+
+def test_a_task_is_given_although_the_run_has_too_many_series(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lessons = Class({"a": lesson()})
+    lessons.evaluate_all(successes=0)
+    lessons.publish(1)
+    monkeypatch.setattr(metric_services, "SERIES_AT_MOST", 0)
+    MetricSample.objects.filter(run=lessons.run).delete()
+    MetricSeries.objects.filter(run=lessons.run).delete()
+
+    assert lessons.task()["kind"] == "train"
+    assert not shares(lessons)
 
 
 def test_a_repeated_outcome_and_one_without_results_add_no_samples() -> None:
@@ -137,3 +209,23 @@ def test_a_training_outcome_stores_no_answers() -> None:
     lessons.report("a", [1.0], samples=[sample(0)])
 
     assert LessonOutcome.objects.get().answers == []
+
+
+@pytest.mark.parametrize("model", [Lesson, LessonChange, LessonOutcome, Evaluation])
+def test_tables_of_lessons_are_read_only(
+    model: type[Lesson | LessonChange | LessonOutcome | Evaluation],
+) -> None:
+    lessons = Class({"a": lesson(stop_success=0.5), "b": lesson("a")})
+    lessons.evaluate_all(successes=32)
+    admin = Client()
+    admin.force_login(User.objects.create_superuser("root"))
+    table = f"/admin/rollouts/{model.__name__.lower()}/"
+    row = model.objects.first()
+    assert row is not None
+
+    listed, shown = admin.get(table), admin.get(f"{table}{row.pk}/change/")
+
+    assert (listed.status_code, shown.status_code) == (200, 200)
+    assert "words" in listed.content.decode()
+    assert 'name="_save"' not in shown.content.decode()
+    assert admin.get(f"{table}add/").status_code == 403

@@ -5,7 +5,6 @@ import { api, body } from "@/api/client";
 import type { LessonRow } from "@/api/types";
 
 const ROWS = 200;
-const MATRIX_ROWS = 500;
 /** Polling interval without a socket. */
 const LOOK_AGAIN_MS = 15_000;
 
@@ -32,16 +31,7 @@ export function historyQuery(run: string, lesson: string, revision: number) {
   });
 }
 
-/** Samples and successes of each lesson, by policy version. */
-export function lessonProgressQuery(run: string, revision: number) {
-  return queryOptions({
-    queryKey: ["lesson-progress", run, revision],
-    queryFn: () => body(api.GET("/api/v1/runs/{run}/lessons/progress", { params: { path: { run } } })),
-    placeholderData: (shown) => shown,
-    gcTime: 10_000,
-  });
-}
-
+/** The newest evaluations of a lesson; the newest one with its answers. */
 export function evaluationsQuery(run: string, lesson: string, revision: number) {
   return queryOptions({
     queryKey: ["evaluations", run, lesson, revision],
@@ -71,20 +61,6 @@ export function microEvaluationsQuery(run: string, lesson: string, revision: num
       return (await body(api.GET("/api/v1/runs/{run}/lessons/{lesson}/micro-evaluations", { params }))).results;
     },
     placeholderData: (shown) => shown,
-    gcTime: 10_000,
-  });
-}
-
-/** The newest evaluations of all lessons, without their answers. */
-export function allEvaluationsQuery(run: string, revision: number) {
-  return queryOptions({
-    queryKey: ["evaluations", run, "", revision],
-    queryFn: async () => {
-      const query = { limit: MATRIX_ROWS, samples: 0 };
-      return (await body(api.GET("/api/v1/runs/{run}/evaluations", { params: { path: { run }, query } }))).results;
-    },
-    placeholderData: (shown) => shown,
-    refetchInterval: LOOK_AGAIN_MS,
     gcTime: 10_000,
   });
 }

@@ -1,14 +1,15 @@
 import { expect, test } from "vitest";
-import type { CurriculumPart, EvaluationRow, LessonChange, MicroEvaluationRow } from "@/api/types";
+import type { CurriculumPart, EvaluationRow, LessonChange, LessonRow } from "@/api/types";
 import {
   barOf,
-  evaluationColumns,
   intervalText,
+  lessonPanel,
+  lessonPanels,
+  linedOf,
   moveOf,
-  passText,
+  resultText,
   summaryOf,
   unfinishedText,
-  withMicro,
 } from "@/pages/run/curriculum/curriculum";
 
 const figures = (estimate: number): EvaluationRow["figures"] => ({
@@ -23,14 +24,14 @@ const figures = (estimate: number): EvaluationRow["figures"] => ({
   seconds: 1,
 });
 
-const evaluation = (round: number, fields: Partial<EvaluationRow>): EvaluationRow => ({
-  id: String(round),
+const evaluation = (fields: Partial<EvaluationRow>): EvaluationRow => ({
+  id: "1",
   lesson: "a",
-  round,
+  round: 1,
   state: "done",
   epoch: 1,
-  due_step: round,
-  policy_step: round,
+  due_step: 1,
+  policy_step: 1,
   created_at: "2026-03-01T12:00:00Z",
   finished_at: null,
   worker: "w0",
@@ -69,33 +70,12 @@ test("intervals are formatted", () => {
   expect(intervalText({ estimate: 0.91, low: 0.857, high: 0.95 })).toBe("0.91, between 0.857 and 0.95");
 });
 
-test("charts show finished evaluations by version", () => {
-  const rows = [
-    evaluation(2, { policy_step: 20, figures: figures(0.75) }),
-    evaluation(3, { state: "leased", figures: null }),
-    evaluation(1, { policy_step: 0 }),
-  ];
-  const { x, isRound, success, reward } = evaluationColumns(rows);
-  expect([x, isRound, success, reward]).toEqual([[0, 20], false, [0.5, 0.75], [1, 1.5]]);
-});
-
-test("rounds are the axis after a version restart", () => {
-  const rows = [evaluation(2, { epoch: 2, policy_step: 7 }), evaluation(1, { policy_step: 40 })];
-  expect(evaluationColumns(rows)).toMatchObject({ x: [1, 2], isRound: true });
-});
-
-test("two rounds at one version merge into one point", () => {
-  expect(evaluationColumns([evaluation(2, { policy_step: 5 }), evaluation(1, { policy_step: 5 })]).x).toEqual([5]);
-});
-
-test("pass@k is sorted by k", () => {
-  expect(passText({ "16": 0.9, "2": 0.5, "1": 0.3 })).toBe("pass@1 30 %, pass@2 50 %, pass@16 90 %");
-});
-
 test("summarizes the lessons", () => {
   expect(summaryOf(curriculum)).toBe("3 active, 2 locked · effective number of sampled lessons 2.7");
   expect(summaryOf({ ...curriculum, active: 1, graduated: 4 })).toBe("1 active, 4 graduated, 2 locked");
-  expect(summaryOf({ ...curriculum, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe("all 5 lessons graduated");
+  expect(summaryOf({ ...curriculum, active: 0, locked: 0, graduated: 5, completed_at: "2026-03-01T12:00:00Z" })).toBe(
+    "all 5 lessons graduated",
+  );
 });
 
 test("summarizes the lessons of the page, not those of another message", () => {
@@ -113,29 +93,39 @@ test("labels transitions, unknown ones unchanged", () => {
   expect(move("locked", "graduated")).toBe("locked → graduated");
 });
 
-test("an evaluation without a result shows its state and the last error", () => {
-  const row = { state: "queued", attempts: 0, reason: "" } as const;
-  expect(unfinishedText(row)).toBe("No result yet.");
-  expect(unfinishedText({ ...row, attempts: 1, reason: "no simulator" })).toBe("No result yet. The last attempt failed: no simulator");
-  expect(unfinishedText({ state: "failed", attempts: 5, reason: "no simulator" })).toBe("Failed after 5 attempts: no simulator");
-  expect(unfinishedText({ state: "lost", attempts: 5, reason: "gone" })).toBe("Lost after 5 attempts: gone");
+test("an evaluation shows its result, or its state and the last error", () => {
+  const row = { state: "queued", attempts: 0, reason: "", worker: "" } as const;
+  expect(unfinishedText(row)).toBe("queued");
+  expect(unfinishedText({ ...row, state: "leased", worker: "w0" })).toBe("running on w0");
+  expect(unfinishedText({ ...row, attempts: 1, reason: "no simulator" })).toBe("queued; the last attempt failed: no simulator");
+  expect(unfinishedText({ ...row, state: "failed", attempts: 5, reason: "no simulator" })).toBe("failed after 5 attempts: no simulator");
+  expect(unfinishedText({ ...row, state: "lost", attempts: 5, reason: "gone" })).toBe("lost after 5 attempts: gone");
+  const half = { estimate: 0.5, low: 0.4, high: 0.6 };
+  expect(resultText(evaluation({ pass_at: { "1": half, "4": { ...half, estimate: 0.75 } } }))).toBe(
+    "0.5, between 0.4 and 0.6, pass@4 75 %",
+  );
+  expect(resultText(evaluation({ figures: null, state: "queued" }))).toBe("queued");
 });
 
-test("failed micro-evaluations are not in the chart", () => {
-  const micro = (policy_step: number, estimate: number | null): MicroEvaluationRow => ({
-    id: policy_step,
-    at: "2026-03-01T12:00:00Z",
-    epoch: 1,
-    policy_step,
-    worker: "w0",
-    samples: estimate === null ? 0 : 16,
-    successes: 0,
-    success: estimate === null ? null : { estimate, low: 0, high: 1 },
-    reward_mean: estimate,
-    error: estimate === null ? "no simulator" : "",
-    answers: [],
-  });
-  const columns = withMicro(evaluationColumns([evaluation(2, {})]), [micro(3, null), micro(3, 0.25), micro(1, null)]);
-  expect(columns.x).toEqual([2, 3]);
-  expect(columns.micro).toEqual([undefined, 0.25]);
+const row = (name: string, more: Partial<LessonRow>) => ({ name, status: "active", samples: 1, evaluation: null, ...more }) as LessonRow;
+
+test("active lessons have lines before the most sampled others, in the order of the lessons", () => {
+  const graduated = (name: string, samples: number) => row(name, { status: "graduated", samples });
+  const lessons = [graduated("a", 5), graduated("b", 9), row("c", {}), row("d", { status: "locked", samples: 0 })];
+  expect(linedOf(lessons, 2)).toEqual(["b", "c"]);
+  expect(linedOf(lessons)).toEqual(["a", "b", "c"]);
+  const [share] = lessonPanels(lessons);
+  expect(share?.note).toBe("% of all tasks, by version, 3 of 4 lessons");
+  expect(share?.source).toMatchObject({ prefix: "", curves: [{ name: "curriculum/share/a" }, {}, { name: "curriculum/share/c" }] });
+});
+
+test("a lesson's chart has pass@k if its evaluations have several answers", () => {
+  const half = { estimate: 0.5, low: 0.4, high: 0.6 };
+  const names = (lesson: LessonRow) => {
+    const { source } = lessonPanel(lesson);
+    return source.kind === "preset" ? source.curves.map(({ name }) => name) : [];
+  };
+  expect(names(row("a", {}))).toEqual(["eval/a/success", "micro_eval/a/success", "rollout/a/success"]);
+  const several = row("a", { evaluation: evaluation({ pass_at: { "1": half, "4": half } }) });
+  expect(names(several)).toContain("eval/a/pass_at/4");
 });

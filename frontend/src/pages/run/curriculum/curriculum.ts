@@ -1,8 +1,10 @@
-/** Chart data of lessons and their evaluations. Pure. */
+/** Charts and texts of lessons and their evaluations. Pure. */
 
-import type { CurriculumPart, EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
-import type { Column } from "@/charts/columns";
-import { counted, number, percent, visible } from "@/format";
+import type { CurriculumPart, EvaluationRow, LessonChange, LessonRow } from "@/api/types";
+import { lineStyleAt } from "@/charts/lineStyles";
+import { counted, number, percent, policyStep, visible } from "@/format";
+import type { Curve, PanelSpec } from "@/wall/panels";
+import { PERCENT, presetOf } from "@/wall/presets";
 
 /** Minimum interval between refetches of values that change with every answer. */
 export const LOOK_AT_MOST_EVERY_MS = 1000;
@@ -21,108 +23,35 @@ export function intervalText({ estimate, low, high }: Interval): string {
   return `${number(estimate)}, between ${number(low)} and ${number(high)}`;
 }
 
-type EvaluationColumns = {
-  x: number[];
-  isRound: boolean;
-  success: Column;
-  low: Column;
-  high: Column;
-  reward: Column;
-};
-
-/**
- * The columns of a lesson's chart, with x ascending.
- *
- * The x axis shows versions; if a restored trainer restarted its versions, it shows rounds instead.
- */
-export function evaluationColumns(rows: EvaluationRow[]): EvaluationColumns {
-  const done = rows.filter(({ figures }) => figures !== null).sort((a, b) => a.round - b.round);
-  const isRound = new Set(done.map(({ epoch }) => epoch)).size > 1;
-  const seen = new Set<number>();
-  const shown = done.filter((row) => {
-    const x = isRound ? row.round : row.policy_step;
-    return seen.has(x) ? false : seen.add(x);
-  });
-  const column = (pick: (figures: NonNullable<EvaluationRow["figures"]>) => number): Column =>
-    shown.map(({ figures }) => (figures ? pick(figures) : null));
-  return {
-    x: shown.map((row) => (isRound ? row.round : row.policy_step)),
-    isRound,
-    success: column((figures) => figures.success.estimate),
-    low: column((figures) => figures.success.low),
-    high: column((figures) => figures.success.high),
-    reward: column((figures) => figures.reward.estimate),
-  };
-}
-
 /** The state of an evaluation without a result, with the error of its last attempt. */
-export function unfinishedText(row: Pick<EvaluationRow, "state" | "attempts" | "reason">): string {
-  const attempts = counted(row.attempts, "attempt");
-  if (row.state === "failed") return `Failed after ${attempts}: ${visible(row.reason)}`;
-  if (row.state === "lost") return `Lost after ${attempts}: ${visible(row.reason)}`;
-  return row.reason ? `No result yet. The last attempt failed: ${visible(row.reason)}` : "No result yet.";
+export function unfinishedText(row: Pick<EvaluationRow, "state" | "attempts" | "reason" | "worker">): string {
+  const [attempts, reason] = [counted(row.attempts, "attempt"), visible(row.reason)];
+  if (row.state === "failed" || row.state === "lost") return `${row.state} after ${attempts}: ${reason}`;
+  const state = row.state === "leased" ? `running on ${visible(row.worker)}` : "queued";
+  return reason ? `${state}; the last attempt failed: ${reason}` : state;
 }
 
-type WithMicro = EvaluationColumns & { micro: Column | null };
-
-/**
- * The columns of a lesson's chart with micro-evaluations as an additional line.
- *
- * Of several at one version the newest counts; failed ones, and all on an axis of rounds, are omitted.
- */
-export function withMicro(columns: EvaluationColumns, rows: MicroEvaluationRow[]): WithMicro {
-  if (columns.isRound || rows.length === 0) return { ...columns, micro: null };
-  const newestFirst = new Map<number, number>();
-  for (const row of rows) if (row.success && !newestFirst.has(row.policy_step)) newestFirst.set(row.policy_step, row.success.estimate);
-  const x = [...new Set([...columns.x, ...newestFirst.keys()])].sort((a, b) => a - b);
-  const places = new Map(columns.x.map((at, i) => [at, i]));
-  const spread = (column: Column): Column =>
-    x.map((at) => {
-      const place = places.get(at);
-      return place === undefined ? undefined : column[place];
-    });
-  return {
-    x,
-    isRound: false,
-    success: spread(columns.success),
-    low: spread(columns.low),
-    high: spread(columns.high),
-    reward: spread(columns.reward),
-    micro: x.map((at) => newestFirst.get(at)),
-  };
+/** The result of an evaluation, or its state. */
+export function resultText(row: EvaluationRow): string {
+  if (!row.figures) return unfinishedText(row);
+  const passes = Object.entries(row.pass_at).flatMap(([k, { estimate }]) => (k === "1" ? [] : `, pass@${k} ${percent(estimate)}`));
+  return intervalText(row.figures.success) + passes.join("");
 }
 
-/** pass@k as text, with k ascending: pass@1 62 %, pass@4 80 %. */
-export function passText(passAt: Record<string, number>): string {
-  return Object.entries(passAt)
-    .map(([k, rate]) => [Number(k), rate] as const)
-    .sort(([a], [b]) => a - b)
-    .map(([k, rate]) => `pass@${k} ${percent(rate)}`)
-    .join(", ");
-}
+/** The evaluated version, or that of an evaluation without a result. */
+export const versionOf = (row: EvaluationRow): string => policyStep(row.state === "done" ? row.policy_step : row.due_step);
 
-/** A one-sentence summary of all lessons. */
-export function summaryOf(curriculum: CurriculumPart, lessons?: Pick<LessonRow, "status">[]): string {
-  return lessons ? summaryText(ofLessons(curriculum, lessons)) : summaryText(curriculum);
-}
-
-/** The summary with the counts of the page's lessons, which are read in another request. */
-function ofLessons(curriculum: CurriculumPart, lessons: Pick<LessonRow, "status">[]): CurriculumPart {
-  const count = (state: LessonRow["status"]) => lessons.filter(({ status }) => status === state).length;
-  const counts = { locked: count("locked"), active: count("active"), graduated: count("graduated") };
-  return { ...curriculum, ...counts, completed_at: counts.graduated === lessons.length ? curriculum.completed_at : null };
-}
-
-function summaryText({ locked, active, graduated, effective_lessons, completed_at }: CurriculumPart): string {
-  if (completed_at) return `all ${graduated} lessons graduated`;
-  const states = [
-    [active, "active"],
-    [graduated, "graduated"],
-    [locked, "locked"],
-  ] as const;
-  const counted = states.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+/** A one-sentence summary of all lessons; the page's lessons are newer than the counts of the message. */
+export function summaryOf({ effective_lessons, completed_at, ...counts }: CurriculumPart, lessons?: Pick<LessonRow, "status">[]): string {
+  const states = (["active", "graduated", "locked"] as const).map((state) => ({
+    state,
+    count: lessons ? lessons.filter(({ status }) => status === state).length : counts[state],
+  }));
+  const found = states.filter(({ count }) => count > 0);
+  if (completed_at && found.every(({ state }) => state === "graduated")) return `all ${found[0]?.count ?? 0} lessons graduated`;
+  const active = states[0]?.count ?? 0;
   const spread = active > 1 ? ` · effective number of sampled lessons ${number(effective_lessons, 2)}` : "";
-  return counted.join(", ") + spread;
+  return found.map(({ state, count }) => `${count} ${state}`).join(", ") + spread;
 }
 
 const MOVES: Record<string, string> = {
@@ -135,4 +64,56 @@ const MOVES: Record<string, string> = {
 export function moveOf({ source, target }: Pick<LessonChange, "source" | "target">): string {
   if (source === target) return "steered";
   return MOVES[`${source} ${target}`] ?? `${source} → ${target}`;
+}
+
+/** Number of distinguishable lines. */
+const LINES_AT_MOST = 8;
+
+/** The lessons that get a line: active ones, then the most sampled; in the order of the lessons. */
+export function linedOf(lessons: readonly LessonRow[], atMost = LINES_AT_MOST): string[] {
+  const rank = ({ status }: LessonRow): number => (status === "active" ? 0 : 1);
+  const ranked = lessons.filter((row) => row.samples > 0 || row.evaluation || row.status === "active");
+  const chosen = new Set(ranked.toSorted((a, b) => rank(a) - rank(b) || b.samples - a.samples).slice(0, atMost));
+  return lessons.filter((row) => chosen.has(row)).map(({ name }) => name);
+}
+
+/** The charts of all lessons by policy version: share of tasks, success in training and in evaluation. */
+export function lessonPanels(lessons: readonly LessonRow[]): PanelSpec[] {
+  const names = linedOf(lessons);
+  const scope = names.length < lessons.length ? `, ${names.length} of ${lessons.length} lessons` : "";
+  const lines = (series: (name: string) => string): Curve[] =>
+    names.map((name) => ({ name: series(name), label: name, ...lineStyleAt(lessons.findIndex((row) => row.name === name)) }));
+  const common = { prefix: "", hasEqualCurves: true, ...PERCENT };
+  return [
+    presetOf({
+      ...{ key: "share", title: "Share of tasks", note: `% of all tasks, by version${scope}`, ...common },
+      ...{ curves: lines((name) => `curriculum/share/${name}`), empty: "No tasks yet." },
+    }),
+    presetOf({
+      ...{ key: "success", title: "Training success", note: `% of the answers of each lesson${scope}`, ...common },
+      ...{ curves: lines((name) => `rollout/${name}/success`), empty: "No training tasks finished yet." },
+    }),
+    presetOf({
+      ...{ key: "evaluation", title: "Evaluation success", note: `% of the same problems each time${scope}`, ...common },
+      ...{ curves: lines((name) => `eval/${name}/success`), empty: "Not evaluated yet." },
+    }),
+  ];
+}
+
+/** The chart of one lesson by policy version: evaluations with their interval and pass@k, and training. */
+export function lessonPanel({ name, evaluation }: LessonRow): PanelSpec {
+  const ks = Object.keys(evaluation?.pass_at ?? {}).filter((k) => k !== "1");
+  const passes = ks.map((k, i): Curve => ({ name: `eval/${name}/pass_at/${k}`, label: `pass@${k}`, role: ((i % 4) + 4) as 4, thin: true }));
+  return presetOf({
+    ...{ key: "lesson", title: `Success of ${name}`, note: "in %, by version", prefix: "", className: "span-12", ...PERCENT },
+    curves: [
+      { name: `eval/${name}/success`, label: "evaluation", role: 1 },
+      ...passes,
+      { name: `micro_eval/${name}/success`, label: "micro-evaluation", role: 3, dashed: true },
+      { name: `rollout/${name}/success`, label: "training", role: 2, thin: true, dashed: true },
+    ],
+    band: { low: `eval/${name}/success/low`, high: `eval/${name}/success/high`, label: "interval" },
+    empty: "Not evaluated yet.",
+    height: 190,
+  });
 }

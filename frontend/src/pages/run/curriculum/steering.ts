@@ -1,7 +1,7 @@
-/** Describe the effects and the progress of steering. Pure. */
+/** Describe steering and evaluations of lessons, and why they are impossible. Pure. */
 
 import { TAKES_OPERATOR } from "@/api/session";
-import type { LessonRow, RunSummary } from "@/api/types";
+import type { LessonRow, RunStatus, RunSummary } from "@/api/types";
 import { counted, number, percent } from "@/format";
 
 export type Hold = LessonRow["hold"];
@@ -10,7 +10,7 @@ export type Choice = Exclude<Hold, "stopped">;
 export type Wanted = { hold: Choice; weight_factor: number };
 export type Reach = Pick<LessonRow, "probability" | "hold" | "weight_factor" | "status">;
 
-const OVER: RunSummary["status"][] = ["completed", "stopped", "failed"];
+const OVER: RunStatus[] = ["completed", "stopped", "failed"];
 
 /** Why lessons cannot be steered now; empty if they can. */
 export function whyNotSteer(run: Pick<RunSummary, "status">, mayOperate: boolean): string {
@@ -79,4 +79,19 @@ export function appliedText({ steered, awaited }: { steered: number; awaited: st
   if (awaited.length > 0)
     return `${steered > 0 ? asked : "No lesson is steered manually"}; not yet applied by ${awaited.slice(0, 4).join(", ")}${awaited.length > 4 ? ` and ${awaited.length - 4} more` : ""}, which still finish earlier tasks.`;
   return steered > 0 ? `${asked}; applied by all workers.` : "";
+}
+
+/** States in which workers accept evaluations, now or later. */
+const EVALUATES: RunStatus[] = ["starting", "running", "paused"];
+
+const NO_WEIGHTS = -2;
+
+/** Why lessons cannot be evaluated now; empty if they can. */
+export function whyNotEvaluate(run: Pick<RunSummary, "status" | "policy_step" | "allowed_verbs">, mayOperate: boolean): string {
+  if (!mayOperate) return TAKES_OPERATOR;
+  if (!EVALUATES.includes(run.status)) {
+    const way = run.allowed_verbs.includes("start") ? " Start it first." : "";
+    return `The run is ${run.status}: no worker can evaluate.${way}`;
+  }
+  return run.policy_step === NO_WEIGHTS ? "No weights published yet." : "";
 }

@@ -5,7 +5,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { mayMeasure, metricNamesQuery } from "@/api/metrics";
 import type { RunDetail } from "@/api/types";
-import { toggled } from "@/charts/names";
+import { namesOf, toggled, wordOf } from "@/charts/names";
 import { EmptyState } from "@/components/EmptyState";
 import { ErrorState } from "@/components/ErrorState";
 import { onDemand } from "@/components/onDemand";
@@ -17,8 +17,9 @@ import { useMarks } from "@/pages/run/useMarks";
 import { leadsOf, returnsFirst, titleOf } from "@/runs/metricOrder";
 import { chartOf } from "@/share/share";
 import { amountOf } from "@/wall/axes";
-import { AxisControls, NewPanel } from "@/wall/Controls";
+import { AxisControls, Controls, NewPanel } from "@/wall/Controls";
 import { type PanelSpec, panelOf } from "@/wall/panels";
+import { RunLegend } from "@/wall/RunLegend";
 import { useView } from "@/wall/useView";
 import { useWallView } from "@/wall/useWallView";
 import { Views } from "@/wall/Views";
@@ -60,6 +61,7 @@ export function MetricsTab() {
   const find = useDebouncedCallback((q: string) => change({ q: q || undefined }), TYPING_MS);
   const beside = useDebouncedCallback((runs: string) => change({ runs: runs || undefined }), TYPING_MS);
   const { q = "", under = "", charts = NO_NAMES, x: axis = "step", marks: shownMarks = "all" } = search;
+  const runs = runsOf(search, run.name);
   const marks = useMarks(run, axis, shownMarks);
   const written = useQuery(annotationsQuery(run.name)).data?.results.length ?? 0;
 
@@ -68,7 +70,7 @@ export function MetricsTab() {
     change({ charts: left.length > 0 ? left : undefined });
   });
   const wallView = useWallView({
-    ...{ runs: runsOf(search, run.name), kinds: [run.kind], view: search, usual: "step", points: POINTS, sync: "metrics", marks },
+    ...{ runs, kinds: [run.kind], view: search, usual: "step", points: POINTS, sync: "metrics", marks },
     ...{ isLive: mayMeasure(run.status), change, isPickable: true },
   });
 
@@ -99,7 +101,16 @@ export function MetricsTab() {
   return (
     <section aria-label="Charts">
       {error && <ErrorState title="Metrics not refreshed" error={error} />}
-      <div className={`${wallCss.controls} ${classes.bar}`}>
+      <Controls
+        aside={
+          <>
+            <Views run={run} search={search} apply={apply} />
+            <Button size="xs" variant="default" onClick={() => setListing(true)} title="Annotations on the charts">
+              {written > 0 ? `Annotations (${written})` : "Annotations"}
+            </Button>
+          </>
+        }
+      >
         <TextInput
           key={`q ${search.view}`}
           data-filter
@@ -124,11 +135,14 @@ export function MetricsTab() {
           {...{ view: search, axis, usual: "step", axes: AXES, change, onReset: view.reset }}
           amount={amountOf([run.kind]).title}
         />
-        <Views run={run} search={search} apply={apply} />
-        <Button size="xs" variant="default" onClick={() => setListing(true)} title="Annotations on the charts">
-          {written > 0 ? `Annotations (${written})` : "Annotations"}
-        </Button>
-      </div>
+      </Controls>
+      {runs.length > 1 && (
+        <RunLegend
+          runs={runs.map((name) => ({ name, isFixed: name === run.name }))}
+          hidden={{ value: namesOf(search.hide), change: (hide) => change({ hide: wordOf(hide) }) }}
+          onRemove={(name) => change({ runs: wordOf(runs.filter((each) => each !== name && each !== run.name)) })}
+        />
+      )}
       <p className="small soft" role="status">
         {number(found.length)} metrics{under ? ` in ${visible(under)}` : ""}
         {q ? ` matching “${q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
