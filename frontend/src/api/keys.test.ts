@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { matchingRunsQuery } from "@/api/compare";
 import { foundRunsQuery } from "@/api/runLists";
-import { pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
+import { pointDetailsQuery } from "@/pages/run/metrics/PointDrawer";
 
 it("uses separate query keys for palette and comparison searches of the same text", () => {
   expect(matchingRunsQuery("").queryKey[0]).not.toBe(foundRunsQuery("").queryKey[0]);

@@ -4,9 +4,9 @@ import { useState } from "react";
 import { expect, it, vi } from "vitest";
 import { Chart } from "@/charts/Chart";
 import type { ChartProps } from "@/charts/model";
-import { Smoothing } from "@/charts/Smoothing";
 import { type Sharing, SharingContext } from "@/share/focus";
 import { withLook } from "@/share/share";
+import { Smoothing } from "@/wall/Controls";
 
 const LINES = [{ label: "loss", values: [3, 2, null, -1], role: 1 as const }];
 

@@ -1,21 +1,268 @@
-import { Dialog } from "@/components/Dialog";
+/** The chart component: legend, ends of the axes, and the uPlot instance. */
+
 import "uplot/dist/uPlot.min.css";
-import { useContext, useMemo, useState } from "react";
+import { Checkbox, NumberInput, Select, useComputedColorScheme } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { type KeyboardEvent, type MouseEvent, type RefObject, useContext, useEffect, useMemo, useRef, useState } from "react";
+import uPlot from "uplot";
 import { ChartTools } from "@/charts/ChartTools";
 import type { Column } from "@/charts/columns";
-import type { Controlled } from "@/charts/controllableState";
-import { Legend } from "@/charts/Legend";
-import { LookFields } from "@/charts/LookFields";
+import { Swatch, styleText } from "@/charts/lineStyles";
 import { type ChartLook, lookOf, lookText } from "@/charts/look";
-import { type ChartProps, HEIGHT, type Plotted } from "@/charts/model";
-import { PointKeys } from "@/charts/picking";
+import { type ChartProps, type Controlled, HEIGHT, type Line, MANY_LINES, type Plotted, type Range } from "@/charts/model";
+import { isolated, toggled } from "@/charts/names";
+import { columnsOf, marksAt, marksIn, optionsOf } from "@/charts/plot";
 import { copyText } from "@/charts/save";
 import { aboveZero, entryOf, isShown, summaryAt, textAt } from "@/charts/sheet";
-import { placeName, TipBox } from "@/charts/TipBox";
-import { useCopying, usePlot } from "@/charts/usePlot";
+import { onClickedPoint, PointKeys, placeName, type Tip, TipBox } from "@/charts/TipBox";
+import { Dialog } from "@/components/Dialog";
 import { counted, number } from "@/format";
 import { SharingContext } from "@/share/focus";
 import { chartOf, chartTarget } from "@/share/share";
+
+type Props = {
+  lines: Line[];
+  hidden: Controlled<readonly string[]>;
+  /** Label of the band, if there is one. */
+  band?: string;
+};
+
+const HINT = "Click to hide or show; Shift and click, or Shift and Enter, to show it alone";
+
+/** The newest value of a line; none before the first sample. */
+function newestOf(line: Line): string {
+  const newest = line.values.findLast((value) => typeof value === "number");
+  return newest === undefined || newest === null ? "" : number(newest);
+}
+
+/** The legend: each entry toggles its line, or shows it alone. */
+export function Legend({ lines, hidden, band }: Props) {
+  // The last line of an entry is the prominent one.
+  const entries = new Map(lines.map((line) => [entryOf(line), line]));
+  // Its first line has the samples, the others are derived from them.
+  const sampled = new Map([...lines].reverse().map((line) => [entryOf(line), line]));
+  const isolate = (entry: string) => hidden.change(isolated([...entries.keys()], hidden.value, entry));
+  const onKeyDown = (entry: string) => (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !event.shiftKey) return;
+    event.preventDefault();
+    isolate(entry);
+  };
+  const onClick = (entry: string) => (event: MouseEvent) => {
+    if (event.shiftKey) isolate(entry);
+    else hidden.change(toggled(hidden.value, entry));
+  };
+  return (
+    <div className="chart-legend" role="group" aria-label="Lines">
+      {[...entries].map(([entry, line]) => (
+        <button
+          key={entry}
+          type="button"
+          className="chart-entry"
+          aria-pressed={!hidden.value.includes(entry)}
+          title={`${styleText(line)}. ${HINT}`}
+          onClick={onClick(entry)}
+          onKeyDown={onKeyDown(entry)}
+        >
+          <Swatch look={line} />
+          <span>{entry}</span>
+          <b>{newestOf(sampled.get(entry) ?? line)}</b>
+        </button>
+      ))}
+      {band && (
+        <span className="chart-entry">
+          <span className="chart-swatch chart-band" aria-hidden="true" />
+          <span>{band}</span>
+        </span>
+      )}
+    </div>
+  );
+}
+
+const TYPING_MS = 250;
+const OPTIONS_AT_MOST = 100;
+
+type LookFieldsProps = {
+  look: ChartLook;
+  change: (more: ChartLook) => void;
+  /** Whether the x axis can be logarithmic: not that of dates. */
+  hasLogX: boolean;
+  xLabel: string;
+  /** Metrics that the x axis can be; absent if it has one axis only. */
+  xChoices?: readonly string[];
+};
+
+/** The axes of an enlarged chart. */
+export function LookFields({ look, change, hasLogX, xLabel, xChoices }: LookFieldsProps) {
+  const changeEnds = useDebouncedCallback(change, TYPING_MS);
+  const end = (key: "low" | "high", label: string) => (
+    <NumberInput
+      size="xs"
+      w="8rem"
+      label={label}
+      placeholder="automatic"
+      hideControls
+      defaultValue={look[key] ?? ""}
+      onChange={(value) => changeEnds({ [key]: typeof value === "number" ? value : undefined })}
+    />
+  );
+  const flag = (key: "isClipped" | "isLog" | "isLogX", label: string) => (
+    <Checkbox size="xs" label={label} checked={look[key] ?? false} onChange={(event) => change({ [key]: event.currentTarget.checked })} />
+  );
+  const choices = [...new Set([...(look.x ? [look.x] : []), ...(xChoices ?? [])])];
+  return (
+    <div className="chart-look">
+      {end("low", "From")}
+      {end("high", "To")}
+      {xChoices && (
+        <Select
+          size="xs"
+          label="X axis"
+          placeholder={look.x ? undefined : xLabel}
+          searchable
+          clearable
+          clearButtonProps={{ "aria-label": "Reset the x axis" }}
+          limit={OPTIONS_AT_MOST}
+          data={choices}
+          value={look.x ?? null}
+          nothingFoundMessage="No such metric."
+          onChange={(x) => change({ x: x ?? undefined, isLogX: undefined })}
+        />
+      )}
+      {flag("isClipped", "Without outliers")}
+      {flag("isLog", "Log y axis")}
+      {hasLogX && flag("isLogX", "Log x axis")}
+    </div>
+  );
+}
+
+type PlotState = {
+  place: RefObject<HTMLDivElement | null>;
+  plot: RefObject<uPlot | null>;
+  width: number;
+  tip: Tip | null;
+  /** The last cursor index. */
+  lastIndex: RefObject<number | null>;
+  /** With many lines, the label of the one nearest to the pointer. */
+  nearest: string | null;
+};
+
+type PlotOptions = {
+  plotted: Plotted & { x: number[] };
+  hidden: readonly string[];
+  hasPoints: boolean;
+  onZoom?: (range: Range | null) => void;
+  onPick?: (index: number) => void;
+};
+
+function useWidth(): [RefObject<HTMLDivElement | null>, number] {
+  const place = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    if (!place.current) return;
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
+    observer.observe(place.current);
+    return () => observer.disconnect();
+  }, []);
+  return [place, width];
+}
+
+/** The properties whose change requires a new plot. */
+function shapeOf({ plotted, hidden }: PlotOptions): string {
+  const { isTime, isDuration, steps, isScatter, band, isLog, isLogX, isClipped, low, high, lines, marks, threshold } = plotted;
+  const looks = lines.map((line) => [
+    line.label,
+    line.role,
+    line.dash,
+    line.dashed,
+    line.marker,
+    line.thin,
+    line.isFilled,
+    isShown(line, hidden),
+  ]);
+  return JSON.stringify([isTime, isDuration, steps, isScatter, !!band, isLog, isLogX, isClipped, low, high, looks, marks, threshold]);
+}
+
+/** With many lines only the hovered or focused chart lists values; the others show the cursor only. */
+function isLookedAt(place: HTMLElement | null, lines: number): boolean {
+  return lines <= MANY_LINES || (place?.parentElement?.matches(":hover, :focus-within") ?? false);
+}
+
+export function usePlot(asked: PlotOptions): PlotState {
+  const { plotted, hidden, hasPoints } = asked;
+  const { lines, height = HEIGHT } = plotted;
+  const [place, width] = useWidth();
+  const plot = useRef<uPlot | null>(null);
+  const zoom = useRef(asked.onZoom);
+  zoom.current = asked.onZoom;
+  const pick = useRef(asked.onPick);
+  pick.current = asked.onPick;
+  const [tip, setTip] = useState<Tip | null>(null);
+  const [nearest, setNearest] = useState<number | null>(null);
+  const [zoomed, setZoomed] = useState(false);
+  const lastIndex = useRef<number | null>(null);
+  const scheme = useComputedColorScheme("dark");
+  const columns = useMemo(() => columnsOf(plotted), [plotted]);
+
+  // Rebuild the plot only when its style changes; data updates follow below.
+  useEffect(() => {
+    if (!place.current || width === 0 || !hasPoints) return;
+    const onCursor = (u: uPlot) => {
+      const { idx, left = -1 } = u.cursor;
+      const isAway = idx === null || idx === undefined || left < 0 || !isLookedAt(place.current, lines.length);
+      setTip(isAway ? null : { index: idx, left, marks: marksAt(marksIn(u, plotted.marks ?? []), left, (x) => u.valToPos(x, "x")) });
+      if (!isAway) lastIndex.current = idx;
+    };
+    const built = new uPlot(optionsOf(plotted, width, { onCursor, onNearest: setNearest }), columns, place.current);
+    lines.forEach((line, i) => {
+      if (!isShown(line, hidden)) built.setSeries(i + (plotted.band ? 3 : 1), { show: false }, false);
+    });
+    built.over.addEventListener("mouseup", () => {
+      const { left, width: wide } = built.select;
+      if (!zoom.current) setZoomed(wide > 0);
+      // Only elapsed time has x values below 0.
+      else if (wide > 0)
+        zoom.current({
+          from: Math.max(plotted.isDuration ? -Infinity : 0, built.posToVal(left, "x")),
+          to: built.posToVal(left + wide, "x"),
+        });
+    });
+    built.over.addEventListener("dblclick", () => {
+      setZoomed(false);
+      zoom.current?.(null);
+    });
+    onClickedPoint(built, (index) => pick.current?.(index));
+    plot.current = built;
+    return () => {
+      built.destroy();
+      plot.current = null;
+    };
+  }, [shapeOf(asked), scheme, hasPoints, width, height]);
+
+  useEffect(() => {
+    // New data never changes a zoomed view.
+    plot.current?.setData(columns, !zoomed);
+    if (zoomed) plot.current?.redraw(true, true);
+  }, [columns, zoomed]);
+
+  return { place, plot, width, tip, lastIndex, nearest: nearest === null ? null : (lines[nearest]?.label ?? null) };
+}
+
+/** Copy the values under the pointer on the copy shortcut, unless text is selected. */
+export function useCopying(text: (() => string) | null): void {
+  const current = useRef(text);
+  current.current = text;
+  const isOn = text !== null;
+  useEffect(() => {
+    if (!isOn) return;
+    const put = (event: ClipboardEvent) => {
+      if (!current.current || !getSelection()?.isCollapsed) return;
+      event.clipboardData?.setData("text/plain", current.current());
+      event.preventDefault();
+    };
+    document.addEventListener("copy", put);
+    return () => document.removeEventListener("copy", put);
+  }, [isOn]);
+}
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");

@@ -1,11 +1,75 @@
+/** Points of a chart: the values under the cursor, and their choice. */
+
+import { useState } from "react";
+import type uPlot from "uplot";
+import { Swatch } from "@/charts/lineStyles";
 import { type ChartProps, MANY_LINES, type Mark } from "@/charts/model";
-import { Swatch } from "@/charts/Swatch";
+import { momentName } from "@/charts/plot";
 import { valueAt } from "@/charts/sheet";
-import { momentName } from "@/charts/ticks";
 import { elapsed, number, timeZone, visible } from "@/format";
 
+/** A second click within this time is a double click, which zooms out. */
+const DOUBLE_CLICK_MS = 220;
+/** Pointer movement up to this distance is a click; beyond it, a drag. */
+const SLIP_PX = 4;
+
+/** Call `choose` with the index of the clicked point; drags and double clicks are ignored. */
+export function onClickedPoint(plot: uPlot, choose: (index: number) => void): void {
+  let pressedAt = 0;
+  let timer = 0;
+  plot.over.addEventListener("mousedown", (event) => {
+    pressedAt = event.clientX;
+    window.clearTimeout(timer);
+  });
+  plot.over.addEventListener("click", (event) => {
+    const index = plot.cursor.idx;
+    if (event.detail > 1 || Math.abs(event.clientX - pressedAt) > SLIP_PX || index === null || index === undefined) return;
+    timer = window.setTimeout(() => choose(index), DOUBLE_CLICK_MS);
+  });
+}
+
+type Props = {
+  name: string;
+  points: number;
+  textOf: (index: number) => string;
+  onMove: (index: number) => void;
+  onCopy: (index: number) => void;
+  /** Absent for charts whose points cannot be chosen. */
+  onChoose?: (index: number) => void;
+};
+
+/** Keyboard access to chart points: a slider that is visible while focused. */
+export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Props) {
+  const [wanted, setWanted] = useState(Number.POSITIVE_INFINITY);
+  const at = Math.min(wanted, points - 1);
+  return (
+    <input
+      type="range"
+      className="chart-keys"
+      min={0}
+      max={points - 1}
+      value={at}
+      aria-label={`Points of ${name}`}
+      aria-valuetext={`${textOf(at)}${onChoose ? ". Press Enter for details." : ""}`}
+      onFocus={() => onMove(at)}
+      onBlur={() => onMove(-1)}
+      onChange={(event) => {
+        setWanted(event.currentTarget.valueAsNumber);
+        onMove(event.currentTarget.valueAsNumber);
+      }}
+      onKeyDown={(event) => {
+        const isCopy = (event.ctrlKey || event.metaKey) && event.key === "c";
+        if (!isCopy && !(event.key === "Enter" && onChoose)) return;
+        event.preventDefault();
+        if (isCopy) onCopy(at);
+        else onChoose?.(at);
+      }}
+    />
+  );
+}
+
 export type Tip = { index: number; left: number; marks?: readonly Mark[] };
-type Props = { tip: Tip; chart: ChartProps; width: number; nearest: string | null };
+type TipBoxProps = { tip: Tip; chart: ChartProps; width: number; nearest: string | null };
 
 /** Format an x value. */
 export function placeName({ isTime, isDuration, xLabel, x: places }: ChartProps, x: number): string {
@@ -14,7 +78,7 @@ export function placeName({ isTime, isDuration, xLabel, x: places }: ChartProps,
 }
 
 /** The value of each line at the cursor; with many lines, the largest first. */
-export function TipBox({ tip, chart, width, nearest }: Props) {
+export function TipBox({ tip, chart, width, nearest }: TipBoxProps) {
   const { x, lines, band } = chart;
   const place = x[tip.index];
   if (place === undefined) return null;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { lineStyleAt, styleText } from "./lineStyles";
+import { lineStyleAt, styleText } from "@/charts/lineStyles";
 
 it("twenty lines have distinct styles", () => {
   const looks = [...Array(20).keys()].map(lineStyleAt);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/types";
-import { bucketSheet, drawn, gapsOf, smoothed, widthOf } from "./lines";
+import { bucketSheet, drawn, gapsOf, smoothed, widthOf } from "@/charts/lines";
 import { csvText } from "./sheet";
 
 const line = (given: Partial<MetricLine>): MetricLine => ({

@@ -1,8 +1,9 @@
-/** Convert the server's metric lines to chart columns and text. Pure. */
+/** Lines of metrics on a common x: smoothing, styles, mean and spread. Pure. */
 
 import type { MetricLine } from "@/api/types";
 import type { Column } from "@/charts/columns";
-import type { Sheet } from "@/charts/model";
+import { lineStyleAt } from "@/charts/lineStyles";
+import type { Line, Sheet } from "@/charts/model";
 import { number } from "@/format";
 
 /** The plotted fields of a line. */
@@ -79,4 +80,55 @@ export function gapsOf(lines: MetricLine[]): string {
   const infinities = lines.reduce((sum, line) => sum + line.infinities, 0);
   const parts = [nans > 0 ? `${nans} NaN` : "", infinities > 0 ? `${infinities} infinite` : ""].filter(Boolean);
   return parts.join(", ");
+}
+
+type Wanted = {
+  /** Weight of the moving average; 0 disables it. */
+  smooth: number;
+  /** Index of each run in the page's list, which selects its style; defaults to the local index. */
+  places?: ReadonlyMap<string, number>;
+};
+
+/** One line per run; if smoothed, the samples remain as a thin line behind it. */
+export function runLines(runs: string[], columns: Column[], { smooth, places }: Wanted): Line[] {
+  const isAlone = runs.length === 1 && !places;
+  const own = (i: number, values: Column): Line => {
+    const name = runs[i] ?? "";
+    // A single run needs no distinguishing style.
+    return { label: name, values, ...(isAlone ? { role: 1 as const } : lineStyleAt(places?.get(name) ?? i)) };
+  };
+  return softened(
+    columns.map((values, i) => own(i, values)),
+    smooth,
+  );
+}
+
+/** Lines smoothed by a weight, above their samples as thin lines; unchanged for a weight of 0. */
+export function softened(lines: Line[], weight: number): Line[] {
+  if (weight === 0) return lines;
+  const samples = lines.map(({ label, values, role }): Line => ({ label, entry: label, values, role, thin: true }));
+  const soft = lines.map(
+    (line): Line => ({ ...line, label: `${line.label}, smoothed`, entry: line.label, values: smoothed(line.values, weight) }),
+  );
+  return [...samples, ...soft];
+}
+
+export type Spread = "deviation" | "range";
+export type MeanAndSpread = {
+  mean: number /** Standard deviation of a sample (n − 1). */;
+  deviation: number | null;
+  low: number | null;
+  high: number | null;
+};
+
+/** Mean, standard deviation, and the ends of the spread; no spread of a single value. */
+export function meanAndSpread(values: readonly number[], spread: Spread = "deviation"): MeanAndSpread | null {
+  const count = values.length;
+  if (count === 0) return null;
+  // Divided first, so that sums of large values stay finite.
+  const mean = values.reduce((sum, value) => sum + value / count, 0);
+  if (count === 1) return { mean, deviation: null, low: null, high: null };
+  const deviation = Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2 / (count - 1), 0));
+  if (spread === "range") return { mean, deviation, low: Math.min(...values), high: Math.max(...values) };
+  return { mean, deviation, low: mean - deviation, high: mean + deviation };
 }

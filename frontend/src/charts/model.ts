@@ -1,9 +1,10 @@
 /** The data and options of a chart. */
 
 import type { Column } from "@/charts/columns";
-import type { Controlled } from "@/charts/controllableState";
 import type { LineStyle } from "@/charts/lineStyles";
 import type { ChartLook } from "@/charts/look";
+
+export type Controlled<T> = { value: T; change: (value: T) => void };
 
 export type Line = {
   label: string;

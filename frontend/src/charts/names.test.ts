@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { isolated, namesOf, switched, toggled } from "./names";
+import { isolated, namesOf, switched, toggled } from "@/charts/names";
 
 it("parses unique names and drops invalid ones", () => {
   expect(namesOf("a, b,,a")).toEqual(["a", "b"]);

@@ -1,4 +1,7 @@
-/** Comma-separated names in a URL; names of runs and metrics never contain a comma. Pure. */
+/** Names and ranges of charts in an address; names of runs and metrics never contain a comma. Pure. */
+
+import type { Span } from "@/api/metrics";
+import type { MetricAxis } from "@/api/types";
 
 export function namesOf(text: string | undefined): string[] {
   const names = (text ?? "").split(",").map((name) => name.trim());
@@ -26,4 +29,22 @@ export function isolated(all: readonly string[], hidden: readonly string[], name
 export function switched(text: string | undefined, name: string, isOn: boolean): string | undefined {
   const others = namesOf(text).filter((other) => other !== name);
   return wordOf(isOn ? [...others, name] : others);
+}
+
+/** A position on an axis; only elapsed time allows values below 0 (before the start). */
+export function placeOn(axis: MetricAxis | undefined, value: unknown): number | undefined {
+  const isPlace = typeof value === "number" && Number.isFinite(value) && (axis === "elapsed" || value >= 0);
+  return isPlace ? value : undefined;
+}
+
+export type Ends = { from?: number; to?: number };
+
+/** Both ends of the range, or neither. */
+export function endsOn(axis: MetricAxis | undefined, search: Record<string, unknown>): Ends {
+  const [from, to] = [placeOn(axis, search.from), placeOn(axis, search.to)];
+  return from !== undefined && to !== undefined && from < to ? { from, to } : { from: undefined, to: undefined };
+}
+
+export function spanOf({ from, to }: Ends): Span | undefined {
+  return from === undefined || to === undefined ? undefined : { from, to };
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { atLeastSeconds, labelWidth } from "./plot";
+import { atLeastSeconds, labelWidth } from "@/charts/plot";
 
 it.each([
   [null, 48],

@@ -1,15 +1,128 @@
-/** uPlot options for the dashboard's charts: axes, ranges, lines, markers. */
+/** Options of uPlot: axes with their ticks, lines, bands and marks. */
 
 import uPlot from "uplot";
 import type { Column } from "@/charts/columns";
 import { SHAPES } from "@/charts/lineStyles";
 import { centralRange, pauses } from "@/charts/look";
-import { drawMarks, drawThreshold } from "@/charts/marks";
-import { HEIGHT, type Line, MANY_LINES, type Plotted } from "@/charts/model";
-import { canvasFont, paint } from "@/charts/paint";
+import { HEIGHT, type Line, MANY_LINES, type Mark, type Marked, type Plotted } from "@/charts/model";
 import { aloneIn, indexAt } from "@/charts/sheet";
-import { CLOCK_STEPS, DAY_STEPS, momentTicks } from "@/charts/ticks";
 import { count, elapsed, number, timeZone } from "@/format";
+
+/** The value of a CSS custom property. */
+export const paint = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+const PIXELS = { xs: 12, md: 14 };
+
+/** A font of the theme; a canvas takes neither `rem` nor variables. */
+export const canvasFont = (size: keyof typeof PIXELS, weight: "regular" | "bold" = "regular"): string =>
+  `${paint(`--mantine-font-weight-${weight}`)} ${PIXELS[size]}px ${paint("--mantine-font-family")}`;
+
+const DAY_SECONDS = 86_400;
+
+/** Tick intervals in seconds: clock steps, then calendar steps. */
+export const CLOCK_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200];
+export const DAY_STEPS = [1, 2, 5, 10, 30, 90, 365].map((days) => days * DAY_SECONDS);
+
+/** A date at midnight, else a time, the first one with its date; `timeZone` defaults to the browser's. */
+export function momentTicks(ticks: number[], timeZone?: string): string[] {
+  const step = (ticks[1] ?? 60) - (ticks[0] ?? 0);
+  return ticks.map((tick, index) => {
+    const at = new Date(tick * 1000);
+    const time = at.toLocaleTimeString("en-US", {
+      hour: "2-digit",
+      minute: "2-digit",
+      second: step < 60 ? "2-digit" : undefined,
+      hourCycle: "h23",
+      timeZone,
+    });
+    const beginsADay = step >= DAY_SECONDS || /^00:00(:00)?$/.test(time);
+    const date = at.toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone });
+    if (beginsADay) return date;
+    return index === 0 ? `${date} ${time}` : time;
+  });
+}
+
+/** Format a time on a chart of the given span; with the date if it covers several days. */
+export function momentName(seconds: number, span: number, timeZone?: string): string {
+  const at = new Date(seconds * 1000);
+  const time = at.toLocaleTimeString("en-US", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZone });
+  return span < DAY_SECONDS ? time : `${at.toLocaleDateString("en-US", { day: "numeric", month: "short", timeZone })}, ${time}`;
+}
+
+const INK: Record<Mark["role"], string> = { note: "--accent", event: "--ink-faint", version: "--busy" };
+const DASH: Record<Mark["role"], number[]> = { note: [], event: [2, 4], version: [1, 6] };
+/** Above this number of versions in view, their lines would hide the chart. */
+const VERSIONS_AT_MOST = 24;
+const FLAG_WIDTH = 9;
+const FLAG_HEIGHT = 7;
+const NEAR_PX = 6;
+
+function drawFlag(ctx: CanvasRenderingContext2D, x: number, top: number, ratio: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x, top);
+  ctx.lineTo(x + FLAG_WIDTH * ratio, top + (FLAG_HEIGHT * ratio) / 2);
+  ctx.lineTo(x, top + FLAG_HEIGHT * ratio);
+  ctx.closePath();
+  ctx.fill();
+}
+
+/** Marks within a range; versions only if there are few of them. */
+export function shownMarks(marks: readonly Mark[], from: number, to: number): Mark[] {
+  const within = marks.filter(({ x }) => x >= from && x <= to);
+  const versions = within.filter(({ role }) => role === "version").length;
+  return versions > VERSIONS_AT_MOST ? within.filter(({ role }) => role !== "version") : within;
+}
+
+/** The shown marks of a plot's present range. */
+export function marksIn(u: uPlot, marks: readonly Mark[]): Mark[] {
+  const { min, max } = u.scales.x ?? {};
+  return shownMarks(marks, min ?? -Infinity, max ?? Infinity);
+}
+
+/** Draw the visible marks as thin lines; users' notes carry a flag. */
+export function drawMarks(u: uPlot, marks: readonly Mark[], ratio: number): void {
+  const { ctx } = u;
+  const { top, height } = u.bbox;
+  ctx.save();
+  ctx.lineWidth = ratio;
+  for (const { x, role } of marksIn(u, marks)) {
+    const at = Math.round(u.valToPos(x, "x", true)) + 0.5;
+    ctx.strokeStyle = ctx.fillStyle = paint(INK[role]);
+    ctx.setLineDash(DASH[role].map((length) => length * ratio));
+    ctx.beginPath();
+    ctx.moveTo(at, top);
+    ctx.lineTo(at, top + height);
+    ctx.stroke();
+    if (role === "note") drawFlag(ctx, at, top, ratio);
+  }
+  ctx.restore();
+}
+
+/** Draw the threshold. */
+export function drawThreshold(u: uPlot, { threshold }: Marked, ratio: number): void {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  ctx.clip();
+  if (threshold !== undefined) {
+    const level = Math.round(u.valToPos(threshold, "y", true)) + 0.5;
+    ctx.strokeStyle = paint("--bad");
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.setLineDash([6 * ratio, 4 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(left, level);
+    ctx.lineTo(left + width, level);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** Marks under the pointer; `placeOf` converts an x value to pixels, as `left`. */
+export function marksAt(marks: readonly Mark[], left: number, placeOf: (x: number) => number): Mark[] {
+  return marks.filter(({ x }) => Math.abs(placeOf(x) - left) <= NEAR_PX);
+}
 
 const FAINT = 0.25;
 /** Appended to a colour in hexadecimal digits. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { lineStyleAt } from "./lineStyles";
-import { runLines } from "./runLines";
+import { lineStyleAt } from "@/charts/lineStyles";
+import { runLines } from "@/charts/lines";
 
 it("keeps raw samples behind a smoothed line in one legend entry", () => {
   const lines = runLines(

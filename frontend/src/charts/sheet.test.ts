@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Line } from "./model";
+import type { Line } from "@/charts/model";
 import { aboveZero, aloneIn, csvText, indexAt, sheetOf, textAt, valueAt } from "./sheet";
 
 const line = (label: string, values: Line["values"], more: Partial<Line> = {}): Line => ({ label, values, role: 1, ...more });

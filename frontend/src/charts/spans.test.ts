@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { endsOn, placeOn, spanOf } from "./spans";
+import { endsOn, placeOn, spanOf } from "@/charts/names";
 
 it("allows values below 0 only for elapsed time", () => {
   expect([placeOn("elapsed", -3), placeOn("time", -3), placeOn(undefined, 3), placeOn("elapsed", Number.NaN)]).toEqual([

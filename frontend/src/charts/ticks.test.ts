@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { momentName, momentTicks } from "./ticks";
+import { momentName, momentTicks } from "@/charts/plot";
 
 const at = (iso: string): number => Date.parse(iso) / 1000;
 const HOUR = 3600;

@@ -2,7 +2,7 @@
 
 import type { ListedRun, RunActivity } from "@/api/runLists";
 import type { RunRow } from "@/api/types";
-import { meanAndSpread } from "@/charts/spread";
+import { meanAndSpread } from "@/charts/lines";
 import { number } from "@/format";
 import type { GroupBy } from "@/runs/search";
 

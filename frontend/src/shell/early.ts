@@ -5,7 +5,7 @@ import { metricNamesQuery } from "@/api/metrics";
 import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
-import { spanOf } from "@/charts/spans";
+import { spanOf } from "@/charts/names";
 import { live, startLive, stopLive } from "@/live/live";
 import { codeAt } from "@/pages/code";
 import { type RunAddress, runAt } from "@/shell/addresses";

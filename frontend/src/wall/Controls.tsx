@@ -1,11 +1,51 @@
-import { Button, SegmentedControl, TextInput } from "@mantine/core";
+/** The controls and the legend of a wall. */
+
+import { ActionIcon, Button, SegmentedControl, Slider, Text, TextInput } from "@mantine/core";
 import { useDisclosure, useMediaQuery } from "@mantine/hooks";
-import { type ReactNode, useState } from "react";
-import type { MetricAxis } from "@/api/types";
-import { Smoothing } from "@/charts/Smoothing";
+import { Link } from "@tanstack/react-router";
+import { Focus, X } from "lucide-react";
+import { type ReactNode, useEffect, useState } from "react";
+import type { MetricAxis, RunStatus } from "@/api/types";
+import { lineStyleAt, Swatch, styleText } from "@/charts/lineStyles";
+import type { Controlled } from "@/charts/model";
+import { isolated, toggled } from "@/charts/names";
+import { visible } from "@/format";
+import { lookOf } from "@/theme/chips";
 import { PANELS_AT_MOST, problemOf, sourceOf } from "@/wall/panels";
 import { UNPICKED, UNZOOMED, type View } from "@/wall/view";
 import css from "./wall.module.css";
+
+const STEP = 0.01;
+/** Weight from which older samples would outweigh all visible ones. */
+export const MOST_SMOOTHING = 0.99;
+
+type Props = {
+  /** Weight of the moving average, 0 for none. */
+  value: number;
+  onChange: (weight: number) => void;
+};
+
+/** The weight of the exponential moving average of all charts of a page. */
+export function Smoothing({ value, onChange }: Props) {
+  const [shown, setShown] = useState(value);
+  useEffect(() => setShown(value), [value]);
+  return (
+    <div className="chart-smoothing">
+      <Text size="xs">Smoothing {shown > 0 ? shown : "off"}</Text>
+      <Slider
+        size="sm"
+        min={0}
+        max={MOST_SMOOTHING}
+        step={STEP}
+        label={null}
+        thumbLabel="Smoothing"
+        value={shown}
+        onChange={setShown}
+        onChangeEnd={onChange}
+      />
+    </div>
+  );
+}
 
 /** The controls of a wall; on a narrow screen behind one button, so that the first chart stays in view. */
 export function Controls({ aside, children }: { aside: ReactNode; children: ReactNode }) {
@@ -65,7 +105,7 @@ export function NewPanel({ charts, onAdd }: { charts: readonly string[]; onAdd: 
   );
 }
 
-type Props = {
+type ControlsProps = {
   view: View;
   axis: MetricAxis;
   /** The axis of the page in an address without one. */
@@ -81,7 +121,7 @@ type Props = {
 };
 
 /** The axis, range and smoothing of all panels of a page. */
-export function AxisControls({ view, axis, usual, axes, amount, title, change, onReset, children }: Props) {
+export function AxisControls({ view, axis, usual, axes, amount, title, change, onReset, children }: ControlsProps) {
   const labels = { step: "Train steps", elapsed: "Since start", time: "Time", amount };
   const choose = (x: MetricAxis) => change({ x: x === usual ? undefined : x, last: undefined, ...UNZOOMED, ...UNPICKED });
   return (
@@ -107,5 +147,73 @@ export function AxisControls({ view, axis, usual, axes, amount, title, change, o
         </Button>
       )}
     </>
+  );
+}
+
+type Entry = {
+  name: string;
+  status?: RunStatus;
+  /** Why the run is not shown. */
+  problem?: string;
+  /** Whether the run is that of the page, which cannot be removed. */
+  isFixed?: boolean;
+};
+type RunLegendProps = { runs: readonly Entry[]; hidden: Controlled<readonly string[]>; onRemove: (run: string) => void };
+
+/** The one legend of a wall: each run with its style; a click hides or shows its lines in all charts. */
+export function RunLegend({ runs, hidden, onRemove }: RunLegendProps) {
+  const names = runs.filter(({ problem }) => !problem).map(({ name }) => name);
+  const isAlone = (name: string) => names.length > 1 && isolated(names, hidden.value, name).length === 0;
+  const icon = { size: 24, radius: "xl", variant: "subtle", color: "gray" } as const;
+  return (
+    <ul className={css.legend} aria-label="Compared runs">
+      {runs.map(({ name, status, problem, isFixed }, i) => (
+        <li key={name} data-run={name}>
+          {problem ? (
+            <span className="bad small anywhere">
+              {visible(name)}: {visible(problem)}
+            </span>
+          ) : (
+            <>
+              <button
+                type="button"
+                className="chart-entry"
+                aria-pressed={!hidden.value.includes(name)}
+                aria-label={`Show ${name}`}
+                title={`${styleText(lineStyleAt(i))}. Click to hide or show.`}
+                onClick={() => hidden.change(toggled(hidden.value, name))}
+              >
+                <Swatch look={lineStyleAt(i)} />
+              </button>
+              <Link to="/runs/$name" params={{ name }} data-hidden={hidden.value.includes(name) || undefined}>
+                {name}
+              </Link>
+              {status && (
+                <span className={`tone-${lookOf(status).tone} ${css.state}`} title={`${status}. ${lookOf(status).meaning}`}>
+                  <span aria-hidden="true">{lookOf(status).sign}</span>
+                  <span className="unseen">{status}</span>
+                </span>
+              )}
+              {names.length > 1 && (
+                <ActionIcon
+                  {...icon}
+                  aria-label={`Show only ${name}`}
+                  aria-pressed={isAlone(name)}
+                  title={isAlone(name) ? "Show all runs" : "Show this run alone"}
+                  onClick={() => hidden.change(isolated(names, hidden.value, name))}
+                >
+                  <Focus size={13} aria-hidden="true" />
+                </ActionIcon>
+              )}
+            </>
+          )}
+          {!isFixed && (
+            <ActionIcon {...icon} aria-label={`Remove ${name}`} onClick={() => onRemove(name)}>
+              <X size={13} aria-hidden="true" />
+            </ActionIcon>
+          )}
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -1,13 +1,270 @@
-import { useContext, useMemo } from "react";
-import { useMetricsRefresh } from "@/api/metrics";
+/** Panels of one to many runs. */
+
+import { ActionIcon } from "@mantine/core";
+import { useInViewport } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { Pin, X } from "lucide-react";
+import { memo, type ReactNode, useContext, useDeferredValue, useMemo } from "react";
+import { type LinesView, linesQuery, metricNamesQuery, type Span, useMetricsRefresh } from "@/api/metrics";
+import type { MetricLine } from "@/api/types";
+import { Chart, useChartLook } from "@/charts/Chart";
+import { bucketSheet, gapsOf, widthOf } from "@/charts/lines";
 import { lookOf } from "@/charts/look";
+import type { Controlled, Mark, Range } from "@/charts/model";
+import { sheetOf } from "@/charts/sheet";
+import { ErrorState } from "@/components/ErrorState";
 import { Guarded } from "@/components/Panels";
+import { count, counted, number, visible } from "@/format";
+import { useAlertWhen } from "@/rules/useAlertWhen";
 import { SharingContext } from "@/share/focus";
-import { Panel, type WallView } from "@/wall/Panel";
-import { type PanelSpec, requestsOf } from "@/wall/panels";
+import { chartTarget } from "@/share/share";
+import { drawingOf, newestOf, type RunsLook } from "@/wall/drawing";
+import { LINES_AT_MOST, matched, namesOf, type PanelSpec, problemOf, requestsOf } from "@/wall/panels";
+import { type Picked, stretchAt } from "@/wall/view";
 import css from "./wall.module.css";
 
+/** What the panels of a wall have in common. */
+export type WallView = RunsLook &
+  Pick<LinesView, "axis" | "span" | "points"> & {
+    xLabel: string;
+    /** Annotations of the run of the page. */
+    marks?: readonly Mark[];
+    /** Hidden runs. */
+    hidden?: Controlled<readonly string[]>;
+    /** Charts with the same key share their cursor. */
+    sync: string;
+    /** Whether a run may still record metrics. */
+    isLive: boolean;
+    onZoom: (span: Span | null) => void;
+    /** Absent for charts whose points cannot be chosen. */
+    onPick?: (point: Picked) => void;
+  };
+
 type Props = {
+  spec: PanelSpec;
+  view: WallView;
+  /** Names that are requested together with those of other panels; defaults to its own. */
+  names?: readonly string[];
+  /** Whether the address names the panel; undefined where panels cannot be chosen. */
+  isChosen?: boolean;
+  onToggle?: (key: string) => void;
+  /** The first line's quantity elsewhere on the page, shown in place of its newest sample; null if it is unknown. */
+  current?: number | null;
+};
+
+/** Maximum number of entries in the chart's alert menu. */
+const WATCHED_AT_MOST = 8;
+const HEIGHT = 170;
+const [LEGEND_PX, FOOT_PX] = [28, 24];
+const NO_LINES: MetricLine[] = [];
+const NO_NAMES: string[] = [];
+
+/** The unit of a point's width on the axis. */
+const unitOf = ({ axis, xLabel }: WallView): string => (axis === "time" || axis === "elapsed" ? "s" : `${xLabel}s`);
+
+/** The metrics of a panel; those of a regular expression are found in the first run. */
+function usePanelNames({ source }: PanelSpec, runs: readonly string[]) {
+  const isRegex = source.kind === "regex";
+  const { data: known = NO_NAMES, isPending } = useQuery({ ...metricNamesQuery(runs[0] ?? ""), enabled: isRegex });
+  return useMemo(() => {
+    if (source.kind !== "regex") return { names: namesOf(source), total: 0, isPending: false };
+    const { names, total } = matched(known, source.pattern);
+    return { names: names.slice(0, Math.max(1, Math.floor(LINES_AT_MOST / Math.max(1, runs.length)))), total, isPending };
+  }, [source, known, isPending, runs.length]);
+}
+
+function matchesText(shown: number, total: number): string {
+  return total > shown ? `first ${number(shown)} of ${number(total)} matching metrics` : counted(total, "metric matches", "metrics match");
+}
+
+function Head({ spec, isChosen, onToggle, children }: Pick<Props, "spec" | "isChosen" | "onToggle"> & { children?: ReactNode }) {
+  const { key, title, note, source } = spec;
+  const isMetric = source.kind === "metric";
+  return (
+    <div className="panel-head">
+      <h2>{title}</h2>
+      {note && <span className="note">{note}</span>}
+      {onToggle && (
+        <ActionIcon
+          className={css.pin}
+          size={22}
+          variant="subtle"
+          color="gray"
+          aria-label={`${isMetric ? "Pin" : "Remove panel"} ${visible(key)}`}
+          aria-pressed={isMetric ? isChosen : undefined}
+          title={isMetric ? (isChosen ? "Pinned to the top; click to unpin" : "Pin to the top") : undefined}
+          onClick={() => onToggle(key)}
+        >
+          {isMetric ? <Pin size={14} aria-hidden="true" /> : <X size={14} aria-hidden="true" />}
+        </ActionIcon>
+      )}
+      <span className="spacer" />
+      {children}
+    </div>
+  );
+}
+
+type BodyProps = Props & { target: string };
+
+/** The chart of a panel: mounted only while on screen. */
+function Body({ spec, view, names: together, target, current, ...choice }: BodyProps) {
+  const { runs, axis, span, points, xLabel, groups, hidden, marks, onPick } = view;
+  const { source, height = HEIGHT } = spec;
+  const { look } = useChartLook(target);
+  const { data: known } = useQuery({ ...metricNamesQuery(runs[0] ?? ""), enabled: look.isLarge === true });
+  const own = usePanelNames(spec, runs);
+  const asked = look.x ? [...new Set([...own.names, look.x])] : source.kind === "regex" ? own.names : (together ?? own.names);
+  const { data, error, isPending, refetch } = useQuery(linesQuery({ runs, names: asked, axis, span, points }));
+  // The charts of a screen receive new data together: deferred, they are rendered between frames.
+  const lines = useDeferredValue(data ?? NO_LINES);
+  const drawing = useMemo(() => drawingOf(spec, lines, { ...view, names: own.names, x: look.x }), [spec, lines, view, own.names, look.x]);
+  const { actions, dialog } = useAlertWhen(
+    drawing.watched.slice(0, groups || source.kind === "metric" ? 1 : WATCHED_AT_MOST).map(({ metric, run, label, values }) => ({
+      metric,
+      run: runs.length === 1 ? run : undefined,
+      label,
+      valueAt: (index: number | null) => (index === null ? newestOf(values) : values[index]),
+    })),
+  );
+  if (error && !data) {
+    return (
+      <>
+        <Head spec={spec} {...choice} />
+        <div className={css.body}>
+          <ErrorState title="Chart unavailable" error={error} onRetry={() => void refetch()} />
+        </div>
+      </>
+    );
+  }
+  const pick = (index: number) => {
+    const [metric] = drawing.watched;
+    const stretch = stretchAt(drawing.found[0], drawing.x[index] ?? 0);
+    if (metric && stretch) onPick?.({ metric: metric.metric, ...stretch });
+  };
+  const isPreset = source.kind === "preset";
+  const isShared = runs.length > 1 && source.kind !== "regex";
+  const isWaiting = data === undefined && (own.names.length === 0 ? own.isPending : isPending);
+  const absence = source.kind === "regex" && own.total === 0 ? "No matching metrics." : (spec.empty ?? "No samples in this range.");
+  const xName = look.x ? visible(look.x) : xLabel;
+  const { x, lines: drawn, band, found, absent } = drawing;
+  const visibleLines = () => found.filter(({ run }) => !hidden?.value.includes(run));
+  const ofBuckets = isPreset || look.x || found.length === 0 ? undefined : () => bucketSheet(visibleLines(), axis);
+  const sheet = groups ? (range: Range) => sheetOf({ x, xLabel: xName, lines: drawn }, range) : ofBuckets;
+  return (
+    <>
+      <Head spec={spec} {...choice}>
+        {runs.length === 1 && source.kind !== "regex" && !spec.hasEqualCurves && x.length > 0 && (
+          <Newest spec={spec} value={current === undefined ? drawing.newest : current} isCurrent={current !== undefined} />
+        )}
+      </Head>
+      <div className={css.body} style={{ minHeight: heightOf(spec, view) }}>
+        <Chart
+          name={isPreset ? `${spec.title}, ${spec.note}` : visible(spec.key)}
+          target={target}
+          x={x}
+          isTime={axis === "time" && !look.x}
+          isDuration={axis === "elapsed" && !look.x}
+          xLabel={xName}
+          lines={drawn}
+          band={band}
+          height={height}
+          floor={spec.floor}
+          least={spec.least}
+          isScatter={drawing.isScatter}
+          // Over a metric, places are not those of the other charts of the page.
+          {...(look.x ? {} : { sync: view.sync, onZoom: view.onZoom, onPick: onPick && found.length > 0 ? pick : undefined, marks })}
+          xChoices={known ?? NO_NAMES}
+          actions={actions}
+          hidden={isShared && !groups ? hidden : undefined}
+          hasLegend={groups || source.kind === "regex" ? true : isShared ? false : undefined}
+          isLegendKept={Boolean(groups) || (isPreset && !data && source.curves.length > 1)}
+          empty={isWaiting ? "Loading…" : absence}
+          sheet={sheet}
+        />
+        {!isPreset && <Foot view={view} found={found} absent={data ? absent : []} hasBand={band !== undefined} />}
+        {source.kind === "regex" && (
+          <p className={`tiny soft ${css.foot}`} data-matched={own.total}>
+            {matchesText(own.names.length, own.total)}
+          </p>
+        )}
+      </div>
+      {dialog}
+    </>
+  );
+}
+
+function Newest({ spec, value, isCurrent }: { spec: PanelSpec; value: number | null; isCurrent: boolean }) {
+  return (
+    <span
+      className={css.newest}
+      data-newest={value ?? ""}
+      data-quantity={isCurrent ? spec.key : undefined}
+      title={isCurrent ? "current value, as elsewhere on this page" : "newest value"}
+    >
+      {count(value)} {value !== null && spec.unit}
+    </span>
+  );
+}
+
+/** Foot of a chart: the width of its points, omitted values, and runs without samples. */
+function Foot({ view, found, absent, hasBand }: { view: WallView; found: MetricLine[]; absent: string[]; hasBand: boolean }) {
+  const gaps = gapsOf(found);
+  const bucket = found.reduce((widest, line) => Math.max(widest, line.bucket), 0);
+  return (
+    <p className={`tiny soft ${css.foot}`}>
+      {found.length > 0 && (
+        <span data-bucket={bucket}>
+          {widthOf(found, unitOf(view))}
+          {hasBand && ", min–max band"}
+        </span>
+      )}
+      {gaps && <span className="held">▲ {gaps}</span>}
+      {absent.length > 0 && (
+        <span data-absent={absent.join(",")}>
+          {view.span ? "no samples in this range:" : "not recorded by"} {visible(absent.join(", "))}
+        </span>
+      )}
+    </p>
+  );
+}
+
+/** Room for chart, legend and foot, so that the layout does not shift when they appear. */
+function heightOf({ source, height = HEIGHT }: PanelSpec, { groups }: WallView): number {
+  const isPreset = source.kind === "preset";
+  const hasLegend = isPreset || source.kind === "regex" || groups;
+  return height + (hasLegend ? LEGEND_PX : 0) + (isPreset ? 0 : FOOT_PX);
+}
+
+/** One panel of a wall: a chart of one to many runs, loaded and drawn only while on screen. */
+export const Panel = memo(function Panel(props: Props) {
+  const { ref, inViewport } = useInViewport<HTMLElement>();
+  const { spec, view, isChosen, onToggle } = props;
+  const { key, title, source, className = "" } = spec;
+  const target = chartTarget(key);
+  const problem = useMemo(() => problemOf(source), [source]);
+  return (
+    <section
+      ref={ref}
+      className={`panel ${className}`}
+      aria-label={source.kind === "preset" ? title : visible(key)}
+      data-panel={key}
+      data-target={target}
+    >
+      {inViewport && !problem ? (
+        <Body {...props} target={target} />
+      ) : (
+        <>
+          <Head spec={spec} isChosen={isChosen} onToggle={onToggle} />
+          <div className={css.body} style={{ minHeight: heightOf(spec, view) }}>
+            {problem && <p className="small bad">{problem}</p>}
+          </div>
+        </>
+      )}
+    </section>
+  );
+});
+
+type WallProps = {
   panels: readonly PanelSpec[];
   view: WallView;
   /** Names that all presets are requested with; defaults to theirs. */
@@ -27,7 +284,7 @@ function Refresh({ runs, isLive }: Pick<WallView, "runs" | "isLive">) {
 }
 
 /** Panels of one to many runs with a common axis, range and legend; each fails alone. */
-export function Wall({ panels, view, together, className = css.wall, chosen, onToggle, current }: Props) {
+export function Wall({ panels, view, together, className = css.wall, chosen, onToggle, current }: WallProps) {
   const looks = useContext(SharingContext)?.looks;
   const requests = useMemo(() => {
     const alone = new Set(panels.flatMap(({ key }) => (lookOf(looks?.[key]).x === undefined ? [] : [key])));

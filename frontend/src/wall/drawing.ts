@@ -4,10 +4,8 @@ import type { MetricLine } from "@/api/types";
 import { type Column, interpolated } from "@/charts/columns";
 import { parsed } from "@/charts/expression";
 import { lineStyleAt } from "@/charts/lineStyles";
-import { type Buckets, drawn, smoothed } from "@/charts/lines";
+import { type Buckets, drawn, type MeanAndSpread, meanAndSpread, runLines, type Spread, smoothed, softened } from "@/charts/lines";
 import type { ChartProps, Line } from "@/charts/model";
-import { runLines, softened } from "@/charts/runLines";
-import { type MeanAndSpread, meanAndSpread, type Spread } from "@/charts/spread";
 import { visible } from "@/format";
 import { OWN, type PanelSpec, type Source } from "@/wall/panels";
 

@@ -1,14 +1,32 @@
-/** What the panels of a page have in common, from its address. */
+/** What the panels of a page have in common, from its address, and the names of their x axes. */
 
 import { useCallbackRef } from "@mantine/hooks";
 import { useMemo } from "react";
 import type { Span } from "@/api/metrics";
-import { namesOf, wordOf } from "@/charts/names";
-import { spanOf } from "@/charts/spans";
+import type { MetricAxis } from "@/api/types";
+import { namesOf, spanOf, wordOf } from "@/charts/names";
 import type { RunKind } from "@/runs/metricOrder";
-import { xLabelOf } from "@/wall/axes";
-import type { WallView } from "@/wall/Panel";
 import type { Picked, View } from "@/wall/view";
+import type { WallView } from "@/wall/Wall";
+
+type Amount = {
+  /** The axis in a control. */
+  title: string;
+  /** One unit of it. */
+  unit: string;
+};
+
+/** The unit in which runs of these kinds count their data. */
+export function amountOf(kinds: readonly RunKind[]): Amount {
+  const areFleets = new Set(kinds.map((kind) => kind === "fleet"));
+  if (areFleets.size !== 1) return { title: "Data served", unit: "token or env step" };
+  return areFleets.has(true) ? { title: "Env steps", unit: "env step" } : { title: "Tokens served", unit: "token" };
+}
+
+/** The label of an axis, in the singular. */
+export function xLabelOf(axis: MetricAxis, kinds: readonly RunKind[]): string {
+  return { step: "train step", time: "time", elapsed: "since the start of the run", amount: amountOf(kinds).unit }[axis];
+}
 
 type Options = Pick<WallView, "runs" | "points" | "sync" | "isLive" | "marks" | "places" | "groups"> & {
   kinds: readonly RunKind[];

@@ -3,8 +3,7 @@
 import * as v from "valibot";
 import type { Span } from "@/api/metrics";
 import type { MetricLine } from "@/api/types";
-import { namesOf } from "@/charts/names";
-import { endsOn, placeOn } from "@/charts/spans";
+import { endsOn, namesOf, placeOn } from "@/charts/names";
 import type { ShareSearch } from "@/share/share";
 import { PANELS_AT_MOST } from "@/wall/panels";
 

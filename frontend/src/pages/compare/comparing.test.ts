@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { MetricLine } from "@/api/types";
 import { interpolated } from "@/charts/columns";
-import { meanAndSpread } from "@/charts/spread";
+import { meanAndSpread } from "@/charts/lines";
 import { lineOf } from "@/testing/metrics";
 import { configRows, defaultMetrics, equalStep, figuresOf, groupingsOf, groupsOf, returnMetricOf, returnsOf, unionOf } from "./comparing";
 

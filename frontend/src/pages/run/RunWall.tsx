@@ -1,9 +1,8 @@
 import { mayMeasure } from "@/api/metrics";
 import type { MetricAxis } from "@/api/types";
-import type { Ends } from "@/charts/spans";
-import type { MarkedEvents } from "@/pages/run/annotations";
+import type { Ends } from "@/charts/names";
+import { type MarkedEvents, useMarks } from "@/pages/run/marks";
 import { useRun } from "@/pages/run/RunContext";
-import { useMarks } from "@/pages/run/useMarks";
 import type { PanelSpec } from "@/wall/panels";
 import { PRESET_POINTS } from "@/wall/presets";
 import { useWallView } from "@/wall/useWallView";

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import type { Annotations } from "@/pages/run/annotations";
-import { marksOf } from "./marks";
+import { type Annotations, marksOf } from "@/pages/run/marks";
 
 const BEGAN = "2026-03-01T12:00:00Z";
 const FOUND: Annotations = {

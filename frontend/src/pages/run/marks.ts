@@ -1,8 +1,47 @@
-/** Place users' annotations and run events on charts. Pure. */
+/** Annotations and events of a run on its charts. */
 
-import type { MetricAxis } from "@/api/types";
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useChange } from "@/api/changes";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+import type { MetricAxis, RunDetail } from "@/api/types";
 import type { Mark } from "@/charts/model";
-import type { Annotations } from "@/pages/run/annotations";
+
+type Schemas = components["schemas"];
+export type Annotation = Schemas["AnnotationRow"];
+export type Annotations = Schemas["Annotations"];
+type NewAnnotation = Schemas["NewAnnotationRequest"];
+
+const REREAD_MS = 15_000;
+
+/** Changes of the run only, or also launches, ended workers and published versions. */
+export type MarkedEvents = "run" | "fleet";
+
+export function annotationsQuery(run: string, events: MarkedEvents = "run") {
+  const query = events === "run" ? {} : { events };
+  return queryOptions({
+    queryKey: ["annotations", run, ...Object.values(query)],
+    queryFn: (): Promise<Annotations> => body(api.GET("/api/v1/runs/{run}/annotations", { params: { path: { run }, query } })),
+    refetchInterval: REREAD_MS,
+  });
+}
+
+export function useAnnotate(run: string) {
+  return useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
+    body(api.POST("/api/v1/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
+  );
+}
+
+export function useDeleteAnnotation(run: string, annotation: number) {
+  return useChange(annotationsQuery(run).queryKey, (reason: string) =>
+    body(
+      api.DELETE("/api/v1/runs/{run}/annotations/{annotation}", {
+        params: { path: { run, annotation: String(annotation) }, query: { reason } },
+      }),
+    ),
+  );
+}
 
 type Placed = { at: string; step: number | null; amount: number | null };
 
@@ -28,4 +67,10 @@ export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganA
     return x === null ? null : { x, text: row.message, role: row.kind === "weights_version" ? "version" : "event" };
   });
   return [...events, ...notes].filter((mark) => mark !== null);
+}
+
+export function useMarks(run: RunDetail, axis: MetricAxis, shown: Shown = "all", events?: MarkedEvents): Mark[] {
+  const { data } = useQuery(annotationsQuery(run.name, events));
+  const beganAt = run.trainer_started_at ?? run.created_at;
+  return useMemo(() => marksOf(data, axis, beganAt, shown), [data, axis, beganAt, shown]);
 }

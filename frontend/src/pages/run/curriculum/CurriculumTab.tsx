@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { CurriculumPart, LessonRow, RunDetail } from "@/api/types";
-import type { Ends } from "@/charts/spans";
+import type { Ends } from "@/charts/names";
 import { Age } from "@/components/Age";
 import { AppLink } from "@/components/AppLink";
 import { type Column, DataTable } from "@/components/DataTable";

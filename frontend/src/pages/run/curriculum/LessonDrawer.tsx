@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { EvaluationRow, LessonChange, LessonRow, MicroEvaluationRow } from "@/api/types";
-import type { Ends } from "@/charts/spans";
+import type { Ends } from "@/charts/names";
 import { Age } from "@/components/Age";
 import { DataTable } from "@/components/DataTable";
 import { SideSheet } from "@/components/Dialog";

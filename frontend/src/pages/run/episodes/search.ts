@@ -1,6 +1,6 @@
 /** URL parameters of the episodes tab. Pure. */
 
-import { endsOn } from "@/charts/spans";
+import { endsOn } from "@/charts/names";
 
 /** Period of the summary, in seconds. */
 export const SPANS = [60, 300, 3600] as const;

@@ -12,8 +12,7 @@ import { Moment } from "@/components/Moment";
 import { ReasonDialog } from "@/components/ReasonDialog";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
-import { type Annotation, annotationsQuery, useDeleteAnnotation } from "@/pages/run/annotations";
-import type { Shown } from "@/pages/run/marks";
+import { type Annotation, annotationsQuery, type Shown, useDeleteAnnotation } from "@/pages/run/marks";
 import classes from "./metrics.module.css";
 
 const SHOWN = [

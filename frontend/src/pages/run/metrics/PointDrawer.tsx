@@ -1,5 +1,12 @@
-import { useQuery } from "@tanstack/react-query";
+/** The context of a point of a chart. */
+
+import { Button, TextInput } from "@mantine/core";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, body } from "@/api/client";
+import type { components } from "@/api/schema";
+import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import { Age } from "@/components/Age";
 import { SideSheet } from "@/components/Dialog";
@@ -9,14 +16,74 @@ import factsCss from "@/components/facts.module.css";
 import { Moment } from "@/components/Moment";
 import { Skeletons } from "@/components/Skeletons";
 import { clock, elapsed, number, policyStep, versionName, visible } from "@/format";
-import { type PointBatch, type PointDetails, pointDetailsQuery } from "@/pages/run/metrics/pointDetails";
+import { useAnnotate } from "@/pages/run/marks";
 import { BatchChip } from "@/pages/run/queue/BatchTable";
 import { trainerCommand } from "@/runs/words";
 import { SampleTitle } from "@/samples/SampleTable";
 import { MOST_OF_BATCHES, worstQuery } from "@/samples/samples";
 import type { Picked } from "@/wall/view";
-import { AnnotatePoint } from "./AnnotatePoint";
 import classes from "./metrics.module.css";
+
+export type PointDetails = components["schemas"]["MetricContext"];
+export type PointBatch = components["schemas"]["ContextBatch"];
+
+export type PointRange = { name: string; axis: MetricAxis; from: number; to: number };
+/** Times have microsecond resolution; floating-point seconds lose the last digit. */
+const ROUNDED_SECONDS = 1e-6;
+
+export function pointDetailsQuery(run: string, { name, axis, from, to }: PointRange) {
+  const isElapsed = axis === "elapsed";
+  const slack = isElapsed || axis === "time" ? ROUNDED_SECONDS : 0;
+  const query = { name, x: axis, from: Math.max(isElapsed ? -Infinity : 0, from - slack), to: to + slack };
+  return queryOptions({
+    queryKey: ["metric-point", run, query],
+    queryFn: (): Promise<PointDetails> => body(api.GET("/api/v1/runs/{run}/metrics/context", { params: { path: { run }, query } })),
+    retry: false,
+  });
+}
+
+/** Annotate a point with a short text that all charts of the run show. */
+export function AnnotatePoint({ run, details }: { run: string; details: PointDetails }) {
+  const [text, setText] = useState("");
+  const annotate = useAnnotate(run);
+  const mayOperate = useMayOperate();
+  const send = () => {
+    const { ended_at: at, step, amount } = details;
+    annotate.mutate({ text, at, step, amount, reason: "" }, { onSuccess: () => setText("") });
+  };
+  return (
+    <form
+      className={classes.write}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.trim()) send();
+      }}
+    >
+      <TextInput
+        size="xs"
+        label="Annotation"
+        description="Shown at this point on every chart of the run."
+        placeholder="halved the learning rate"
+        maxLength={200}
+        disabled={!mayOperate}
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+      />
+      <Button
+        className="beside-box"
+        type="submit"
+        size="xs"
+        variant="default"
+        disabled={!mayOperate || !text.trim()}
+        loading={annotate.isPending}
+        title={mayOperate ? undefined : TAKES_OPERATOR}
+      >
+        Add annotation
+      </Button>
+      {annotate.error && <ErrorState title="Annotation not added" error={annotate.error} />}
+    </form>
+  );
+}
 
 const WORST_SHOWN = 8;
 

@@ -1,7 +1,7 @@
 /** URL parameters of the queue tab. Pure. */
 
 import type { BatchState } from "@/api/queue";
-import { endsOn } from "@/charts/spans";
+import { endsOn } from "@/charts/names";
 
 type QueueSearch = {
   /** The open batch. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { partsOf, rowsOf, treeOf, withWords } from "./tree";
+import { partsOf, rowsOf, treeOf, withWords } from "@/pages/run/metrics/MetricTree";
 
 const NAMES = ["grad.norm", "kl", "layer/1/norm", "layer/10/norm", "layer/2/bias", "layer/2/norm", "train/loss"];
 

@@ -7,7 +7,7 @@ import { lineOf } from "@/testing/metrics";
 import { serverFor } from "@/testing/page";
 import { Refusal } from "@/testing/server";
 import { showAll } from "@/testing/viewport";
-import type { WallView } from "./Panel";
+import type { WallView } from "@/wall/Wall";
 import { type PanelSpec, panelOf } from "./panels";
 import { presetsOf } from "./presets";
 
@@ -28,7 +28,7 @@ async function show(panels: PanelSpec[], lines: MetricLine[], more: Partial<Wall
     });
   // The client of the API takes `fetch` when it is loaded.
   vi.resetModules();
-  const [{ Wall }, { SharingContext }] = await Promise.all([import("./Wall"), import("@/share/focus")]);
+  const [{ Wall }, { SharingContext }] = await Promise.all([import("@/wall/Wall"), import("@/share/focus")]);
   const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
   render(
     <QueryClientProvider client={queries}>

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { marksAt, shownMarks } from "./marks";
-import type { Mark } from "./model";
+import type { Mark } from "@/charts/model";
+import { marksAt, shownMarks } from "@/charts/plot";
 
 it("finds the marks under the pointer", () => {
   const marks: Mark[] = [

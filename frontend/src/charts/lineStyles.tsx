@@ -1,4 +1,4 @@
-/** Distinguish the lines of one chart by colour, dash and marker, never by colour alone. Pure. */
+/** Distinguish the lines of one chart by colour, dash and marker, never by colour alone. */
 
 type Role = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 type Marker = "circle" | "square" | "triangle" | "diamond" | "plus" | "cross" | "star";
@@ -36,4 +36,29 @@ export function lineStyleAt(place: number): LineStyle {
     dash: DASHES[place % DASHES.length] as number[],
     marker: MARKERS[place % MARKERS.length] as Marker,
   };
+}
+
+const SWATCH_DASHES = [6, 4];
+
+/** A sample of a line, with its dashes and marker. */
+export function Swatch({
+  look: { role, dash, dashed, marker },
+}: {
+  look: Partial<LineStyle> & Pick<LineStyle, "role"> & { dashed?: boolean };
+}) {
+  const colour = `var(--chart-${role})`;
+  return (
+    <svg className="chart-swatch" width="26" height="10" viewBox="-13 -5 26 10" aria-hidden="true">
+      <line
+        x1="-13"
+        x2="13"
+        y1="0"
+        y2="0"
+        stroke={colour}
+        strokeWidth="2"
+        strokeDasharray={(dash ?? (dashed ? SWATCH_DASHES : [])).join(" ") || undefined}
+      />
+      {marker && <path d={SHAPES[marker]} transform="scale(4)" fill={colour} />}
+    </svg>
+  );
 }
