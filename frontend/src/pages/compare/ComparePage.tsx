@@ -11,7 +11,6 @@ import { runQuery } from "@/api/runs";
 import { namesOf, switched, wordOf } from "@/charts/names";
 import { LossOfRuns } from "@/components/DataLoss";
 import { EmptyState } from "@/components/EmptyState";
-import { term } from "@/components/filter/suggest";
 import { Guarded } from "@/components/Panels";
 import { Skeletons } from "@/components/Skeletons";
 import { number, visible } from "@/format";
@@ -263,7 +262,7 @@ export function ComparePage() {
         <RunPicker chosen={names} onAdd={(run) => change({ runs: wordOf([...names, run]) })} />
         <span className="spacer" />
         {names.length > 0 && (
-          <Link to="/trajectories" search={{ q: term("run", names.join(",")) }} className="small">
+          <Link to="/trajectories" search={{ q: `run:${names.join(",")}` }} className="small">
             Samples
           </Link>
         )}
