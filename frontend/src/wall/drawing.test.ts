@@ -161,3 +161,17 @@ it("smooths mean and edges alike", () => {
   const lines = groupLines([{ label: "one", runs: ["a"] }], [0, 1], [{ run: "a", values: [0, 1] }], { spread: "range", smooth: 0.5 });
   expect(lines[2]?.values[1]).toBeCloseTo(2 / 3);
 });
+
+it("continues the curves of a preset where only another one has a sample", () => {
+  const curves = [
+    { name: "a", label: "a", role: 1 as const },
+    { name: "b", label: "b", role: 2 as const },
+  ];
+  const spec = { key: "p", title: "p", source: { kind: "preset" as const, prefix: "", curves, scale: 100 } };
+  const drawing = drawingOf(spec, [lineOf("r", "a", [0, 20], [0.1, 0.2]), lineOf("r", "b", [10], [0.5])], { runs: ["r"], smooth: 0 });
+  expect(drawing.x).toEqual([0, 10, 20]);
+  expect(drawing.lines.map(({ values }) => values)).toEqual([
+    [10, undefined, 20],
+    [undefined, 50, undefined],
+  ]);
+});

@@ -183,7 +183,7 @@ function linesOf({ source }: PanelSpec, series: readonly Series[], columns: Colu
   if (source.kind === "preset" && runs.length === 1) {
     const lines = source.curves.map(({ name: _, of: _of, ...style }, i): Line => ({ ...style, values: columns[i] ?? [] }));
     return softened(
-      lines.filter((line, i) => i === 0 || line.values.some((value) => value !== null)),
+      lines.filter((line, i) => i === 0 || line.values.some((value) => typeof value === "number")),
       smooth,
     );
   }
@@ -206,7 +206,8 @@ export function drawingOf(spec: PanelSpec, lines: readonly MetricLine[], options
   const behind = hasGaps ? runs.map((run) => gapsBehindZeros(lineOf(found, run, OWN + source.gapsAt))) : [];
   const { x, last, band } = drawn([...placed, ...behind]);
   const scale = source.kind === "preset" ? (source.scale ?? 1) : 1;
-  const scaled = (values: Column): Column => values.map((value) => (typeof value === "number" ? value * scale : null));
+  // Where only another line has a sample, a line continues, except behind a zero of `gapsAt`.
+  const scaled = (values: Column): Column => values.map((value) => (typeof value === "number" ? value * scale : hasGaps ? null : value));
   const columns = source.kind === "preset" ? last.map(scaled) : last;
   const [low, high] = columns.slice(own.length, placed.length);
   const ownBand = source.kind === "metric" && band ? { ...band, label: "min – max" } : undefined;
