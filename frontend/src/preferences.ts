@@ -1,45 +1,36 @@
 /** User preferences, stored in this browser only. */
 
-type Preferences = {
-  /** Time zone of displayed times. */
-  time: "local" | "utc";
-  density: "comfortable" | "dense";
-  /** Rows per page. */
-  rows: number;
-};
+import * as v from "valibot";
 
 export const ROWS = [25, 50, 100] as const;
-export const STANDARD: Preferences = { time: "local", density: "comfortable", rows: 50 };
+const Stored = v.object({
+  /** Time zone of displayed times. */
+  time: v.fallback(v.picklist(["local", "utc"]), "local"),
+  density: v.fallback(v.picklist(["comfortable", "dense"]), "comfortable"),
+  /** Rows per page. */
+  rows: v.fallback(v.picklist<readonly number[], undefined>(ROWS, undefined), 50),
+});
+type Preferences = v.InferOutput<typeof Stored>;
+export const STANDARD: Preferences = v.getFallbacks(Stored) as Preferences;
 const KEY = "rolldeck-preferences";
 
 /** Parse the stored preferences; invalid values are dropped. */
 export function parsed(kept: string | null): Preferences {
-  let found: Partial<Record<keyof Preferences, unknown>> = {};
   try {
-    const value: unknown = JSON.parse(kept ?? "{}");
-    if (typeof value === "object" && value !== null) found = value;
+    return v.parse(v.fallback(Stored, STANDARD), JSON.parse(kept ?? "{}"));
   } catch {
-    // Not ours, or cut short: as if nothing was kept.
-  }
-  return {
-    time: found.time === "utc" ? "utc" : "local",
-    density: found.density === "dense" ? "dense" : "comfortable",
-    rows: ROWS.find((rows) => rows === found.rows) ?? STANDARD.rows,
-  };
-}
-
-function read(): Preferences {
-  try {
-    return parsed(localStorage.getItem(KEY));
-  } catch {
-    return STANDARD;
+    return STANDARD; // Not JSON.
   }
 }
 
 let current: Preferences | null = null;
 
 export function preferences(): Preferences {
-  current ??= typeof localStorage === "undefined" ? STANDARD : read();
+  try {
+    current ??= parsed(localStorage.getItem(KEY));
+  } catch {
+    current = STANDARD; // No storage.
+  }
   return current;
 }
 

@@ -80,11 +80,7 @@ const compare = createRoute({
   validateSearch: viewSearch,
   beforeLoad: askForCompared,
 });
-const tokens = createRoute({
-  getParentRoute: () => shell,
-  path: "/tokens",
-  component: page(pageCode.tokens, "TokensPage"),
-});
+const tokens = createRoute({ getParentRoute: () => shell, path: "/tokens", component: page(pageCode.tokens, "TokensPage") });
 const environments = createRoute({
   getParentRoute: () => shell,
   path: "/environments",
@@ -96,16 +92,8 @@ const environments = createRoute({
     name: text(search.name),
   }),
 });
-const cluster = createRoute({
-  getParentRoute: () => shell,
-  path: "/cluster",
-  component: page(pageCode.cluster, "ClusterPage"),
-});
-const settings = createRoute({
-  getParentRoute: () => shell,
-  path: "/settings",
-  component: page(pageCode.settings, "SettingsPage"),
-});
+const cluster = createRoute({ getParentRoute: () => shell, path: "/cluster", component: page(pageCode.cluster, "ClusterPage") });
+const settings = createRoute({ getParentRoute: () => shell, path: "/settings", component: page(pageCode.settings, "SettingsPage") });
 const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
@@ -137,23 +125,14 @@ const runTabs = [
     validateSearch: viewSearch,
     beforeLoad: askForMetrics,
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "queue",
-    component: page(tabCode.queue, "QueueTab"),
-    validateSearch: queueSearch,
-  }),
+  createRoute({ getParentRoute: () => run, path: "queue", component: page(tabCode.queue, "QueueTab"), validateSearch: queueSearch }),
   createRoute({
     getParentRoute: () => run,
     path: "fleet",
     component: page(tabCode.fleet, "FleetTab"),
     validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), log: logOf(search.log) }),
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "pipeline",
-    component: page(tabCode.pipeline, "PipelineTab"),
-  }),
+  createRoute({ getParentRoute: () => run, path: "pipeline", component: page(tabCode.pipeline, "PipelineTab") }),
   createRoute({
     getParentRoute: () => run,
     path: "episodes",
@@ -205,11 +184,7 @@ const runTabs = [
       episode: search.episode === undefined ? undefined : String(search.episode).slice(0, 64),
     }),
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "environments",
-    component: page(tabCode.environments, "EnvironmentsTab"),
-  }),
+  createRoute({ getParentRoute: () => run, path: "environments", component: page(tabCode.environments, "EnvironmentsTab") }),
   createRoute({
     getParentRoute: () => run,
     path: "weights",
@@ -222,12 +197,7 @@ const runTabs = [
     component: page(tabCode.config, "ConfigTab"),
     validateSearch: (search): { view?: "differing" | "all" } => ({ view: oneOf(search.view, "differing", "all") }),
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "logs",
-    component: page(tabCode.logs, "LogsTab"),
-    validateSearch: logsSearch,
-  }),
+  createRoute({ getParentRoute: () => run, path: "logs", component: page(tabCode.logs, "LogsTab"), validateSearch: logsSearch }),
 ] as const;
 
 function NotFound() {

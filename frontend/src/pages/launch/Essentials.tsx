@@ -1,7 +1,7 @@
 import { Select, Switch, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { valueAt } from "@/forms/conditions";
 import { type Field, textOf, valueOfText } from "@/forms/fields";
+import { valueAt } from "@/forms/schema";
 import type { LaunchState } from "@/forms/useLaunch";
 import { withValue } from "@/forms/yaml";
 import { STEP_ENVIRONMENTS } from "@/pages/launch/EnvironmentNames";
