@@ -71,11 +71,7 @@ const compare = createRoute({
   validateSearch: viewSearch,
   beforeLoad: askForCompared,
 });
-const tokens = createRoute({
-  getParentRoute: () => shell,
-  path: "/tokens",
-  component: page(pageCode.tokens, "TokensPage"),
-});
+const tokens = createRoute({ getParentRoute: () => shell, path: "/tokens", component: page(pageCode.tokens, "TokensPage") });
 const environments = createRoute({
   getParentRoute: () => shell,
   path: "/environments",
@@ -87,16 +83,8 @@ const environments = createRoute({
     name: text(search.name),
   }),
 });
-const cluster = createRoute({
-  getParentRoute: () => shell,
-  path: "/cluster",
-  component: page(pageCode.cluster, "ClusterPage"),
-});
-const settings = createRoute({
-  getParentRoute: () => shell,
-  path: "/settings",
-  component: page(pageCode.settings, "SettingsPage"),
-});
+const cluster = createRoute({ getParentRoute: () => shell, path: "/cluster", component: page(pageCode.cluster, "ClusterPage") });
+const settings = createRoute({ getParentRoute: () => shell, path: "/settings", component: page(pageCode.settings, "SettingsPage") });
 const launch = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
@@ -128,12 +116,7 @@ const runTabs = [
     validateSearch: viewSearch,
     beforeLoad: askForMetrics,
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "queue",
-    component: page(tabCode.queue, "QueueTab"),
-    validateSearch: queueSearch,
-  }),
+  createRoute({ getParentRoute: () => run, path: "queue", component: page(tabCode.queue, "QueueTab"), validateSearch: queueSearch }),
   createRoute({
     getParentRoute: () => run,
     path: "fleet",
@@ -183,11 +166,7 @@ const runTabs = [
       episode: search.episode === undefined ? undefined : String(search.episode).slice(0, 64),
     }),
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "environments",
-    component: page(tabCode.environments, "EnvironmentsTab"),
-  }),
+  createRoute({ getParentRoute: () => run, path: "environments", component: page(tabCode.environments, "EnvironmentsTab") }),
   createRoute({
     getParentRoute: () => run,
     path: "weights",
@@ -199,12 +178,7 @@ const runTabs = [
     path: "config",
     component: page(tabCode.config, "ConfigTab"),
   }),
-  createRoute({
-    getParentRoute: () => run,
-    path: "logs",
-    component: page(tabCode.logs, "LogsTab"),
-    validateSearch: logsSearch,
-  }),
+  createRoute({ getParentRoute: () => run, path: "logs", component: page(tabCode.logs, "LogsTab"), validateSearch: logsSearch }),
 ] as const;
 
 function NotFound() {

@@ -1,7 +1,8 @@
 /** API queries and mutations for alert rules and snoozes. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { queryOptions } from "@tanstack/react-query";
+import { useChange } from "@/api/changes";
+import { api, body, results } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -12,7 +13,6 @@ export type Snooze = Schemas["SnoozeRow"];
 export type SnoozeSubject = { alert: number } | { rule: number };
 export type Comparator = AlertRule["comparator"];
 
-/** UI labels of the comparators; the type keeps the keys in line with the server's enum. */
 export const COMPARATORS: Record<Comparator, string> = {
   above: "is above",
   at_least: "is at least",
@@ -25,56 +25,44 @@ export const COMPARATORS: Record<Comparator, string> = {
 /** Whether a comparator needs a threshold. */
 export const isCompared = (comparator: Comparator): boolean => comparator !== "not_finite" && comparator !== "no_data";
 
-const REREAD_MS = 5_000;
+const RULES = ["alert-rules"];
+const SNOOZES = ["alert-snoozes"];
+const REREAD_RULES_MS = 5_000;
 
 export const rulesQuery = queryOptions({
-  queryKey: ["alert-rules"],
+  queryKey: RULES,
   queryFn: () => body(api.GET("/api/v1/alert-rules")),
-  refetchInterval: REREAD_MS,
+  refetchInterval: REREAD_RULES_MS,
 });
 
 export const snoozesQuery = queryOptions({
-  queryKey: ["alert-snoozes"],
-  queryFn: async () => (await body(api.GET("/api/v1/alert-snoozes"))).results,
-  refetchInterval: REREAD_MS,
+  queryKey: SNOOZES,
+  queryFn: () => results(api.GET("/api/v1/alert-snoozes")),
+  refetchInterval: REREAD_RULES_MS,
 });
 
-function useAlertsChanged() {
-  const queries = useQueryClient();
-  return () => Promise.all(["alert-rules", "alert-snoozes", "alerts"].map((key) => queries.invalidateQueries({ queryKey: [key] })));
-}
+const useRuleChange = <Wanted, Changed>(change: (wanted: Wanted) => Promise<Changed>) => useChange(RULES, change, SNOOZES, ["alerts"]);
 
 /** Create a rule, or replace an existing one. */
-export function useSetRule(id: number | null) {
-  return useMutation({
-    mutationFn: (rule: SetAlertRule): Promise<AlertRule> =>
+export const useSetRule = (id: number | null) =>
+  useRuleChange(
+    (rule: SetAlertRule): Promise<AlertRule> =>
       id === null
         ? body(api.POST("/api/v1/alert-rules", { body: rule }))
         : body(api.PUT("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
-    onSettled: useAlertsChanged(),
-  });
-}
+  );
 
-export function useDeleteRule(id: number) {
-  return useMutation({
-    mutationFn: (reason: string) =>
-      body(api.DELETE("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
-    onSettled: useAlertsChanged(),
-  });
-}
+export const useDeleteRule = (id: number) =>
+  useRuleChange((reason: string) =>
+    body(api.DELETE("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
+  );
 
-export function useSnooze() {
-  return useMutation({
-    mutationFn: (snooze: SnoozeSubject & { until: string | null; reason: string }): Promise<Snooze> =>
-      body(api.POST("/api/v1/alert-snoozes", { body: { alert: null, rule: null, ...snooze } })),
-    onSettled: useAlertsChanged(),
-  });
-}
+export const useSnooze = () =>
+  useRuleChange((snooze: SnoozeSubject & { until: string | null; reason: string }) =>
+    body(api.POST("/api/v1/alert-snoozes", { body: { alert: null, rule: null, ...snooze } })),
+  );
 
-export function useEndSnooze(id: number) {
-  return useMutation({
-    mutationFn: (reason: string) =>
-      body(api.DELETE("/api/v1/alert-snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
-    onSettled: useAlertsChanged(),
-  });
-}
+export const useEndSnooze = (id: number) =>
+  useRuleChange((reason: string) =>
+    body(api.DELETE("/api/v1/alert-snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
+  );

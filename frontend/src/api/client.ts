@@ -1,23 +1,17 @@
 /** API client of the platform, authenticated by the browser session. */
 
-import createClient, { type Middleware } from "openapi-fetch";
+import createClient from "openapi-fetch";
 import { ApiProblem, problemOf } from "@/api/problems";
 import type { paths } from "@/api/schema";
 
-function cookie(name: string): string {
-  const found = document.cookie.split("; ").find((each) => each.startsWith(`${name}=`));
-  return found ? decodeURIComponent(found.slice(name.length + 1)) : "";
-}
-
-const session: Middleware = {
+export const api = createClient<paths>({ baseUrl: "", credentials: "same-origin" });
+api.use({
   onRequest({ request }) {
-    if (request.method !== "GET") request.headers.set("X-CSRFToken", cookie("csrftoken"));
+    const token = /(?:^|; )csrftoken=([^;]*)/.exec(document.cookie)?.[1] ?? "";
+    if (request.method !== "GET") request.headers.set("X-CSRFToken", decodeURIComponent(token));
     return request;
   },
-};
-
-export const api = createClient<paths>({ baseUrl: "", credentials: "same-origin" });
-api.use(session);
+});
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };
 
@@ -46,3 +40,9 @@ export async function body<T>(answer: Promise<Answer<T>>): Promise<T> {
   if (problem.code === "not_authenticated") signedOut();
   throw problem;
 }
+
+/** The rows of a response. */
+export const results = async <T>(answer: Promise<Answer<{ results: T }>>): Promise<T> => (await body(answer)).results;
+
+/** The path parameters of a request about a run. */
+export const at = (run: string) => ({ params: { path: { run } } });

@@ -1,17 +1,16 @@
 /** API queries for run comparison. */
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { api, results } from "@/api/client";
 import { NEWEST } from "@/api/runLists";
 
-const FOUND_AT_MOST = 30;
+const MATCHES_AT_MOST = 30;
 
 /** Runs that match a filter, newest first. */
-export function matchingRunsQuery(q: string) {
-  return queryOptions({
+export const matchingRunsQuery = (q: string) =>
+  queryOptions({
     queryKey: ["matching-runs", q],
-    queryFn: async () => (await body(api.GET("/api/v1/runs", { params: { query: { q, sort: NEWEST, limit: FOUND_AT_MOST } } }))).results,
+    queryFn: () => results(api.GET("/api/v1/runs", { params: { query: { q, sort: NEWEST, limit: MATCHES_AT_MOST } } })),
     placeholderData: keepPreviousData,
     retry: false,
   });
-}

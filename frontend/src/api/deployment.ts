@@ -1,26 +1,20 @@
 /** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
 
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions, useMutation } from "@tanstack/react-query";
+import { useChange } from "@/api/changes";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Cluster = Schemas["Cluster"];
 export type Part = Schemas["Part"];
-export type DatabasePart = Schemas["DatabasePart"];
-export type BrokerPart = Schemas["BrokerPart"];
-export type StoragePart = Schemas["StoragePart"];
-export type RayPart = Schemas["RayPart"];
 export type RayNode = Schemas["RayNode"];
 export type ProcessRow = Schemas["ProcessRow"];
 export type PartExit = Schemas["PartExitRow"];
 export type JobWorker = Schemas["WorkerRow"];
-
 export type NodeWorkers = Schemas["NodeWorkers"];
 export type MachineCordon = Schemas["MachineCordonRow"];
 export type Retention = Schemas["RetentionRow"];
-export type Notice = Schemas["Notice"];
-type SetNotice = Schemas["SetNoticeRequest"];
 
 export const deploymentQuery = queryOptions({
   queryKey: ["deployment"],
@@ -33,28 +27,25 @@ export const retentionQuery = queryOptions({
   queryFn: () => body(api.GET("/api/v1/server/retention")),
 });
 
-/** Set the notice shown to all users; it arrives over the live topic `me`, on this page too. */
-export function useSetNotice() {
-  return useMutation({
-    mutationFn: (wanted: SetNotice) => body(api.PUT("/api/v1/server/notice", { body: wanted })),
-  });
-}
+// Their outcome arrives over the live topics `me` and `cluster`, on this page too.
 
-export function useClearNotice() {
-  return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/v1/server/notice", { params: { query: { reason } } })),
-  });
-}
+export type Notice = Schemas["Notice"];
 
-/** Cordon or uncordon a machine; progress arrives over the live topic of the cluster. */
-export function useCordonMachine() {
-  return useMutation({
+/** Set the notice shown to all users. */
+export const useSetNotice = () =>
+  useMutation({ mutationFn: (wanted: Schemas["SetNoticeRequest"]) => body(api.PUT("/api/v1/server/notice", { body: wanted })) });
+
+export const useClearNotice = () =>
+  useMutation({ mutationFn: (reason: string) => body(api.DELETE("/api/v1/server/notice", { params: { query: { reason } } })) });
+
+/** Cordon or uncordon a machine. */
+export const useCordonMachine = () =>
+  useMutation({
     mutationFn: ({ node, reason, lifts }: { node: string; reason: string; lifts: boolean }) =>
       lifts
         ? body(api.DELETE("/api/v1/cluster/nodes/{node}/cordon", { params: { path: { node }, query: { reason } } }))
         : body(api.PUT("/api/v1/cluster/nodes/{node}/cordon", { params: { path: { node } }, body: { reason } })),
   });
-}
 
 export const sessionsQuery = queryOptions({
   queryKey: ["sessions"],
@@ -62,10 +53,5 @@ export const sessionsQuery = queryOptions({
 });
 
 /** End all sessions but the current one. */
-export function useEndSessions() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (reason: string) => body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } })),
-    onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
-  });
-}
+export const useEndSessions = () =>
+  useChange(sessionsQuery.queryKey, (reason: string) => body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } })));

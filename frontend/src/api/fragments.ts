@@ -5,7 +5,6 @@ import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
-export type FragmentSummary = Schemas["FragmentSummary"];
 export type FragmentDetail = Schemas["FragmentDetail"];
 export type FragmentContent = Schemas["FragmentContent"];
 export type StepCurves = Schemas["StepCurves"];
@@ -13,14 +12,14 @@ export type EpisodeDetail = Schemas["EpisodeDetail"];
 export type StepWindow = Schemas["StepWindow"];
 
 export const WINDOW_STEPS = 512;
-const FRESH_MS = 5_000;
+const FRAGMENT_FRESH_MS = 5_000;
 
 export const fragmentQuery = (run: string, fragment: number) =>
   queryOptions({
     queryKey: ["fragment", run, fragment],
     queryFn: (): Promise<FragmentDetail> =>
       body(api.GET("/api/v1/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
-    staleTime: FRESH_MS,
+    staleTime: FRAGMENT_FRESH_MS,
     retry: false,
   });
 
@@ -29,19 +28,17 @@ export const episodeQuery = (run: string, episode: string) =>
     queryKey: ["episode", run, episode],
     queryFn: (): Promise<EpisodeDetail> =>
       body(api.GET("/api/v1/runs/{run}/episodes/detail", { params: { path: { run }, query: { episode } } })),
-    staleTime: FRESH_MS,
+    staleTime: FRAGMENT_FRESH_MS,
     retry: false,
   });
 
 export const stepsQuery = (run: string, fragment: number, start: number) =>
   queryOptions({
     queryKey: ["fragment", run, fragment, "steps", start],
-    queryFn: (): Promise<StepWindow> =>
-      body(
-        api.GET("/api/v1/runs/{run}/fragments/{fragment}/steps", {
-          params: { path: { run, fragment: String(fragment) }, query: { start, count: WINDOW_STEPS } },
-        }),
-      ),
+    queryFn: (): Promise<StepWindow> => {
+      const params = { path: { run, fragment: String(fragment) }, query: { start, count: WINDOW_STEPS } };
+      return body(api.GET("/api/v1/runs/{run}/fragments/{fragment}/steps", { params }));
+    },
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,
   });

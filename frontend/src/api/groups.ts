@@ -17,39 +17,38 @@ export type MessagePart = Schemas["MessagePart"];
 export type Picture = Schemas["Picture"];
 
 export const WINDOW_TOKENS = 4096;
-const FRESH_MS = 5_000;
+const GROUP_FRESH_MS = 5_000;
+/** Contents never change. */
+const FIXED = { staleTime: Number.POSITIVE_INFINITY, retry: false } as const;
 
 const path = (run: string, group: number) => ({ run, group: String(group) });
+const pathOf = (run: string, group: number, sequence: number) => ({ ...path(run, group), sequence: String(sequence) });
 
 export const groupQuery = (run: string, group: number) =>
   queryOptions({
     queryKey: ["group", run, group],
     queryFn: () => body(api.GET("/api/v1/runs/{run}/groups/{group}", { params: { path: path(run, group) } })),
-    staleTime: FRESH_MS,
+    staleTime: GROUP_FRESH_MS,
   });
 
 export const sequencesQuery = (run: string, group: number) =>
   queryOptions({
     queryKey: ["group", run, group, "sequences"],
-    queryFn: () =>
-      body(
+    queryFn: async () =>
+      (await body(
         api.GET("/api/v1/runs/{run}/groups/{group}/sequences", { params: { path: path(run, group) } }),
-      ) as Promise<unknown> as Promise<SequenceList>,
-    staleTime: Number.POSITIVE_INFINITY,
-    retry: false,
+      )) as unknown as SequenceList,
+    ...FIXED,
   });
 
 export const windowQuery = (run: string, group: number, sequence: number, start: number, count = WINDOW_TOKENS) =>
   queryOptions({
     queryKey: ["group", run, group, "window", sequence, start, count],
-    queryFn: () =>
-      body(
-        api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", {
-          params: { path: { ...path(run, group), sequence: String(sequence) }, query: { start, count } },
-        }),
-      ),
-    staleTime: Number.POSITIVE_INFINITY,
-    retry: false,
+    queryFn: () => {
+      const params = { path: pathOf(run, group, sequence), query: { start, count } };
+      return body(api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}", { params }));
+    },
+    ...FIXED,
   });
 
 /** The text of a message in one piece: its texts and results, and calls with their arguments. */
@@ -68,34 +67,25 @@ export function answerOf(messages: MessageView[]): MessageView[] {
 export const messagesQuery = (run: string, group: number, sequence: number, characters: number, message?: number) =>
   queryOptions({
     queryKey: ["group", run, group, "messages", sequence, characters, message ?? -1],
-    queryFn: () =>
-      body(
-        api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages", {
-          params: { path: { ...path(run, group), sequence: String(sequence) }, query: { characters, message } },
-        }),
-      ),
-    staleTime: Number.POSITIVE_INFINITY,
-    retry: false,
+    queryFn: () => {
+      const params = { path: pathOf(run, group, sequence), query: { characters, message } };
+      return body(api.GET("/api/v1/runs/{run}/groups/{group}/sequences/{sequence}/messages", { params }));
+    },
+    ...FIXED,
   });
 
-/** URL of a group's content; with `characters`, of its first characters as text. */
-export function contentUrl(run: string, group: number, characters?: number): string {
-  const url = `/api/v1/runs/${encodeURIComponent(run)}/groups/${group}/content`;
-  return characters ? `${url}?characters=${characters}` : url;
-}
+/** URL of a group's content. */
+export const contentUrl = (run: string, group: number): string => `/api/v1/runs/${encodeURIComponent(run)}/groups/${group}/content`;
 
+/** The first characters of a group's content as text. */
 export const contentQuery = (run: string, group: number, characters: number) =>
   queryOptions({
     queryKey: ["group", run, group, "content", characters],
-    queryFn: () =>
-      body(
-        api.GET("/api/v1/runs/{run}/groups/{group}/content", {
-          params: { path: path(run, group), query: { characters } },
-          parseAs: "text",
-        }),
-      ) as Promise<unknown> as Promise<string>,
-    staleTime: Number.POSITIVE_INFINITY,
-    retry: false,
+    queryFn: async () => {
+      const params = { path: path(run, group), query: { characters } };
+      return (await body(api.GET("/api/v1/runs/{run}/groups/{group}/content", { params, parseAs: "text" }))) as unknown as string;
+    },
+    ...FIXED,
   });
 
 /** URL of a download of all groups that match a filter. */

@@ -2,7 +2,7 @@
 
 import { focusManager, keepPreviousData, queryOptions, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { api, body } from "@/api/client";
+import { api, at, body, results } from "@/api/client";
 import type { MetricAxis, MetricLine } from "@/api/types";
 import { usePartChangeFeed } from "@/live/changeFeed";
 
@@ -26,7 +26,7 @@ export type LinesView = {
 };
 
 /** Shown lines are refetched when a run announces metrics: until then they are fresh. */
-const FRESH_MS = 60_000;
+const METRICS_FRESH_MS = 60_000;
 
 /** One line for each run and name. */
 export function linesQuery({ runs, names, axis, span, points }: LinesView) {
@@ -35,21 +35,19 @@ export function linesQuery({ runs, names, axis, span, points }: LinesView) {
     queryKey: ["metric-lines", query],
     queryFn: async (): Promise<MetricLine[]> => (await body(api.GET("/api/v1/metrics/lines", { params: { query } }))).lines,
     enabled: runs.length > 0 && names.length > 0,
-    staleTime: FRESH_MS,
+    staleTime: METRICS_FRESH_MS,
     placeholderData: keepPreviousData,
   });
 }
 
 /** All metric names of a run, in order. */
-export function metricNamesQuery(run: string) {
-  return queryOptions({
+export const metricNamesQuery = (run: string) =>
+  queryOptions({
     queryKey: ["metric-names", run],
-    queryFn: async (): Promise<string[]> =>
-      (await body(api.GET("/api/v1/runs/{run}/metrics/names", { params: { path: { run } } }))).results,
-    staleTime: FRESH_MS,
+    queryFn: (): Promise<string[]> => results(api.GET("/api/v1/runs/{run}/metrics/names", at(run))),
+    staleTime: METRICS_FRESH_MS,
     retry: false,
   });
-}
 
 const REFRESH_MS = 5_000;
 /** Only the first run announces its metrics to the page; those beside it are asked for. */

@@ -1,62 +1,45 @@
 /** API queries and mutations for projects. */
 
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { useChange } from "@/api/changes";
-import { api, body } from "@/api/client";
+import { queryOptions } from "@tanstack/react-query";
+import { pagesOf, useChange } from "@/api/changes";
+import { api, body, results } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
 export type Project = Schemas["ProjectRow"];
 export type NewProject = Schemas["CreateProjectRequest"];
-export type ProjectChange = Schemas["PatchedChangeProjectRequest"];
 
-const PROJECTS_PER_PAGE = 50;
 const KEY = ["projects"] as const;
-const REREAD_MS = 10_000;
+const load = (query: { archived?: true; limit: number; cursor?: string }) => api.GET("/api/v1/projects", { params: { query } });
 
-/** The pages of the list of projects, as an infinite query. */
-export function projectsQuery(isArchived: boolean) {
-  return infiniteQueryOptions({
-    queryKey: [...KEY, "list", isArchived],
-    queryFn: ({ pageParam }) =>
-      body(
-        api.GET("/api/v1/projects", {
-          params: { query: { archived: isArchived || undefined, limit: PROJECTS_PER_PAGE, cursor: pageParam || undefined } },
-        }),
-      ),
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: REREAD_MS,
-  });
-}
+/** The pages of the list of projects. */
+export const projectsQuery = (isArchived: boolean) => ({
+  ...pagesOf([...KEY, "list", isArchived], (cursor) => body(load({ archived: isArchived || undefined, limit: 50, cursor }))),
+  refetchInterval: 10_000,
+});
 
 /** The first page of current projects, for menus and the palette. */
 export const projectChoicesQuery = queryOptions({
   queryKey: [...KEY, "choices"],
-  queryFn: async () => (await body(api.GET("/api/v1/projects", { params: { query: { limit: 200 } } }))).results,
+  queryFn: () => results(load({ limit: 200 })),
   staleTime: 30_000,
 });
 
-export function projectQuery(name: string) {
-  return queryOptions({
+const at = (project: string) => ({ path: { project } });
+
+export const projectQuery = (name: string) =>
+  queryOptions({
     queryKey: [...KEY, "one", name],
-    queryFn: () => body(api.GET("/api/v1/projects/{project}", { params: { path: { project: name } } })),
+    queryFn: () => body(api.GET("/api/v1/projects/{project}", { params: at(name) })),
     retry: false,
   });
-}
 
-export function useCreateProject() {
-  return useChange(KEY, (project: NewProject) => body(api.POST("/api/v1/projects", { body: project })));
-}
+export const useCreateProject = () => useChange(KEY, (project: NewProject) => body(api.POST("/api/v1/projects", { body: project })));
 
-export function useChangeProject(name: string) {
-  return useChange(KEY, (change: ProjectChange) =>
-    body(api.PATCH("/api/v1/projects/{project}", { params: { path: { project: name } }, body: change })),
+export const useChangeProject = (name: string) =>
+  useChange(KEY, (change: Schemas["PatchedChangeProjectRequest"]) =>
+    body(api.PATCH("/api/v1/projects/{project}", { params: at(name), body: change })),
   );
-}
 
-export function useDeleteProject(name: string) {
-  return useChange(KEY, (reason: string) =>
-    body(api.DELETE("/api/v1/projects/{project}", { params: { path: { project: name }, query: { reason } } })),
-  );
-}
+export const useDeleteProject = (name: string) =>
+  useChange(KEY, (reason: string) => body(api.DELETE("/api/v1/projects/{project}", { params: { ...at(name), query: { reason } } })));

@@ -1,116 +1,88 @@
-/** API queries and mutations for the queue and the batches of a run. */
+/** API queries and mutations for the queue, the batches and the environments of a run. */
 
-import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
-import type { components } from "@/api/schema";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { pagesOf, useChange } from "@/api/changes";
+import { api, at, body, results } from "@/api/client";
 import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer, QueueAnswer } from "@/api/types";
 
 /** Minimum interval between reads of the queue; lists beside it refresh less often. */
 export const QUEUE_MS = 2_000;
 export const BESIDE_MS = 5_000;
-const BATCHES_PER_PAGE = 50;
-
-const at = (run: string) => ({ params: { path: { run } } });
 
 /** The queue, the ledger and the next batch at one moment. */
-export function queueQuery(run: string) {
-  return queryOptions({
+export const queueQuery = (run: string) =>
+  queryOptions({
     queryKey: ["queue", run],
     queryFn: (): Promise<QueueAnswer> => body(api.GET("/api/v1/runs/{run}/queue", at(run))),
     placeholderData: keepPreviousData,
   });
-}
 
 export type BatchState = BatchRow["state"];
 
-export function batchesQuery(run: string, state: BatchState | undefined) {
-  return infiniteQueryOptions({
-    queryKey: ["batches", run, state ?? ""],
-    queryFn: ({ pageParam }) => {
-      const query = { limit: BATCHES_PER_PAGE, state, cursor: pageParam || undefined };
-      return body(api.GET("/api/v1/runs/{run}/batches", { params: { path: { run }, query } }));
-    },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next ?? undefined,
-  });
-}
+export const batchesQuery = (run: string, state: BatchState | undefined) =>
+  pagesOf(["batches", run, state ?? ""], (cursor) =>
+    body(api.GET("/api/v1/runs/{run}/batches", { params: { path: { run }, query: { limit: 50, state, cursor } } })),
+  );
 
-export function batchQuery(run: string, batch: string) {
-  return queryOptions({
+export const batchQuery = (run: string, batch: string) =>
+  queryOptions({
     queryKey: ["batch", run, batch],
     queryFn: (): Promise<BatchItems> => body(api.GET("/api/v1/runs/{run}/batches/{batch}/items", { params: { path: { run, batch } } })),
     retry: false,
   });
-}
 
 export type Decision = { batch: string; verb: "release" | "discard"; reason: string };
 
-export function useDecide(run: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: ({ batch, verb, reason }: Decision): Promise<BatchRow> =>
+export const useDecide = (run: string) =>
+  useChange(
+    ["batch", run],
+    ({ batch, verb, reason }: Decision): Promise<BatchRow> =>
       body(api.POST(`/api/v1/runs/{run}/batches/{batch}/${verb}`, { params: { path: { run, batch } }, body: { reason } })),
-    onSettled: () => {
-      for (const key of ["batch", "batches", "queue"]) void client.invalidateQueries({ queryKey: [key, run] });
-    },
-  });
-}
+    ["batches", run],
+    ["queue", run],
+  );
 
-export function environmentsQuery(run: string) {
-  return queryOptions({
+export const environmentsQuery = (run: string) =>
+  queryOptions({
     queryKey: ["environments", run],
-    queryFn: async (): Promise<EnvironmentRow[]> => (await body(api.GET("/api/v1/runs/{run}/environments", at(run)))).results,
+    queryFn: (): Promise<EnvironmentRow[]> => results(api.GET("/api/v1/runs/{run}/environments", at(run))),
   });
-}
 
-export function mixingQuery(run: string) {
-  return queryOptions({
+export const mixingQuery = (run: string) =>
+  queryOptions({
     queryKey: ["mixing", run],
     queryFn: async (): Promise<EnvironmentMixing[]> => (await body(api.GET("/api/v1/runs/{run}/mixing", at(run)))).environments,
   });
-}
 
-export function ledgerQuery(run: string) {
-  return queryOptions({
+export const ledgerQuery = (run: string) =>
+  queryOptions({
     queryKey: ["ledger", run],
     queryFn: (): Promise<LedgerAnswer> => body(api.GET("/api/v1/runs/{run}/ledger", at(run))),
   });
-}
 
 /** Groups that each environment pushed within the last minute. */
-export function arrivalsQuery(run: string) {
-  return queryOptions({
+export const arrivalsQuery = (run: string) =>
+  queryOptions({
     queryKey: ["arrivals", run],
-    queryFn: async (): Promise<EnvironmentPushRate[]> => (await body(api.GET("/api/v1/runs/{run}/push-rates", at(run)))).results,
+    queryFn: (): Promise<EnvironmentPushRate[]> => results(api.GET("/api/v1/runs/{run}/push-rates", at(run))),
   });
-}
 
-type EnvironmentChange = components["schemas"]["PatchedChangeEnvironmentRequest"];
-type AskedChange = EnvironmentChange & { envId: number };
+type AskedOf<T> = T & { envId: number; reason: string };
 
 /** Change one property of an environment, with a reason. */
-function useEnvironmentChange<T extends AskedChange>(run: string) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: (asked: T): Promise<EnvironmentRow> => {
-      const { envId, ...change }: AskedChange = asked;
-      return body(
-        api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change }),
-      );
-    },
-    onSettled: () => {
-      for (const key of ["environments", "mixing"]) void client.invalidateQueries({ queryKey: [key, run] });
-    },
-  });
-}
-
-type Asked<T> = T & { envId: number; reason: string };
+const useEnvironmentChange = <T extends object>(run: string) =>
+  useChange(
+    ["environments", run],
+    ({ envId, ...change }: AskedOf<T>): Promise<EnvironmentRow> =>
+      body(api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change })),
+    ["mixing", run],
+  );
 
 /** Set the environment's weight in batches. */
-export const useReweigh = (run: string) => useEnvironmentChange<Asked<{ weight: number }>>(run);
+export const useReweigh = (run: string) => useEnvironmentChange<{ weight: number }>(run);
 
 /** Mark the environment as disconnected or connected. */
-export const useConnect = (run: string) => useEnvironmentChange<Asked<{ connected: boolean }>>(run);
+export const useConnect = (run: string) => useEnvironmentChange<{ connected: boolean }>(run);
 
 /** Mute or unmute the environment: whether its groups are used for training. */
-export const useMute = (run: string) => useEnvironmentChange<Asked<{ muted: boolean }>>(run);
+export const useMute = (run: string) => useEnvironmentChange<{ muted: boolean }>(run);

@@ -1,7 +1,8 @@
 /** API queries for lists of runs, and bulk actions on runs. */
 
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { api, body } from "@/api/client";
+import { queryOptions } from "@tanstack/react-query";
+import { pagesOf } from "@/api/changes";
+import { api, body, results } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -18,54 +19,41 @@ export type Sort = SortName | `-${SortName}`;
 export const NEWEST: Sort = "-created";
 const REREAD_MS = 5_000;
 const RUNS_PER_PAGE = 50;
+const LIST_FRESH_MS = 30_000;
+const keepBefore = <T>(before: T) => before;
 
 export const qualifiersQuery = queryOptions({
   queryKey: ["run-filter"],
-  queryFn: async () => (await body(api.GET("/api/v1/run-filter"))).results,
+  queryFn: () => results(api.GET("/api/v1/run-filter")),
   staleTime: Number.POSITIVE_INFINITY,
 });
 
 /** Names of all configuration values and metrics of the runs that match a filter. */
-export function columnsQuery(q: string, enabled: boolean) {
-  return queryOptions({
+export const columnsQuery = (q: string, enabled: boolean) =>
+  queryOptions({
     queryKey: ["run-columns", q],
-    queryFn: async () => (await body(api.GET("/api/v1/run-columns", { params: { query: { q } } }))).results.filter(isNamed),
+    queryFn: async () => (await results(api.GET("/api/v1/run-columns", { params: { query: { q } } }))).filter(isNamed),
     enabled,
-    staleTime: 30_000,
-    placeholderData: (before) => before,
+    staleTime: LIST_FRESH_MS,
+    placeholderData: keepBefore,
   });
-}
 
 export const VALUES_OF = ["tag", "env", "owner", "preset", "project", "name"] as const;
-type ValueOf = (typeof VALUES_OF)[number];
 
-export function valuesQuery(of: string, part: string) {
-  return queryOptions({
+export const valuesQuery = (of: string, part: string) =>
+  queryOptions({
     queryKey: ["run-filter", "values", of, part],
-    queryFn: async () => (await body(api.GET("/api/v1/run-filter/values", { params: { query: { of: of as ValueOf, part } } }))).results,
-    staleTime: 30_000,
+    queryFn: () => results(api.GET("/api/v1/run-filter/values", { params: { query: { of: of as (typeof VALUES_OF)[number], part } } })),
+    staleTime: LIST_FRESH_MS,
   });
-}
 
-/** The pages of a list of runs with the values of columns, as an infinite query. */
+/** The pages of a list of runs with the values of columns. */
 export function runsQuery(q: string, sort: Sort, named: NamedColumn[] = []) {
   const columns = named.join(",") || undefined;
-  return infiniteQueryOptions({
-    queryKey: ["runs", q, sort, columns],
-    queryFn: ({ pageParam }) =>
-      body(
-        api.GET("/api/v1/runs", {
-          params: { query: { q, sort, columns, limit: RUNS_PER_PAGE, cursor: pageParam || undefined } },
-        }),
-      ),
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next ?? undefined,
-    refetchInterval: REREAD_MS,
-    placeholderData: (before) => before,
-  });
+  const load = (cursor: string | undefined) =>
+    body(api.GET("/api/v1/runs", { params: { query: { q, sort, columns, limit: RUNS_PER_PAGE, cursor } } }));
+  return { ...pagesOf(["runs", q, sort, columns], load), refetchInterval: REREAD_MS, placeholderData: keepBefore };
 }
-
-const FOUND_AT_MOST = 8;
 
 /** Runs whose name contains the text, last changed first; without text, the runs that changed last. */
 export function foundRunsQuery(typed: string) {
@@ -77,44 +65,37 @@ export function foundRunsQuery(typed: string) {
     .join(" ");
   return queryOptions({
     queryKey: ["found-runs", q],
-    queryFn: async () =>
-      (await body(api.GET("/api/v1/runs", { params: { query: { q, sort: "-changed", limit: FOUND_AT_MOST } } }))).results,
-    staleTime: 5_000,
-    placeholderData: (before) => before,
+    queryFn: () => results(api.GET("/api/v1/runs", { params: { query: { q, sort: "-changed", limit: 8 } } })),
+    staleTime: REREAD_MS,
+    placeholderData: keepBefore,
   });
 }
 
 /** Summaries of runs that the live list does not include. */
-export function runActivityQuery(ids: number[]) {
-  return queryOptions({
+export const runActivityQuery = (ids: number[]) =>
+  queryOptions({
     queryKey: ["run-activity", ids],
-    queryFn: async () => (await body(api.GET("/api/v1/run-activity", { params: { query: { ids: ids.join(",") } } }))).results,
+    queryFn: () => results(api.GET("/api/v1/run-activity", { params: { query: { ids: ids.join(",") } } })),
     enabled: ids.length > 0,
     refetchInterval: REREAD_MS,
-    placeholderData: (before) => before,
+    placeholderData: keepBefore,
   });
-}
 
 export type Action = Schemas["ActOnRunsRequest"]["action"];
 /** Selected runs, or those that match a filter; without a filter, the confirmed number of all runs. */
 export type Which = { ids: number[] } | { q: string; all_runs?: number };
-export type Wanted = { action: Action; which: Which; reason: string; tag: string };
+type Wanted = { action: Action; which: Which; reason: string; tag: string };
 
 /** Run a bulk action, one request at a time; `tell` receives the numbers done and left. */
-export async function actOnRuns(wanted: Wanted, tell: (done: number, left: number) => void): Promise<ActedOn[]> {
-  const { action, which, reason, tag } = wanted;
+export async function actOnRuns({ which, ...wanted }: Wanted, tell: (done: number, left: number) => void): Promise<ActedOn[]> {
   const all: ActedOn[] = [];
-  let after: number | null = 0;
-  while (after !== null) {
-    const ids = "ids" in which ? which.ids : null;
-    const q = "q" in which ? which.q : null;
-    const all_runs = ("q" in which && which.all_runs) || null;
-    const answer: Schemas["ActedOnRuns"] = await body(
-      api.POST("/api/v1/run-actions", { body: { action, ids, q, all_runs, reason, tag, after_id: after } }),
-    );
+  let after_id: number | null = 0;
+  while (after_id !== null) {
+    const asked = { ids: null, q: null, all_runs: null, ...which, ...wanted, after_id };
+    const answer: Schemas["ActedOnRuns"] = await body(api.POST("/api/v1/run-actions", { body: asked }));
     all.push(...answer.results);
     tell(all.length, answer.left);
-    after = answer.next_after_id;
+    after_id = answer.next_after_id;
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
+import { useChange } from "@/api/changes";
 import { api, body } from "@/api/client";
 import type { Session } from "@/api/types";
 
@@ -11,19 +12,14 @@ export const sessionQuery = queryOptions({
   staleTime: 60_000,
 });
 
-export function useSession(): Session | undefined {
-  return useQuery(sessionQuery).data;
-}
+export const useSession = (): Session | undefined => useQuery(sessionQuery).data;
 
-/** Hint beside actions that the user may not perform. */
+/** Hints beside actions that the user may not perform. */
 export const TAKES_OPERATOR = "Requires the operator role.";
-
 export const TAKES_ADMIN = "Requires the administrator role.";
 
 /** Whether the user may change deployment-wide settings. */
-export function useMayAdminister(): boolean {
-  return useSession()?.role === "admin";
-}
+export const useMayAdminister = (): boolean => useSession()?.role === "admin";
 
 /** True within an archived run: the server refuses every change. */
 export const ReadOnlyContext = createContext(false);
@@ -44,14 +40,10 @@ export function useSignIn() {
 }
 
 /** Change the user's password; other browsers are signed out. */
-export function useChangePassword() {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (passwords: { current_password: string; new_password: string }) =>
-      body(api.PUT("/api/v1/session/password", { body: passwords })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["sessions"] }),
-  });
-}
+export const useChangePassword = () =>
+  useChange(["sessions"], (passwords: { current_password: string; new_password: string }) =>
+    body(api.PUT("/api/v1/session/password", { body: passwords })),
+  );
 
 export function useSignOut() {
   const queries = useQueryClient();

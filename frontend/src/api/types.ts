@@ -41,7 +41,6 @@ export type Preset = Schemas["Preset"];
 export type MetricLine = Schemas["MetricLine"];
 export type MetricAxis = "step" | "time" | "elapsed" | "amount";
 
-/** A row of the live list: the run, with its summary while it is active. */
 /** A run of the live list; with its fleet's last heartbeat while it is active. */
 export type RunRow = Schemas["LiveRunRow"] & { observed_at?: string | null };
 

@@ -1,5 +1,6 @@
 import { Button } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { useTimeout } from "@mantine/hooks";
+import { useState } from "react";
 import { copyText } from "@/charts/save";
 
 const SHOWN_MS = 1_500;
@@ -16,14 +17,11 @@ type CopyProps = {
 /** Copy a text, with a flag that is true for a moment afterwards. */
 export function useCopying(): { isSaid: boolean; copy: (text: string) => void } {
   const [isSaid, setSaid] = useState(false);
-  useEffect(() => {
-    if (!isSaid) return;
-    const timer = setTimeout(() => setSaid(false), SHOWN_MS);
-    return () => clearTimeout(timer);
-  }, [isSaid]);
+  const { start } = useTimeout(() => setSaid(false), SHOWN_MS);
   const copy = (text: string) => {
     copyText(text);
     setSaid(true);
+    start();
   };
   return { isSaid, copy };
 }
@@ -38,7 +36,7 @@ export function Copy({ text, label, words = "Copy", size = "compact-xs" }: CopyP
   );
 }
 
-/** One command or line to copy. */
+/** A command, or lines of code, to copy. */
 export function Command({ text }: { text: string }) {
   return (
     <div className="command">
@@ -48,12 +46,4 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-/** Several lines to copy. */
-export function Lines({ text }: { text: string }) {
-  return (
-    <div className="lines">
-      <pre tabIndex={0}>{text}</pre>
-      <Copy text={text} />
-    </div>
-  );
-}
+export { Command as Lines };

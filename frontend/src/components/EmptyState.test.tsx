@@ -70,7 +70,7 @@ describe("an empty view names the command or action that fills it", () => {
     server.refuse("run:nowhere", "not_found", "No run named nowhere.");
     await load(address);
     const found = await screen.findByRole("heading", { name: title }, { timeout: 10_000 });
-    const empty = found.closest<HTMLElement>(".empty");
+    const empty = found.closest<HTMLElement>("[data-empty]");
     expect(empty).not.toBeNull();
     const isThere = () => {
       const places = [...(empty as HTMLElement).querySelectorAll("code, pre, a, button")];

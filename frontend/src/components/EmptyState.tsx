@@ -1,3 +1,4 @@
+import { Stack, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import type { Needs } from "@/components/commandToken";
 import { TokenCommand } from "@/components/TokenCommand";
@@ -27,12 +28,16 @@ type Props = Fill & {
 /** Placeholder for an empty view: what it shows, and the command or action that fills it. */
 export function EmptyState({ title, children, action, guide, ...fill }: Props) {
   return (
-    <div className="empty">
-      <h2>{title}</h2>
-      <p>{children}</p>
+    <Stack align="center" gap="sm" px="lg" py="xl" ta="center" data-empty>
+      <Title order={2} size="lg">
+        {title}
+      </Title>
+      <Text className="soft" component="div" maw="34rem">
+        {children}
+      </Text>
       {fill.command && <TokenCommand {...fill} />}
-      {action && <div className="empty-action">{action}</div>}
+      {action}
       {guide && <a href={addressOfGuide(guide)}>Read more in the guide</a>}
-    </div>
+    </Stack>
   );
 }

@@ -18,7 +18,7 @@ function TokenLine({ needs }: { needs: Needs }) {
     networks: [],
   };
   return (
-    <div className="command-token tiny faint">
+    <div className="tiny faint">
       Requires a token with the scope {needs.scope}.{" "}
       {isAdmin ? (
         <button

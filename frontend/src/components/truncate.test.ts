@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { truncate } from "./truncate";
+import { truncate } from "./LongText";
 
 test("short texts are not truncated", () => {
   const text = "x".repeat(600);

@@ -1,40 +1,15 @@
 /** Keep drafts across an expired session, a reload or an accidental close. */
 
-import { useState } from "react";
+import { readSessionStorageValue, useSessionStorage } from "@mantine/hooks";
 
-const KEY = "rolldeck-draft:";
-
-function read(key: string): string {
-  try {
-    return sessionStorage.getItem(KEY + key) ?? "";
-  } catch {
-    return "";
-  }
-}
-
-function keep(key: string, text: string): void {
-  try {
-    if (text) sessionStorage.setItem(KEY + key, text);
-    else sessionStorage.removeItem(KEY + key);
-  } catch {
-    // Without storage it is there as long as its box is.
-  }
-}
+const keyOf = (key: string) => `rolldeck-draft:${key}`;
 
 /** A draft in session storage; kept until it is sent or discarded. */
 export function useDraft(key: string): [text: string, setText: (text: string) => void] {
-  const [text, setText] = useState(() => read(key));
-  const change = (next: string) => {
-    setText(next);
-    keep(key, next);
-  };
-  return [text, change];
+  const [text, setText] = useSessionStorage({ key: keyOf(key), defaultValue: "", getInitialValueInEffect: false });
+  return [text, setText];
 }
 
-export function hasDraft(key: string): boolean {
-  return read(key) !== "";
-}
+export const hasDraft = (key: string): boolean => readSessionStorageValue({ key: keyOf(key), defaultValue: "" }) !== "";
 
-export function deleteDraft(key: string): void {
-  keep(key, "");
-}
+export const deleteDraft = (key: string): void => sessionStorage.removeItem(keyOf(key));

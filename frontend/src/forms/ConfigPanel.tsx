@@ -5,7 +5,7 @@ import { onDemand } from "@/components/onDemand";
 import { Panel } from "@/components/Panel";
 import { Skeletons } from "@/components/Skeletons";
 import { environmentNamesQuery } from "@/forms/api";
-import { cliCommand, curlCommand } from "@/forms/commands";
+import { cliCommand } from "@/forms/commands";
 import type { JsonSchema } from "@/forms/schema";
 import type { LaunchState } from "@/forms/useLaunch";
 import { lineAt } from "@/forms/yaml";
@@ -26,7 +26,6 @@ function CopyAs({ state }: { state: LaunchState }) {
       <Menu.Dropdown>
         <Menu.Item onClick={() => copy(state.text)}>YAML</Menu.Item>
         <Menu.Item onClick={() => copy(cliCommand(state.launch))}>rolldeck command</Menu.Item>
-        <Menu.Item onClick={() => copy(curlCommand(state.launch, location.origin))}>curl command</Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { changesOf, leavesOf, overlayOf, valueText } from "@/forms/changes";
-import { cliCommand, curlCommand } from "@/forms/commands";
+import { cliCommand } from "@/forms/commands";
 
 const parent = { fleet: { num_workers: 2, resources: { a: 1 } }, seed: 0, hidden: [64, 64], language: null };
 
@@ -37,7 +37,4 @@ it("quotes commands for the shell", () => {
     `rolldeck run create --name one --preset cartpole --set 'environment.kwargs={"name":"it'\\''s"}'`,
   );
   expect(cliCommand({ name: "", preset: "", config: {} })).toBe("rolldeck run create --name NAME");
-  const curl = curlCommand({ name: "one", preset: "", config: {} }, "http://server:8000");
-  expect(curl).toContain("http://server:8000/api/v1/runs");
-  expect(curl).toContain(`--data '{"name":"one","kind":"fleet","preset":"","config":{},"start":true}'`);
 });

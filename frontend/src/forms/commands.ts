@@ -42,14 +42,3 @@ export function cliCommand({ name, project, uses_project_defaults: usesDefaults,
   for (const assignment of assignments(config)) words.push(`--set ${quoted(assignment)}`);
   return words.join(" ");
 }
-
-/** The same request with curl. */
-export function curlCommand({ name, ...launch }: Launch, origin: string): string {
-  const body = { name: name || "NAME", kind: "fleet", ...launch, start: true };
-  return [
-    `curl -X POST ${origin}/api/v1/runs`,
-    `  -H "Authorization: Bearer $ROLLDECK_TOKEN"`,
-    `  -H "Content-Type: application/json"`,
-    `  --data ${quoted(JSON.stringify(body))}`,
-  ].join(" \\\n");
-}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { applies, type Condition, conditionsText } from "./conditions";
+import { applies, type Condition } from "./schema";
 
 const config = { policy: { kind: "gru" }, evaluation: { every: 0 }, language: null };
 
@@ -19,22 +19,3 @@ it.each<[Condition[], boolean]>([
     false,
   ],
 ])("%j applies: %s", (when, expected) => expect(applies(when, config)).toBe(expected));
-
-it("describes conditions with the titles of their fields", () => {
-  const titles: Record<string, string> = {
-    "policy.kind": "Policy",
-    checkpoint: "Checkpoint",
-    spec: "Environment",
-    inside: "In the worker",
-  };
-  const text = (when: Condition[]) => conditionsText(when, (path) => titles[path] ?? path);
-  expect(text([{ field: "policy.kind", is: ["cnn", "gru"] }])).toBe("Policy is cnn or gru");
-  expect(text([{ field: "checkpoint", is: [""] }])).toBe("Checkpoint is empty");
-  expect(
-    text([
-      { field: "inside", is: [false] },
-      { field: "spec", not: ["cartpole"] },
-    ]),
-  ).toBe("In the worker is off and Environment is not cartpole");
-  expect(text([{ field: "policy.kind", not: ["mlp"] }])).toBe("Policy is not mlp");
-});

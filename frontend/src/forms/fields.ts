@@ -1,8 +1,7 @@
 /** The essential fields of a run configuration, which have inputs in the launch form. Pure. */
 
 import { number } from "@/format";
-import { applies, type Condition, valueAt } from "@/forms/conditions";
-import { type Config, isNullable, type JsonSchema, resolved } from "@/forms/schema";
+import { applies, type Condition, type Config, isNullable, type JsonSchema, resolved, valueAt } from "@/forms/schema";
 
 export type Field = {
   /** Dotted path in the configuration: `fleet.num_workers`. */

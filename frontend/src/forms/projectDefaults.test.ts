@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Project } from "@/api/projects";
-import { cliCommand, curlCommand } from "@/forms/commands";
+import { cliCommand } from "@/forms/commands";
 import { defaultsText, launchIn, merged, presetsIn } from "@/forms/projectDefaults";
 
 const PROJECT = {
@@ -32,5 +32,4 @@ it("names the values that the project sets", () => {
 it("names the project in the copied commands", () => {
   const launch = launchIn(PROJECT, { ...LAUNCH, preset: "" });
   expect(cliCommand(launch)).toContain("--name alpha --project poles --no-project-defaults --set");
-  expect(curlCommand(launch, "http://host")).toContain('"project":"poles","uses_project_defaults":false');
 });

@@ -1,6 +1,7 @@
-/** The JSON Schema of a run configuration: parts at a path, defaults and the edited form. Pure. */
+/** The JSON Schema of a run configuration: conditions, parts at a path, defaults and the edited form. Pure. */
 
-import { applies, type Condition, valueAt } from "@/forms/conditions";
+/** A condition on the value at a dotted path: `is` one of the values, or `not` one of them. */
+export type Condition = { field: string; is?: unknown[]; not?: unknown[] };
 
 export type JsonSchema = {
   $ref?: string;
@@ -29,6 +30,24 @@ export type JsonSchema = {
 export type Config = Record<string, unknown>;
 
 export const isConfig = (value: unknown): value is Config => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The value at a dotted path; undefined if the path leads nowhere. */
+export function valueAt(config: unknown, path: string): unknown {
+  return path.split(".").reduce<unknown>((value, key) => (isConfig(value) ? value[key] : undefined), config);
+}
+
+/** Return whether a value meets a condition. */
+function holds({ is, not }: Condition, value: unknown): boolean {
+  // A missing optional part and null are the same.
+  const known = value ?? null;
+  if (is && !is.includes(known)) return false;
+  return !not?.includes(known);
+}
+
+/** Return whether a field with these conditions applies to a configuration: all of them hold. */
+export function applies(when: Condition[], config: unknown): boolean {
+  return when.every((condition) => holds(condition, valueAt(config, condition.field)));
+}
 
 /** A schema without its reference and without "or null". */
 export function resolved(schema: JsonSchema, root: JsonSchema): JsonSchema {

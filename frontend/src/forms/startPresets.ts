@@ -3,8 +3,7 @@
 import type { Preset } from "@/api/types";
 import { number } from "@/format";
 import type { SavedPreset } from "@/forms/api";
-import { valueAt } from "@/forms/conditions";
-import type { Config } from "@/forms/schema";
+import { type Config, valueAt } from "@/forms/schema";
 
 /** A preset of either kind; `saved` is set for saved presets. */
 export type StartPreset = Preset & { saved?: SavedPreset };

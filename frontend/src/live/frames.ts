@@ -23,43 +23,30 @@ type FrameBody = { parts: Parts; series: SeriesRows };
 
 export type SnapshotFrame = Omit<Schemas["SnapshotFrame"], keyof FrameBody> & FrameBody;
 export type DeltaFrame = Omit<Schemas["DeltaFrame"], keyof FrameBody | "changes"> & FrameBody & { changes: Record<string, FieldChange[]> };
-export type BeatFrame = Schemas["BeatFrame"];
+type BeatFrame = Schemas["BeatFrame"];
 export type ErrorFrame = Schemas["ErrorFrame"];
 export type Frame = SnapshotFrame | DeltaFrame | BeatFrame | ErrorFrame;
 export type Message = Schemas["PageMessage"];
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** Parse a frame; null for anything else. Unknown frames are not errors. */
 export function parseFrame(text: string): Frame | null {
-  let raw: unknown;
+  let raw: Record<string, unknown> | null;
   try {
     raw = JSON.parse(text);
   } catch {
     return null;
   }
-  if (!isObject(raw)) return null;
-  if (raw.type === "beat" && typeof raw.at === "string") {
-    const sequences = isObject(raw.sequences) ? (raw.sequences as Record<string, number | null>) : {};
-    return { type: "beat", at: raw.at, sequences };
+  const isOfTopic = typeof raw?.topic === "string" && typeof raw.sequence === "number";
+  switch (raw?.type) {
+    case "beat":
+      return typeof raw.at === "string" ? ({ sequences: {}, ...raw } as BeatFrame) : null;
+    case "error":
+      return { topic: "", code: "", detail: "", ...raw } as ErrorFrame;
+    case "snapshot":
+      return isOfTopic ? ({ parts: {}, series: {}, ...raw } as SnapshotFrame) : null;
+    case "delta":
+      return isOfTopic && typeof raw.previous === "number" ? ({ parts: {}, series: {}, changes: {}, ...raw } as DeltaFrame) : null;
+    default:
+      return null;
   }
-  if (raw.type === "error") {
-    return {
-      type: "error",
-      topic: typeof raw.topic === "string" ? raw.topic : "",
-      code: String(raw.code ?? ""),
-      detail: String(raw.detail ?? ""),
-    };
-  }
-  if (typeof raw.topic !== "string" || typeof raw.sequence !== "number") return null;
-  const parts = isObject(raw.parts) ? raw.parts : {};
-  const series = isObject(raw.series) ? (raw.series as SeriesRows) : {};
-  const committed_at = typeof raw.committed_at === "string" ? raw.committed_at : null;
-  const common = { topic: raw.topic, sequence: raw.sequence, at: String(raw.at), committed_at, parts, series };
-  if (raw.type === "snapshot") return { type: "snapshot", ...common };
-  if (raw.type === "delta" && typeof raw.previous === "number") {
-    const changes = isObject(raw.changes) ? (raw.changes as Record<string, FieldChange[]>) : {};
-    return { type: "delta", previous: raw.previous, changes, ...common };
-  }
-  return null;
 }

@@ -33,16 +33,17 @@ export function Header({ onHelp, onPalette }: { onHelp: () => void; onPalette: (
         <span className="wide-only">Rolldeck</span>
       </Link>
       <span className="spacer" />
-      <button
-        type="button"
-        className={css.seek}
+      <Button
+        variant="default"
+        size="compact-md"
+        className="soft"
         aria-label={`Search or command… ${PALETTE_KEYS}`}
         aria-keyshortcuts="Control+K Meta+K"
         onClick={onPalette}
       >
         <Search size={16} aria-hidden="true" />
-        <span className="wide-only">Search or command…</span> <KeyHint>{PALETTE_KEYS}</KeyHint>
-      </button>
+        <span className="wide-only">&nbsp;Search or command…&nbsp;</span> <KeyHint>{PALETTE_KEYS}</KeyHint>
+      </Button>
       <AlertsBell />
       <LiveIndicator />
       <MenuButton

@@ -1,9 +1,8 @@
-import { Kbd } from "@mantine/core";
+import { Box, Group, Kbd } from "@mantine/core";
 import { Dialog } from "@/components/Dialog";
 import { addressOfGuide } from "@/guide";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { MAIN_PAGES } from "@/shell/mainPages";
-import css from "@/shell/shell.module.css";
 
 type Key = [keys: string[], meaning: string];
 
@@ -53,35 +52,27 @@ const PARTS: { title: string; keys: Key[] }[] = [
   },
 ];
 
-function Part({ title, keys }: (typeof PARTS)[number]) {
-  return (
-    <section className={css.keys}>
-      <h3>{title}</h3>
-      <dl>
-        {keys.map(([each, meaning]) => (
-          <div key={meaning}>
-            <dt>
-              {each.map((key) => (
-                <Kbd key={key}>{key}</Kbd>
-              ))}
-            </dt>
-            <dd>{meaning}</dd>
-          </div>
-        ))}
-      </dl>
-    </section>
-  );
-}
-
 /** All keyboard shortcuts. */
 export function Help({ onClose }: { onClose: () => void }) {
   return (
     <Dialog onClose={onClose} title="Keyboard shortcuts" size="xl">
-      <div className={css.keysColumns}>
-        {PARTS.map((part) => (
-          <Part key={part.title} {...part} />
+      <Box mb="md" style={{ columns: "19rem", columnGap: "2rem" }}>
+        {PARTS.map(({ title, keys }) => (
+          <Box key={title} component="section" mb="md" style={{ breakInside: "avoid" }}>
+            <h3>{title}</h3>
+            {keys.map(([each, meaning]) => (
+              <Group key={meaning} gap="xs" wrap="nowrap" py={3}>
+                <Group gap={4} w="5.2rem" wrap="nowrap">
+                  {each.map((key) => (
+                    <Kbd key={key}>{key}</Kbd>
+                  ))}
+                </Group>
+                {meaning}
+              </Group>
+            ))}
+          </Box>
         ))}
-      </div>
+      </Box>
       <a href={addressOfGuide("howto/settings-and-keys")}>Settings and shortcuts in the guide</a>
     </Dialog>
   );

@@ -1,55 +1,27 @@
-import { useEffect, useRef, useState } from "react";
+import { useThrottledValue } from "@mantine/hooks";
 import { Hint } from "@/components/Hint";
 import { duration } from "@/format";
-import type { LiveStatus } from "@/live/connection";
+import type { LiveMode, LiveStatus } from "@/live/connection";
 import { holdLive, useLiveStatus } from "@/live/live";
 import { useShortcuts } from "@/shell/keyboard";
 
 type Look = { sign: string; text: string; tone: string; meaning: string };
 
+const LOOKS: Record<LiveMode, Look> = {
+  live: { sign: "●", text: "live", tone: "good", meaning: "Changes appear as they happen. Press l to pause updates." },
+  held: { sign: "❚❚", text: "paused", tone: "held", meaning: "Updates are paused; runs continue. Press l to resume." },
+  lagging: { sign: "◐", text: "lagging", tone: "held", meaning: "No message from the server; values may be outdated." },
+  polling: { sign: "◐", text: "polling every 3 s", tone: "held", meaning: "The WebSocket cannot open; data is refreshed every 3 s." },
+  connecting: { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The WebSocket is opening; values are not updated." },
+};
+
 /** The look of the connection; `isOutdated` without an answer to polls either. */
 function lookOf({ mode, silentMs, isOutdated }: LiveStatus): Look {
   const seconds = Math.floor(silentMs / 1000);
-  if (isOutdated && (mode === "polling" || mode === "connecting")) {
-    return {
-      sign: "✕",
-      text: `no server for ${duration(seconds)}`,
-      tone: "bad",
-      meaning: "Neither the WebSocket nor requests get an answer; values are as old as that. The page reconnects by itself.",
-    };
-  }
-  switch (mode) {
-    case "live":
-      return { sign: "●", text: "live", tone: "good", meaning: "Changes appear as they happen. Press l to pause updates." };
-    case "held":
-      return { sign: "❚❚", text: "paused", tone: "held", meaning: "Updates are paused; runs continue. Press l to resume." };
-    case "lagging":
-      return { sign: "◐", text: `lagging ${seconds} s`, tone: "held", meaning: "No message from the server; values may be outdated." };
-    case "polling":
-      return {
-        sign: "◐",
-        text: "polling every 3 s",
-        tone: "held",
-        meaning: "The WebSocket cannot open; data is refreshed every 3 s.",
-      };
-    default:
-      return { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The WebSocket is opening; values are not updated." };
-  }
-}
-
-/** Announce connection changes to screen readers, at most every 10 s. */
-function useCalm(text: string): string {
-  const [calm, setCalm] = useState(text);
-  const last = useRef(0);
-  useEffect(() => {
-    const wait = Math.max(0, last.current + 10_000 - Date.now());
-    const timer = setTimeout(() => {
-      last.current = Date.now();
-      setCalm(text);
-    }, wait);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return calm;
+  if (mode === "lagging") return { ...LOOKS.lagging, text: `lagging ${seconds} s` };
+  if (!isOutdated || (mode !== "polling" && mode !== "connecting")) return LOOKS[mode];
+  const meaning = "Neither the WebSocket nor requests get an answer; values are as old as that. The page reconnects by itself.";
+  return { sign: "✕", text: `no server for ${duration(seconds)}`, tone: "bad", meaning };
 }
 
 /** The connection state; a click pauses or resumes updates. */
@@ -57,7 +29,8 @@ export function LiveIndicator() {
   const status = useLiveStatus();
   const look = lookOf(status);
   const isHeld = status.mode === "held";
-  const spoken = useCalm(`Connection: ${look.tone === "bad" ? "no server" : status.mode}`);
+  // Screen readers announce changes at most every 10 s.
+  const spoken = useThrottledValue(`Connection: ${look.tone === "bad" ? "no server" : status.mode}`, 10_000);
   const toggle = () => holdLive(!isHeld);
   useShortcuts({ l: toggle });
   return (

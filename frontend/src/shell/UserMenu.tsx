@@ -2,7 +2,6 @@ import { Menu, useMantineColorScheme } from "@mantine/core";
 import { useSession, useSignOut } from "@/api/session";
 import type { MenuOf } from "@/components/MenuButton";
 import { OpenedMenu } from "@/components/OpenedMenu";
-import { AUDIT_PAGE } from "@/shell/mainPages";
 
 const THEMES = [
   ["auto", "System"],
@@ -22,11 +21,6 @@ export function UserMenu({ target, onHelp }: MenuOf & { onHelp: () => void }) {
       <Menu.Item component="a" href="/admin/">
         Admin
       </Menu.Item>
-      {session?.role === "admin" && (
-        <Menu.Item component="a" href={AUDIT_PAGE}>
-          Audit
-        </Menu.Item>
-      )}
       <Menu.Item component="a" href="/docs">
         API reference
       </Menu.Item>

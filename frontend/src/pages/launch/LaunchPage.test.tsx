@@ -331,7 +331,7 @@ it("shows the errors of a refused launch at their lines, and focuses the first",
   expect(await label(EDITOR)).toHaveFocus();
 });
 
-it("copies the launch as YAML and as commands", async () => {
+it("copies the launch as YAML and as a command", async () => {
   const copied: string[] = [];
   vi.spyOn(document, "execCommand").mockImplementation(() => {
     const clipboardData = { setData: (_type: string, text: string) => copied.push(text) };
@@ -342,14 +342,13 @@ it("copies the launch as YAML and as commands", async () => {
   await load("/runs/new?preset=cartpole");
   await waitFor(async () => expect(await label("Name")).toHaveValue("cartpole-1"));
   fill(await label("Workers"), "3");
-  for (const name of ["YAML", "rolldeck command", "curl command"]) {
+  for (const name of ["YAML", "rolldeck command"]) {
     fireEvent.click(screen.getByRole("button", { name: /Copy as|Copied/ }));
     fireEvent.click(await screen.findByText(name));
   }
-  await waitFor(() => expect(copied).toHaveLength(3));
+  await waitFor(() => expect(copied).toHaveLength(2));
   expect(copied[0]).toContain("num_workers: 3");
   expect(copied[1]).toBe("rolldeck run create --name cartpole-1 --preset cartpole --set fleet.num_workers=3");
-  expect(copied[2]).toContain("curl -X POST");
 });
 
 it("clones a run with its configuration and a name of its own", async () => {

@@ -1,3 +1,4 @@
+import { useHotkeys } from "@mantine/hooks";
 import { useCallback, useEffect, useRef, useState } from "react";
 
 /** The text after a key pressed before the input had focus; null for other keys. */
@@ -34,16 +35,11 @@ export function usePalette() {
     });
   }, []);
 
-  useEffect(() => {
-    const listen = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() !== "k" || event.altKey || event.shiftKey || event.ctrlKey === event.metaKey) return;
-      if (!isOpen && document.querySelector("[role=dialog]")) return;
-      event.preventDefault();
-      isOpen ? close() : open();
-    };
-    window.addEventListener("keydown", listen);
-    return () => window.removeEventListener("keydown", listen);
-  }, [isOpen, open, close]);
+  const toggle = () => {
+    if (isOpen) close();
+    else if (!document.querySelector("[role=dialog]")) open();
+  };
+  useHotkeys([["mod+K", toggle]], []);
 
   // The palette's code may still be loading, and its input receives focus shortly after rendering.
   useEffect(() => {
