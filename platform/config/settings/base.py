@@ -382,8 +382,8 @@ UNFOLD: dict[str, Any] = {
 # --- People ---
 AUTH_USER_MODEL = "runs.User"
 # The only backend, so every password check counts as an attempt.
-AUTHENTICATION_BACKENDS = ["runs.access.services.CountedPasswords"]
-PASSWORD_HASHERS = ["runs.access.services.BoundedPBKDF2PasswordHasher"]
+AUTHENTICATION_BACKENDS = ["runs.access.services.passwords.CountedPasswords"]
+PASSWORD_HASHERS = ["runs.access.services.passwords.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -1,0 +1,1 @@
+"""Tokens, sessions, passwords and login links."""
