@@ -14597,6 +14597,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Too many requests; retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -17578,6 +17587,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description Too many requests; retry after the time in Retry-After. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Temporarily unavailable; retry after the time in Retry-After. */
             503: {
                 headers: {
@@ -18186,6 +18204,15 @@ export interface operations {
             };
             /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -22153,6 +22180,15 @@ export interface operations {
             };
             /** @description The content is invalid. */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; retry after the time in Retry-After. */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
