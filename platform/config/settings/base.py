@@ -350,7 +350,10 @@ SPECTACULAR_SETTINGS = {
         "step": {"type": "string", "pattern": "^(-1|[0-9]{1,9})$"},
     },
     # The only default hook names enums, and cannot process msgspec's.
-    "POSTPROCESSING_HOOKS": ["config.api_document.describe_sockets"],
+    "POSTPROCESSING_HOOKS": [
+        "config.api_document.describe_sockets",
+        "config.api_document.add_examples",
+    ],
 }
 
 # --- Admin ---
