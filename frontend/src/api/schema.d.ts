@@ -6295,6 +6295,7 @@ export interface components {
             wandb_group: string | null;
             wandb_project: string | null;
             project: string | null;
+            project_uid: string | null;
             tags: string[];
             environment: string | null;
             columns?: {
@@ -7165,6 +7166,7 @@ export interface components {
          * @description A project.
          */
         ProjectRow: {
+            uid: string;
             name: string;
             title: string;
             description: string;
@@ -7749,6 +7751,7 @@ export interface components {
             wandb_group: string | null;
             wandb_project: string | null;
             project: string | null;
+            project_uid: string | null;
             tags: string[];
             config: Record<string, unknown>;
             inference_server: components["schemas"]["RunInferenceServer"] | null;
@@ -7834,6 +7837,7 @@ export interface components {
             wandb_group: string | null;
             wandb_project: string | null;
             project: string | null;
+            project_uid: string | null;
             tags: string[];
             environment: string | null;
             columns?: {

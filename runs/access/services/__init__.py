@@ -1,1 +1,0 @@
-"""Tokens, sessions, passwords and login links."""
