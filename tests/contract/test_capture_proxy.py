@@ -164,9 +164,7 @@ def test_the_session_is_in_the_path_or_in_a_header(stand: Stand) -> None:
 
 
 def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen[str]:
-    code = (
-        "import sys; from rollouts.fleet.capture.command import main; sys.exit(main(sys.argv[1:]))"
-    )
+    code = "import sys; from rolldeck.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
     return processes.start(
         [sys.executable, "-c", code, "--url", stand.platform, "--retry-for", "0", *arguments],
         env=os.environ | {"ROLLDECK_TOKEN": token, "PYTHONPATH": ".:platform:client"},
