@@ -72,7 +72,7 @@ rolldeck api POST runs/demo/weights/pin step=120 reason="the newest one collapse
 rolldeck api POST run-actions action=tag tag=ppo ids=[7,8] reason=WHY
 rolldeck api PATCH runs/RUN max_staleness=4 num_workers=8 reason=WHY
 rolldeck api PUT runs/RUN/notes --body @FILE
-rolldeck api POST alert-snoozes alert=12 until=2027-01-01T00:00:00Z reason=WHY
+rolldeck api POST alerts/snoozes alert=12 until=2027-01-01T00:00:00Z reason=WHY
 ```
 
 The [API](openapi.json) lists every route with its fields.

@@ -29,13 +29,13 @@ const REREAD_MS = 5_000;
 
 export const rulesQuery = queryOptions({
   queryKey: ["alert-rules"],
-  queryFn: () => body(api.GET("/api/v1/alert-rules")),
+  queryFn: () => body(api.GET("/api/v1/alerts/rules")),
   refetchInterval: REREAD_MS,
 });
 
 export const snoozesQuery = queryOptions({
   queryKey: ["alert-snoozes"],
-  queryFn: async () => (await body(api.GET("/api/v1/alert-snoozes"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/alerts/snoozes"))).results,
   refetchInterval: REREAD_MS,
 });
 
@@ -59,8 +59,8 @@ export function useSetRule(id: number | null) {
   return useMutation({
     mutationFn: (rule: SetAlertRule): Promise<AlertRule> =>
       id === null
-        ? body(api.POST("/api/v1/alert-rules", { body: rule }))
-        : body(api.PUT("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
+        ? body(api.POST("/api/v1/alerts/rules", { body: rule }))
+        : body(api.PUT("/api/v1/alerts/rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
     onSettled: useAlertsChanged(),
   });
 }
@@ -68,7 +68,7 @@ export function useSetRule(id: number | null) {
 export function useDeleteRule(id: number) {
   return useMutation({
     mutationFn: (reason: string) =>
-      body(api.DELETE("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
+      body(api.DELETE("/api/v1/alerts/rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
     onSettled: useAlertsChanged(),
   });
 }
@@ -76,7 +76,7 @@ export function useDeleteRule(id: number) {
 export function useSnooze() {
   return useMutation({
     mutationFn: (snooze: SnoozeSubject & { until: string | null; reason: string }): Promise<Snooze> =>
-      body(api.POST("/api/v1/alert-snoozes", { body: { alert: null, rule: null, ...snooze } })),
+      body(api.POST("/api/v1/alerts/snoozes", { body: { alert: null, rule: null, ...snooze } })),
     onSettled: useAlertsChanged(),
   });
 }
@@ -84,7 +84,7 @@ export function useSnooze() {
 export function useEndSnooze(id: number) {
   return useMutation({
     mutationFn: (reason: string) =>
-      body(api.DELETE("/api/v1/alert-snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
+      body(api.DELETE("/api/v1/alerts/snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
     onSettled: useAlertsChanged(),
   });
 }

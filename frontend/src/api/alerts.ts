@@ -58,7 +58,7 @@ export function runOpenAlertsQuery(run: string) {
 
 export const alertKindsQuery = queryOptions({
   queryKey: ["alert-kinds"],
-  queryFn: async () => (await body(api.GET("/api/v1/alert-kinds"))).results,
+  queryFn: async () => (await body(api.GET("/api/v1/alerts/kinds"))).results,
   staleTime: Number.POSITIVE_INFINITY,
 });
 

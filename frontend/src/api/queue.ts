@@ -81,7 +81,8 @@ export function ledgerQuery(run: string) {
 export function arrivalsQuery(run: string) {
   return queryOptions({
     queryKey: ["arrivals", run],
-    queryFn: async (): Promise<EnvironmentPushRate[]> => (await body(api.GET("/api/v1/runs/{run}/push-rates", at(run)))).results,
+    queryFn: async (): Promise<EnvironmentPushRate[]> =>
+      (await body(api.GET("/api/v1/runs/{run}/environments/push-rates", at(run)))).results,
   });
 }
 
