@@ -185,7 +185,7 @@ def test_the_command_prints_its_url_and_ends_on_a_signal(stand: Stand) -> None:
     right.terminate()
 
     assert wrong.wait(60) == 1
-    assert "rolldeck proxy" in wrong.communicate()[1]
+    assert "rolldeck: " in wrong.communicate()[1]
     assert "OPENAI_BASE_URL=http://127.0.0.1:" in output
     assert right.wait(60) in {0, -signal.SIGTERM}
     right.communicate()
