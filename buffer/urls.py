@@ -46,7 +46,7 @@ urlpatterns = [
     path("runs/<slug:run>/batches/<uuid:batch>/release", batches.ReleaseView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>/discard", batches.DiscardView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>/items", queues.BatchItemsView.as_view()),
-    path("runs/<slug:run>/push-rates", queues.PushRatesView.as_view()),
+    path("runs/<slug:run>/environments/push-rates", queues.PushRatesView.as_view()),
     path("runs/<slug:run>/queue", queues.QueueView.as_view()),
     path("runs/<slug:run>/batches/<uuid:batch>", batches.BatchView.as_view()),
     path("runs/<slug:run>/batches/<str:batch>/ack", batches.AckBatchView.as_view()),

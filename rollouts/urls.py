@@ -23,9 +23,9 @@ from rollouts.trajectories import api as trajectories
 
 urlpatterns = [
     path("trajectories", trajectories.TrajectoriesView.as_view()),
-    path("trajectory-filter", trajectories.TrajectoryFilterView.as_view()),
-    path("trajectory-filter/values", trajectories.TrajectoryValuesView.as_view()),
-    path("trajectory-columns", trajectories.TrajectoryColumnsView.as_view()),
+    path("trajectories/filter", trajectories.TrajectoryFilterView.as_view()),
+    path("trajectories/filter/values", trajectories.TrajectoryValuesView.as_view()),
+    path("trajectories/columns", trajectories.TrajectoryColumnsView.as_view()),
     path("environments", environments.KnownEnvironmentsView.as_view()),
     path("environments/probes", environments.EnvironmentProbeView.as_view()),
     path("environments/approvals", environments.EnvironmentApprovalView.as_view()),

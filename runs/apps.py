@@ -34,7 +34,7 @@ class RunsConfig(AppConfig):
 
 def _revoke_tokens(instance: Any, **_: Any) -> None:
     """Revoke the tokens of a person who is being deleted."""
-    from runs.access.services import revoke_tokens_of
+    from runs.access.services.tokens import revoke_tokens_of
 
     revoke_tokens_of(
         instance,

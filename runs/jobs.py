@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from runs.access import services
+from runs.access.services.passwords import delete_old_attempts
 from runs.alerts.jobs import send_webhooks
 from runs.alerts.services import alerts
 from runs.deployment import services as deployment
@@ -34,7 +34,7 @@ def delete_silent_processes() -> int:
 @shared_task(name="runs.jobs.delete_old_login_attempts")
 def delete_old_login_attempts() -> int:
     """Delete expired counters of password attempts; return their number."""
-    return services.delete_old_attempts(now=timezone.now())
+    return delete_old_attempts(now=timezone.now())
 
 
 @shared_task(name="runs.jobs.watch_conditions")

@@ -197,7 +197,7 @@ NOT_RUN: Final[dict[str, dict[str, str]]] = {
     "explanation/performance.md": {"": "measures for an hour"},
     "howto/alerts.md": {
         "alerts?severity=error": "needs an open alert; tests/api/runs/alerts has the routes",
-        "alert-snoozes": "needs an open alert; tests/api/runs/alerts has the routes",
+        "alerts/snoozes": "needs an open alert; tests/api/runs/alerts has the routes",
         "": "starts a server that sends webhooks or mail",
     },
     "howto/archive.md": {"": "commands of the server; tests/integration/buffer/archive has them"},

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 
 from runs.access.models import ApiToken, TokenIssuer, User
-from runs.access.services import create_token
+from runs.access.services.tokens import create_token
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.rules import Registration, RunStatus
 from runs.lifecycle.services.lifecycle import create

@@ -191,7 +191,7 @@ class GroupPushView(CountsRefusals):
             "application/json": {"type": "array", "minItems": 1, "items": {"$ref": SCORED_DATA}},
         },
         parameters=[IDEMPOTENCY_KEY],
-        responses={200: GroupsReceipt, **problems(409, 413, 422, 503, 507)},
+        responses={200: GroupsReceipt, **problems(409, 413, 422, 429, 507)},
         tags=["groups"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:
@@ -236,7 +236,7 @@ class FragmentPushView(ApiView):
         operation_id="fragments_push",
         request={FRAGMENTS_TYPE: msgpack_of("FragmentPush")},
         parameters=[IDEMPOTENCY_KEY],
-        responses={200: FragmentReceipt, **problems(409, 413, 422, 503, 507)},
+        responses={200: FragmentReceipt, **problems(409, 413, 422, 429, 507)},
         tags=["fragments"],
     )
     def post(self, request: Request, run: str) -> HttpResponse:

@@ -64,7 +64,7 @@ class TensorsView(ApiView):
     @extend_schema(
         operation_id="tensors_put",
         request={SAFETENSORS: OpenApiTypes.BINARY},
-        responses={200: TensorReceipt, **problems(409, 413, 422, 503, 507)},
+        responses={200: TensorReceipt, **problems(409, 413, 422, 429, 507)},
         tags=["tensors"],
     )
     def put(self, request: Request, run: str) -> HttpResponse:

@@ -72,7 +72,7 @@ rolldeck api POST runs/demo/weights/pin step=120 reason="the newest one collapse
 rolldeck api POST run-actions action=tag tag=ppo ids=[7,8] reason=WHY
 rolldeck api PATCH runs/RUN max_staleness=4 num_workers=8 reason=WHY
 rolldeck api PUT runs/RUN/notes --body @FILE
-rolldeck api POST alert-snoozes alert=12 until=2027-01-01T00:00:00Z reason=WHY
+rolldeck api POST alerts/snoozes alert=12 until=2027-01-01T00:00:00Z reason=WHY
 ```
 
 The [API](openapi.json) lists every route with its fields.
@@ -81,22 +81,13 @@ The [API](openapi.json) lists every route with its fields.
 `createsuperuser`, `login_link`, `backup`, `restore_backup` and others; in a checkout also \
 `python manage.py COMMAND`.
 """,
-    "inference": (
-        "`rolldeck inference --help` lists the options; [serving](../howto/serving.md) has "
-        "examples.\n"
-    ),
-    "proxy": (
-        "`rolldeck proxy --help` lists the options; [capture](../howto/capture.md) has examples.\n"
-    ),
+    "inference": "[Serving](../howto/serving.md) has examples.\n",
+    "proxy": "[Capture](../howto/capture.md) has examples.\n",
     "rollout": (
-        "`rolldeck rollout --help` lists the options; "
-        "[environments](../howto/environments.md#roll-out-without-a-platform) have examples.\n"
+        "[Environments](../howto/environments.md#roll-out-without-a-platform) have examples.\n"
     ),
-    "evaluate": (
-        "`rolldeck evaluate --help` and `rolldeck evaluate policy --help` list the options; "
-        "[lessons](../howto/lessons.md) and [policies](../howto/policies.md#evaluate-a-run) have "
-        "examples.\n"
-    ),
+    "evaluate": "[Lessons](../howto/lessons.md) have examples.\n",
+    "evaluate policy": "[Policies](../howto/policies.md#evaluate-a-run) have examples.\n",
 }
 """Text after the options of a command."""
 
@@ -124,12 +115,9 @@ def _list(command: Group) -> str:
 
 def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
     path = context.command_path
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and not command.invoke_without_command:
         yield f"## {path}\n\n{command.help}\n"
-        for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None  # noqa: S101
-            yield from _sections(found, click.Context(found, context, info_name=name))
+        yield from _subcommands(command, context)
         return
     depth = "##" if context.parent and context.parent.parent is None else "###"
     usage = " ".join(command.collect_usage_pieces(context))
@@ -145,6 +133,15 @@ def _sections(command: click.Command, context: click.Context) -> Iterator[str]:
         yield "\n".join(["| option | meaning |", "|---|---|", *rows, ""])
     if path.removeprefix("rolldeck ") in AFTER:
         yield AFTER[path.removeprefix("rolldeck ")]
+    if isinstance(command, click.Group):
+        yield from _subcommands(command, context)
+
+
+def _subcommands(command: click.Group, context: click.Context) -> Iterator[str]:
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None  # noqa: S101
+        yield from _sections(found, click.Context(found, context, info_name=name))
 
 
 def _text(text: str | None) -> str:

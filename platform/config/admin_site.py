@@ -20,14 +20,13 @@ from unfold.forms import AuthenticationForm
 from buffer.archive.models import ArchiveJob, ArchiveState
 from buffer.items.models import Batch
 from buffer.items.rules.states import BatchState
-from runs.access.services import (
+from runs.access.services.passwords import (
     TooManyLogins,
     address_of,
-    known_browser,
-    remember_browser,
     reserve_attempt,
     return_attempt,
 )
+from runs.access.services.sessions import known_browser, remember_browser
 from runs.alerts.models import Alert, AlertDelivery
 from runs.alerts.rules import AlertState
 from runs.lifecycle.models import Run

@@ -5,9 +5,11 @@ components, where the generator of the dashboard's types reads them, and ``x-soc
 messages of each path.
 """
 
+import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +26,8 @@ from web.live import parts
 
 _documents: Final[dict[str, str | bytes]] = {}
 _lock: Final = threading.Lock()
+EXAMPLES: Final = Path(__file__).with_name("api_examples.json")
+"""Request and answer by operation; `tests/api/test_api_examples.py` writes and checks them."""
 
 
 class ApiDocument(SpectacularJSONAPIView):
@@ -91,6 +95,27 @@ def describe_sockets(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         for path, socket in SOCKETS.items()
     }
     return result
+
+
+def add_examples(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Add the examples to an OpenAPI document; a postprocessing hook of its generator."""
+    examples: dict[str, Any] = json.loads(EXAMPLES.read_text())
+    for methods in result["paths"].values():
+        for operation in methods.values():
+            example = examples.get(operation["operationId"])
+            if example is None:
+                continue
+            answer = operation["responses"][example["status"]]
+            answer["content"]["application/json"]["examples"] = _named(example["answer"])
+            if "request" in example:
+                request = operation["requestBody"]["content"]["application/json"]
+                request["examples"] = _named(example["request"])
+    return result
+
+
+def _named(value: Any) -> dict[str, Any]:
+    # Generators of types write a single `example` into comments, but not named ones.
+    return {"example": {"value": value}}
 
 
 def _topic(name: str, shape: TopicShape) -> type[Struct]:

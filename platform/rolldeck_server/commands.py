@@ -1,9 +1,12 @@
 """Commands of the server, which the `rolldeck` command imports when they are used."""
 
-from collections.abc import Callable, Sequence
+import json
+import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -13,6 +16,13 @@ from rolldeck_server import add_source
 Words = Sequence[str]
 PASSED_ON: Final = {"ignore_unknown_options": True, "help_option_names": []}
 """Settings of a command whose arguments another program reads."""
+OF_PARTS: Final = {
+    "inference": "rollouts.fleet.engine.serve:inference",
+    "proxy": "rollouts.fleet.capture.command:proxy",
+    "rollout": "rollouts.fleet.steps.commands:rollout",
+    "evaluate": "rollouts.fleet.groups.evaluate:evaluate",
+}
+"""Commands that other modules define, which need packages of the extra `fleet`."""
 
 
 @click.command()
@@ -23,7 +33,14 @@ PASSED_ON: Final = {"ignore_unknown_options": True, "help_option_names": []}
 )
 def up(only: str | None) -> None:
     """Run all servers in the foreground: database, broker, Ray, web server and jobs."""
-    _django("rolldeck", "up", *(["--only", only] if only else []))
+    _set_up()
+    from config.embedded.children import StartFailed
+    from config.embedded.supervisor import Supervisor
+
+    try:
+        Supervisor(print_line=_print_line, has_fleets=only is None).run()
+    except StartFailed as error:
+        raise Failure(str(error)) from error
 
 
 @click.command()
@@ -45,10 +62,33 @@ def demo(demo: str, exits: bool, limit_seconds: float | None, config: Path | Non
 
     The demo is cartpole (PPO), or grpo (lessons in text).
     """
-    words = [demo, *(["--exit"] if exits else [])]
-    words += ["--limit-seconds", str(limit_seconds)] if limit_seconds is not None else []
-    words += ["--config", str(config)] if config else []
-    _django("rolldeck", "demo", *words)
+    _set_up()
+    absent = [name for name in ("ray", "torch", "gymnasium") if find_spec(name) is None]
+    if absent:
+        raise Failure(f"the demo needs {' and '.join(absent)}: pip install 'rolldeck[server]'")
+    given: Any = None
+    if config:
+        try:
+            given = json.loads(config.read_bytes())
+        except (OSError, ValueError) as error:
+            raise Failure(f"--config: {error}") from error
+        if not isinstance(given, dict):
+            raise Failure("--config: not a JSON object")
+    from rich.console import Console
+
+    from config.demo.show import DEMOS, Demo
+    from config.embedded.children import StartFailed
+    from runs.config.rules.run_config import InvalidRunConfig
+
+    shown = Demo(DEMOS[demo], Console(), exits=exits, limit_seconds=limit_seconds, config=given)
+    try:
+        missing = shown.run()
+    except (StartFailed, InvalidRunConfig) as error:
+        raise Failure(str(error)) from error
+    except KeyboardInterrupt:
+        return
+    if missing:
+        raise Failure(f"the demo missed its target: {missing}")
 
 
 @click.command(context_settings=PASSED_ON)
@@ -71,34 +111,25 @@ def ray(words: Words) -> int:
     return code or 0
 
 
-@click.command(context_settings=PASSED_ON)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def evaluate(words: Words) -> int:
-    """Evaluate a checkpoint on lessons; `evaluate policy` evaluates weights of a step policy."""
-    if words[:1] == ("policy",):
-        return _main_of("rollouts.fleet.steps.commands", "evaluate_policy")(words[1:])
-    return _main_of("rollouts.fleet.groups.evaluate")(words)
+def _set_up() -> None:
+    """Set up Django with the platform's settings.
+
+    Raises:
+        Failure: If a setting is invalid.
+    """
+    add_source()
+    from config.command_line import set_up
+    from config.env import InvalidSetting
+
+    try:
+        set_up()
+    except InvalidSetting as error:
+        raise Failure(str(error)) from error
 
 
-@click.command(context_settings=PASSED_ON)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def proxy(words: Words) -> int:
-    """Capture the calls of an agent to an inference server."""
-    return _main_of("rollouts.fleet.capture.command")(words)
-
-
-@click.command(context_settings=PASSED_ON)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def rollout(words: Words) -> int:
-    """Run fragments of a policy into a folder, without a platform."""
-    return _main_of("rollouts.fleet.steps.commands", "rollout")(words)
-
-
-@click.command(context_settings=PASSED_ON)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def inference(words: Words) -> int:
-    """Serve a language model that follows the weights of a run."""
-    return _main_of("rollouts.fleet.engine.serve")(words)
+def _print_line(line: str) -> None:
+    click.echo(line)
+    sys.stdout.flush()
 
 
 def _django(program: str, *words: str) -> None:
@@ -108,18 +139,20 @@ def _django(program: str, *words: str) -> None:
     run([program, *words])
 
 
-def _main_of(module: str, name: str = "main") -> Callable[[Words], int]:
-    """Return the function of a command.
+def __getattr__(name: str) -> Any:
+    """Return a command of a part of the platform.
 
     Raises:
         Failure: If a package that the command needs is not installed.
     """
+    if name not in OF_PARTS:
+        raise AttributeError(name)
     add_source()
+    module, _, command = OF_PARTS[name].partition(":")
     try:
-        found: Callable[[Words], int] = getattr(import_module(module), name)
+        return getattr(import_module(module), command)
     except ModuleNotFoundError as error:
-        raise _missing(module, error) from error
-    return found
+        raise _missing(f"rolldeck {name}", error) from error
 
 
 def _missing(module: str, error: ModuleNotFoundError) -> Failure:

@@ -44,6 +44,7 @@ from rolldeck.fleet_wire import episode_id, slot_name
 from rollouts.trajectories.schemas import TrajectoryList
 from runs.lifecycle.models import Run, RunKind
 from runs.lifecycle.queries import readable_run
+from runs.projects.rules import is_project_uid
 from runs.search.rules import Term
 from runs.search.schemas import ValueRow
 from web.rules.amounts import finite_or_none
@@ -140,7 +141,9 @@ def _of_run(term: Term) -> Q:
     """Return the condition that a run meets one of the values of a term."""
     found = Q(pk__in=[])
     for value in map(str, term.values):
-        if term.name == "project":
+        if term.name == "project" and is_project_uid(value):
+            found |= Q(project__uid=value)
+        elif term.name == "project":
             found |= Q(
                 **{f"project__name__{'icontains' if term.operator == '~' else 'iexact'}": value}
             )

@@ -14,7 +14,7 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs.access.models import ApiToken, LoginCount, User
-from runs.access.services import revoke_token
+from runs.access.services.tokens import revoke_token
 from web.admin.decisions import Decision, reason_or_page
 from web.admin.read_only import (
     RUN_FILTER,

@@ -69,6 +69,7 @@ def summary_fields(run: Run) -> dict[str, Any]:
     given = {field: getattr(run, field, None) for field in RunSummary.__struct_fields__}
     given["created_by"] = run.created_by.get_username() if run.created_by else None
     given["project"] = run.project.name if run.project else None
+    given["project_uid"] = run.project.uid if run.project else None
     given["allowed_verbs"] = [str(verb) for verb in allowed_verbs(RunStatus(run.status))]
     return given
 

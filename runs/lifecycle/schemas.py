@@ -101,6 +101,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     wandb_project: str | None
     project: str | None
     """Name of its project."""
+    project_uid: str | None
+    """Immutable id of its project."""
     tags: list[str]
 
 
@@ -129,7 +131,7 @@ class CreateRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     kind: Literal["fleet", "outside"] = "fleet"
     project: ProjectName = ""
-    """Project of the run; empty for none."""
+    """Name or id of the run's project; empty for none."""
     uses_project_defaults: bool = True
     """Whether the project's default preset, configuration and tags apply."""
     preset: Annotated[str, Meta(max_length=80)] | UnsetType = UNSET

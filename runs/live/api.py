@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from runs.access.queries import caller_of_session, caller_of_token
 from runs.access.rules import KNOW_RUN, READ, Caller, MalformedCredentials, token_in
-from runs.access.services import authenticate
+from runs.access.services.tokens import authenticate
 from runs.lifecycle.queries import RunNotFound, readable_run, run_named
 from runs.live.rules import SERVER_TOPICS, frame_topic, key_of, rule_of
 from runs.live.schemas import (

@@ -62,7 +62,7 @@ class ProjectsView(ApiView):
         """
         body: dict[str, Any] = msgspec.to_builtins(read(request, CreateProject))
         made = create_project(**body, actor=identity_of(request), now=timezone.now())
-        return answer(project_row(made.name), status=201)
+        return answer(project_row(made.uid), status=201)
 
 
 class ProjectView(ApiView):
@@ -88,13 +88,13 @@ class ProjectView(ApiView):
         """
         changes: dict[str, Any] = msgspec.to_builtins(read(request, ChangeProject))
         changed = change_project(
-            name=project,
+            address=project,
             reason=changes.pop("reason"),
             changes=changes,
             actor=identity_of(request),
             now=timezone.now(),
         )
-        return answer(project_row(changed.name))
+        return answer(project_row(changed.uid))
 
     @extend_schema(
         operation_id="projects_delete",
@@ -108,6 +108,9 @@ class ProjectView(ApiView):
         Refused while it has runs that are not archived. Its archived runs stay, without a project.
         """
         delete_project(
-            name=project, actor=identity_of(request), reason=reason_in(request), now=timezone.now()
+            address=project,
+            actor=identity_of(request),
+            reason=reason_in(request),
+            now=timezone.now(),
         )
         return HttpResponse(status=204)

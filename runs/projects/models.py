@@ -7,9 +7,14 @@ from django.db import models
 from django.db.models import Count, Q
 from django.db.models.functions import Lower
 
-from runs.projects.rules import ProjectNotFound
+from runs.projects.rules import ProjectNotFound, is_project_uid
 
 _CURRENT: Final = Q(runs__archived_at=None)
+# As :data:`runs.projects.rules.PROJECT_UID` describes it.
+NEW_PROJECT_UID: Final = models.Func(
+    template="'project_' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 24)",
+    output_field=models.CharField(),
+)
 
 
 class ProjectQuerySet(models.QuerySet["Project"]):
@@ -19,15 +24,15 @@ class ProjectQuerySet(models.QuerySet["Project"]):
         """Projects with `run_count`, the number of their runs that are not archived."""
         return self.annotate(run_count=Count("runs", filter=_CURRENT))
 
-    def named(self, name: str) -> "Project":
-        """Return the project with a name.
+    def at(self, address: str) -> "Project":
+        """Return the project with a name or an id.
 
         Raises:
             ProjectNotFound: If there is none.
         """
-        found = self.filter(name=name).first()
+        found = self.filter(**{"uid" if is_project_uid(address) else "name": address}).first()
         if found is None:
-            raise ProjectNotFound(f"project {name!r} not found")
+            raise ProjectNotFound(f"project {address!r} not found")
         return found
 
 
@@ -35,6 +40,13 @@ class Project(models.Model):
     """A label of runs, with defaults for the runs that are launched in it."""
 
     name = models.SlugField(max_length=80, help_text="Part of the URL of its page.")
+    uid = models.CharField(
+        max_length=32,
+        unique=True,
+        editable=False,
+        db_default=NEW_PROJECT_UID,
+        help_text="Immutable id.",
+    )
     title = models.CharField(max_length=120, blank=True)
     description = models.TextField(blank=True)
     preset = models.CharField(max_length=80, blank=True, help_text="Preset of new runs.")

@@ -15,16 +15,16 @@ def project_page(page: PageRequest[str], *, is_archived: bool) -> ProjectList:
     return ProjectList(results=[_row(project) for project in rows], next=cursor)
 
 
-def project_row(name: str) -> ProjectRow:
+def project_row(address: str) -> ProjectRow:
     """Return a project for the API.
 
     Raises:
         ProjectNotFound: If there is no such project.
     """
-    return _row(Project.objects.counted().named(name))
+    return _row(Project.objects.counted().at(address))
 
 
-def project_for_runs(name: str, *, is_locked: bool = False) -> Project:
+def project_for_runs(address: str, *, is_locked: bool = False) -> Project:
     """Return a project to which a run may be added, locked if a transaction adds one.
 
     Raises:
@@ -33,16 +33,17 @@ def project_for_runs(name: str, *, is_locked: bool = False) -> Project:
     """
     rows = Project.objects.select_for_update(no_key=True) if is_locked else Project.objects.all()
     try:
-        project = rows.named(name)
+        project = rows.at(address)
     except ProjectNotFound as error:
         raise UnknownProject(str(error)) from error
     if project.archived_at is not None:
-        raise ProjectArchived(f"project {name!r} is archived; restore it to add runs")
+        raise ProjectArchived(f"project {project.name!r} is archived; restore it to add runs")
     return project
 
 
 def _row(project: Project) -> ProjectRow:
     return ProjectRow(
+        uid=project.uid,
         name=project.name,
         title=project.title,
         description=project.description,

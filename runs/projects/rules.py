@@ -6,10 +6,12 @@ from typing import Final
 from web.rules.errors import Conflict, Invalid, InvalidField, NotFound
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,80}")
+PROJECT_UID: Final = re.compile(r"project_[0-9a-f]{24}")
+"""Form of the immutable id of a project; no name has it."""
 
 
 class ProjectNotFound(NotFound):
-    """There is no project with this name."""
+    """There is no project with this name or id."""
 
 
 class UnknownProject(Invalid):
@@ -54,6 +56,11 @@ class ProjectInUse(Conflict):
     title = "The project has runs"
 
 
+def is_project_uid(address: str) -> bool:
+    """Return whether an address is the immutable id of a project."""
+    return PROJECT_UID.fullmatch(address) is not None
+
+
 def check_name(name: str) -> None:
     """Check that a project may have this name.
 
@@ -62,3 +69,7 @@ def check_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise InvalidProjectName("must be 1 to 80 letters, digits, - or _")
+    if is_project_uid(name):
+        raise InvalidProjectName(
+            "must not have the form of a project's id: project_ and 24 hexadecimal digits"
+        )

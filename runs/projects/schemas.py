@@ -28,6 +28,8 @@ class ProjectDefaults(Struct, frozen=True, kw_only=True):
 class ProjectRow(Struct, frozen=True, kw_only=True):
     """A project."""
 
+    uid: str
+    """Immutable id; every operation of a project accepts it in place of the name."""
     name: str
     title: str
     description: str

@@ -52,7 +52,7 @@ def create_project(
 
 @transaction.atomic
 def change_project(
-    *, name: str, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
+    *, address: str, changes: dict[str, Any], actor: str, reason: str = "", now: datetime
 ) -> Project:
     """Change the `name`, `title`, `description`, `defaults` or `archived` of a project.
 
@@ -64,7 +64,7 @@ def change_project(
         InvalidDefaults: If a default is invalid; `field` is its path.
         ProjectExists: If another project has the new name.
     """
-    project = Project.objects.select_for_update().named(name)
+    project = Project.objects.select_for_update().at(address)
     before = _audited(project)
     columns = _checked(project, changes.get("defaults", {}))
     columns |= {
@@ -88,19 +88,19 @@ def change_project(
 
 
 @transaction.atomic
-def delete_project(*, name: str, actor: str, reason: str = "", now: datetime) -> None:
+def delete_project(*, address: str, actor: str, reason: str = "", now: datetime) -> None:
     """Delete a project without current runs; its archived runs stay, without a project.
 
     Raises:
         ProjectNotFound: If there is no such project.
         ProjectInUse: If it has runs that are not archived.
     """
-    project = Project.objects.select_for_update().named(name)
+    project = Project.objects.select_for_update().at(address)
     current = project.runs.filter(archived_at=None).count()
     if current:
         raise ProjectInUse(
-            f"{current:,} {'run is' if current == 1 else 'runs are'} in {name}: move them to"
-            " another project, or archive the project"
+            f"{current:,} {'run is' if current == 1 else 'runs are'} in {project.name}: move them"
+            " to another project, or archive the project"
         )
     details = {"archived_runs": project.runs.count()}
     _record(project, "deleted", details=details, actor=actor, reason=reason, now=now)

@@ -164,9 +164,7 @@ def test_the_session_is_in_the_path_or_in_a_header(stand: Stand) -> None:
 
 
 def proxy_command(*arguments: str, stand: Stand, token: str) -> subprocess.Popen[str]:
-    code = (
-        "import sys; from rollouts.fleet.capture.command import main; sys.exit(main(sys.argv[1:]))"
-    )
+    code = "import sys; from rolldeck.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
     return processes.start(
         [sys.executable, "-c", code, "--url", stand.platform, "--retry-for", "0", *arguments],
         env=os.environ | {"ROLLDECK_TOKEN": token, "PYTHONPATH": ".:platform:client"},
@@ -187,7 +185,7 @@ def test_the_command_prints_its_url_and_ends_on_a_signal(stand: Stand) -> None:
     right.terminate()
 
     assert wrong.wait(60) == 1
-    assert "rolldeck proxy" in wrong.communicate()[1]
+    assert "rolldeck: " in wrong.communicate()[1]
     assert "OPENAI_BASE_URL=http://127.0.0.1:" in output
     assert right.wait(60) in {0, -signal.SIGTERM}
     right.communicate()

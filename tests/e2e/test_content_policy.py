@@ -17,7 +17,7 @@ pytestmark = [
 LINK = (
     "from datetime import UTC, datetime;"
     "from runs.access.models import User;"
-    "from runs.access.services import make_login_link;"
+    "from runs.access.services.login_links import make_login_link;"
     f"user = User.objects.get(username={USERNAME!r});"
     "print(make_login_link(user, then='/settings', now=datetime.now(UTC)))"
 )

@@ -47,7 +47,7 @@ from django.utils import timezone
 from rolldeck.lessons import LessonOutcome, Sample, TaskRequest
 from rollouts.curriculum.services.outcomes import count_outcome
 from rollouts.curriculum.services.tasks import next_lesson_task
-from runs.access.services import create_token
+from runs.access.services.tokens import create_token
 from runs.lifecycle.services.lifecycle import create
 from runs.models import Run
 
@@ -119,7 +119,7 @@ def workers_token(server: Server, name: str) -> str:
     """Return a token of a run's workers."""
     code = (
         "from django.utils import timezone\n"
-        "from runs.access.services import create_token\n"
+        "from runs.access.services.tokens import create_token\n"
         "from runs.models import Run\n"
         f"run = Run.objects.get(name={name!r}).pk\n"
         "print(create_token(name='w', scopes=['worker'], run_id=run, issuer='platform',"

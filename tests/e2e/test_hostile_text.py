@@ -65,8 +65,8 @@ def written(server: Server) -> Written:
     saved = {"name": preset, "description": HOSTILE, "access": "shared", "config": config}
     server.post("/api/v1/presets", saved | {"reason": HOSTILE})
     rule = {"name": HOSTILE, "metric": "loss", "comparator": "above", "threshold": 1e9}
-    ruled = server.post("/api/v1/alert-rules", rule | {"run": run, "runbook": HOSTILE})
-    server.post("/api/v1/alert-snoozes", {"rule": ruled["id"], "reason": HOSTILE})
+    ruled = server.post("/api/v1/alerts/rules", rule | {"run": run, "runbook": HOSTILE})
+    server.post("/api/v1/alerts/snoozes", {"rule": ruled["id"], "reason": HOSTILE})
     return Written(run, group, huge, stored["id"], preset)
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from runs.access.rules import Caller
-from runs.access.services import revoke_token
+from runs.access.services.tokens import revoke_token
 from runs.lifecycle.models import Run
 from runs.live.api import may_watch
 from tests.factories import NOON, make_run, make_token

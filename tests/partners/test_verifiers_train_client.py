@@ -24,7 +24,7 @@ PYTHON = ROOT / ".partners" / "verifiers" / "bin" / "python"
 def served(tmp_path: Path) -> Iterator[str]:
     """Return the URL of `rolldeck inference` with the checkpoint in the test's folder."""
     chat_checkpoint.write(tmp_path)
-    command = ["-m", "rollouts.fleet.engine.serve", "--checkpoint", str(tmp_path)]
+    command = ["-m", "rolldeck.cli", "inference", "--checkpoint", str(tmp_path)]
     command += ["--port", "0", "--threads", "1", "--model-name", "tiny"]
     with subprocess.Popen(
         [sys.executable, *command],

@@ -89,14 +89,14 @@ def _rule(person: Person) -> None:
         "run": LIVE,
         "reason": "it diverged twice last month",
     }
-    rule = person.post("/api/v1/alert-rules", body)
+    rule = person.post("/api/v1/alerts/rules", body)
     until = datetime.now(UTC) + timedelta(days=7)
     snooze = {
         "rule": rule["id"],
         "until": until.isoformat(),
         "reason": "the new optimiser is being tried out",
     }
-    person.post("/api/v1/alert-snoozes", snooze)
+    person.post("/api/v1/alerts/snoozes", snooze)
 
 
 def _tokens(server: Server) -> None:

@@ -12,7 +12,7 @@ from django.db import transaction
 from rollouts.control.rules import StaleIncarnation
 from rollouts.control.services.reconciliation import record_manager_ended
 from runs.access.models import TokenIssuer
-from runs.access.services import create_token, revoke_token
+from runs.access.services.tokens import create_token, revoke_token
 from runs.lifecycle.models import Environment
 from runs.lifecycle.rules import MoveNotAllowed, RunVerb
 from runs.lifecycle.services.lifecycle import change_status

@@ -34,7 +34,7 @@ def serving(server: Server, checkpoint: Path) -> Iterator[str]:
     command = [
         *(sys.executable, "-m", "rolldeck.cli", "inference", "--port", "0", "--threads", "1"),
         *("--checkpoint", str(checkpoint), "--run", RUN),
-        *("--platform", server.url, "--token", ADMIN_TOKEN),
+        *("--url", server.url, "--token", ADMIN_TOKEN),
     ]
     with log.open("w") as output:
         process = processes.start(

@@ -21,7 +21,7 @@ from runs.lifecycle.queries import RunNotFound, run_named
 from runs.lifecycle.services.registry import default_run
 from web import outages
 from web.http.views import ApiView
-from web.rules.errors import ApiError
+from web.rules.errors import ApiError, TooManyRequests
 
 RUN_OVER: Final = {409: messages.Detail}
 PUSH_REFUSED: Final = {
@@ -78,7 +78,8 @@ class AtroposView(ApiView):
         if outages.is_outage(exc):
             return unavailable()
         if isinstance(exc, ApiError) and not isinstance(exc, BadRequest):
-            status = exc.status
+            # Atropos' clients know a full queue as 503.
+            status = 503 if isinstance(exc, TooManyRequests) else exc.status
         elif isinstance(exc, APIException):
             status = exc.status_code
         else:  # limits of bodies have one format on all routes

@@ -48,7 +48,7 @@ from runs.lifecycle.services.registry import renew_environments_seen
 from web import sql
 from web.disk_space import check_disk
 from web.live.announcements import announce
-from web.rules.errors import Conflict, Unavailable
+from web.rules.errors import Conflict, TooManyRequests
 from web.sql import filled, first_row, row_of, statements_of
 
 SQL: Final = statements_of("buffer")
@@ -64,7 +64,7 @@ class RunNotAccepting(Conflict):
     title = "The run accepts no data"
 
 
-class QueueFull(Unavailable):
+class QueueFull(TooManyRequests):
     """The run is at its limit of items or bytes."""
 
     code = "over_quota"

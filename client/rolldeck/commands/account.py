@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 from rolldeck.commands.base import ApiCommand, Failure, State, run_argument
 from rolldeck.commands.run import path_of
 from rolldeck.errors import NotAuthenticatedError
-from rolldeck.http import Call, Connection
+from rolldeck.http import Call
 from rolldeck.profiles import DEFAULT_URL, Profile, store_profile
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -26,7 +26,7 @@ def login(state: State) -> None:
     """
     url = (state.url or os.environ.get("ROLLDECK_URL") or DEFAULT_URL).rstrip("/")
     # Without a token and the profile, which may be broken; an unreachable server is named at once.
-    with Connection(url, "", retry_for_seconds=state.retry_for) as connection:
+    with state.connected(url, "") as connection:
         connection.json(Call(method="GET", path="/healthz/live"))
     token = state.token
     if not token and sys.stdin.isatty():
@@ -38,7 +38,7 @@ def login(state: State) -> None:
     token = token.strip()
     if not token:
         raise Failure("no token was given")
-    with Connection(url, token, retry_for_seconds=state.retry_for) as connection:
+    with state.connected(url, token) as connection:
         try:
             version = connection.json(Call(method="GET", path="/api/v1/server"))["version"]
         except NotAuthenticatedError as error:

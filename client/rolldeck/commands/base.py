@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from gettext import ngettext
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import isnan
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import click
 
@@ -30,7 +31,7 @@ class State:
     url: str | None = None
     token: str | None = None
     as_json: bool = False
-    retry_for: float = 0.0
+    retry_for: float | None = None
 
     def update(self, given: Mapping[str, Any]) -> None:
         """Replace the options that were given."""
@@ -38,20 +39,33 @@ class State:
             if value is not None and value is not False:
                 setattr(self, name, value)
 
-    def connected(self) -> "Connection":
-        """Return a connection to the platform."""
+    def connected(
+        self, url: str | None = None, token: str | None = None, *, retry_for: float = 0.0
+    ) -> "Connection":
+        """Return a connection to the platform.
+
+        Args:
+            url: URL in place of that of the options.
+            token: Token in place of that of the options; empty for none.
+            retry_for: Default of the option.
+        """
         from rolldeck.http import Connection  # not imported for --help
 
-        return Connection(self.url, self.token, retry_for_seconds=self.retry_for)
+        seconds = retry_for if self.retry_for is None else self.retry_for
+        token = self.token if token is None else token
+        return Connection(url or self.url, token, retry_for_seconds=seconds)
 
     def print(self, answer: object, shown: Callable[[Any], str]) -> None:
         """Print an answer as JSON or as text."""
         click.echo(json.dumps(answer, indent=2) if self.as_json else shown(answer))
 
 
-def shared_options() -> list[click.Parameter]:
-    """Return the options of a connection."""
-    return [
+SHARED: Final = ("url", "token", "as_json", "retry_for")
+
+
+def shared_options(names: Sequence[str] = SHARED) -> list[click.Parameter]:
+    """Return the options of a connection, or those with some names."""
+    options = [
         click.Option(["--url"], help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})."),
         click.Option(["--token"], help="An API token (ROLLDECK_TOKEN)."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the answer as JSON."),
@@ -62,9 +76,7 @@ def shared_options() -> list[click.Parameter]:
             help="Time to retry a failed request (default 0).",
         ),
     ]
-
-
-SHARED: Final = ("url", "token", "as_json", "retry_for")
+    return [option for option in options if option.name in names]
 
 
 def take_shared(context: click.Context) -> State:
@@ -76,18 +88,40 @@ def take_shared(context: click.Context) -> State:
     return state
 
 
+class Number(click.FloatRange):
+    """A number in a range; nan is in none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number of a text."""
+        number = float(super().convert(value, param, ctx))
+        if isnan(number):
+            self.fail("nan is not a number", param, ctx)
+        return number
+
+
 class ApiCommand(click.Command):
     """A command that takes a `State` and prints by itself."""
 
+    shared: ClassVar[Sequence[str]] = SHARED
+    """Names of its options of a connection."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += shared_options()
+        self.params += shared_options(self.shared)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command with the options of its connection."""
         state = take_shared(ctx)
         assert self.callback is not None  # noqa: S101
         return ctx.invoke(self.callback, state, **ctx.params)
+
+
+class LocalCommand(ApiCommand):
+    """A command that needs no platform."""
+
+    shared = ("as_json",)
 
 
 def data_command(

@@ -37,7 +37,7 @@ def doctor(state: State) -> int:
     """
     with (
         state.connected() as connection,
-        Connection(connection.url, "", retry_for_seconds=state.retry_for) as without_token,
+        state.connected(connection.url, "") as without_token,
     ):
         findings = [*_findings(connection, without_token)]
     state.print([asdict(finding) for finding in findings], _shown)

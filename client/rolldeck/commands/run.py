@@ -19,6 +19,7 @@ from rolldeck.commands.base import (
     Row,
     State,
     aligned,
+    counted,
     data_command,
     reason_option,
     run_argument,
@@ -236,7 +237,12 @@ for _verb, _meaning in VERBS.items():
     _add_verb(_verb, _meaning)
 
 
-@data_command(run, "delete", lambda row: f"{row['run']} is deleted; {row['items']:,} items go")
+def _deletion(row: Row) -> str:
+    items = counted(row["items"], "item", "items")
+    return f"{row['run']} is deleted; the server removes {items} in the background"
+
+
+@data_command(run, "delete", _deletion)
 @run_argument
 @click.option("--reason", required=True, help="Reason for the audit log.")
 @click.option("-y", "--yes", is_flag=True, help="Ask no question.")

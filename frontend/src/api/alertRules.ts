@@ -31,13 +31,13 @@ const REREAD_RULES_MS = 5_000;
 
 export const rulesQuery = queryOptions({
   queryKey: RULES,
-  queryFn: () => body(api.GET("/api/v1/alert-rules")),
+  queryFn: () => body(api.GET("/api/v1/alerts/rules")),
   refetchInterval: REREAD_RULES_MS,
 });
 
 export const snoozesQuery = queryOptions({
   queryKey: SNOOZES,
-  queryFn: () => results(api.GET("/api/v1/alert-snoozes")),
+  queryFn: () => results(api.GET("/api/v1/alerts/snoozes")),
   refetchInterval: REREAD_RULES_MS,
 });
 
@@ -48,21 +48,21 @@ export const useSetRule = (id: number | null) =>
   useRuleChange(
     (rule: SetAlertRule): Promise<AlertRule> =>
       id === null
-        ? body(api.POST("/api/v1/alert-rules", { body: rule }))
-        : body(api.PUT("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
+        ? body(api.POST("/api/v1/alerts/rules", { body: rule }))
+        : body(api.PUT("/api/v1/alerts/rules/{rule}", { params: { path: { rule: String(id) } }, body: rule })),
   );
 
 export const useDeleteRule = (id: number) =>
   useRuleChange((reason: string) =>
-    body(api.DELETE("/api/v1/alert-rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
+    body(api.DELETE("/api/v1/alerts/rules/{rule}", { params: { path: { rule: String(id) }, query: { reason } } })),
   );
 
 export const useSnooze = () =>
   useRuleChange((snooze: SnoozeSubject & { until: string | null; reason: string }) =>
-    body(api.POST("/api/v1/alert-snoozes", { body: { alert: null, rule: null, ...snooze } })),
+    body(api.POST("/api/v1/alerts/snoozes", { body: { alert: null, rule: null, ...snooze } })),
   );
 
 export const useEndSnooze = (id: number) =>
   useRuleChange((reason: string) =>
-    body(api.DELETE("/api/v1/alert-snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
+    body(api.DELETE("/api/v1/alerts/snoozes/{snooze}", { params: { path: { snooze: String(id) }, query: { reason } } })),
   );

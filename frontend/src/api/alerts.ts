@@ -51,7 +51,7 @@ export const runOpenAlertsQuery = (run: string) =>
 
 const alertKindsQuery = queryOptions({
   queryKey: ["alert-kinds"],
-  queryFn: () => results(api.GET("/api/v1/alert-kinds")),
+  queryFn: () => results(api.GET("/api/v1/alerts/kinds")),
   staleTime: Number.POSITIVE_INFINITY,
 });
 

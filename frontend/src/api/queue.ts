@@ -64,7 +64,7 @@ export const ledgerQuery = (run: string) =>
 export const arrivalsQuery = (run: string) =>
   queryOptions({
     queryKey: ["arrivals", run],
-    queryFn: (): Promise<EnvironmentPushRate[]> => results(api.GET("/api/v1/runs/{run}/push-rates", at(run))),
+    queryFn: (): Promise<EnvironmentPushRate[]> => results(api.GET("/api/v1/runs/{run}/environments/push-rates", at(run))),
   });
 
 type AskedOf<T> = T & { envId: number; reason: string };

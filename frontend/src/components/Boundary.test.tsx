@@ -96,7 +96,7 @@ it("replaces only the panels that cannot render an answer, and renders them agai
 
 it("replaces only the row of a sample that cannot be rendered", async () => {
   serverFor()
-    .on("GET", "/api/v1/trajectory-filter", { results: [], next: null })
+    .on("GET", "/api/v1/trajectories/filter", { results: [], next: null })
     .on("GET", "/api/v1/trajectories", samplesOf([sampleOf("7", { flags: null as never }), sampleOf("8")]));
   await load("/trajectories");
   expect(await screen.findByText("Row failed")).toBeVisible();
@@ -106,7 +106,7 @@ it("replaces only the row of a sample that cannot be rendered", async () => {
 
 it("shows another view of the same place after an error", async () => {
   serverFor()
-    .on("GET", "/api/v1/trajectory-filter", { results: [], next: null })
+    .on("GET", "/api/v1/trajectories/filter", { results: [], next: null })
     .on("GET", "/api/v1/trajectories", (({ query }: { query: URLSearchParams }) =>
       samplesOf([sampleOf("7", query.get("sort") ? {} : { flags: null as never })])) as never);
   await load("/trajectories");

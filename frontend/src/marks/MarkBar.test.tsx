@@ -16,8 +16,8 @@ function marked(role: "admin" | "viewer", ...marks: (Mark | null)[]): Server {
   const of = new Map(marks.map((mark, place) => [place + 1, mark]));
   const counts = () => [...of.values()].flatMap((mark) => mark?.tags ?? []);
   return server
-    .on("GET", "/api/v1/trajectory-filter", { results: [], next: null })
-    .on("GET", "/api/v1/trajectory-filter/values", () => ({
+    .on("GET", "/api/v1/trajectories/filter", { results: [], next: null })
+    .on("GET", "/api/v1/trajectories/filter/values", () => ({
       results: [...new Set(counts())].map((value) => ({ value, count: counts().filter((tag) => tag === value).length })),
       next: null,
     }))

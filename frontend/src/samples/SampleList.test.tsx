@@ -23,8 +23,8 @@ type List = Refusal | ReturnType<typeof samplesOf>;
 /** A server whose list depends on the request. */
 const listing = (list: (query: URLSearchParams) => List) =>
   serverFor()
-    .on("GET", "/api/v1/trajectory-filter", { results: QUALIFIERS, next: null })
-    .on("GET", "/api/v1/trajectory-filter/values", ({ query }) => ({
+    .on("GET", "/api/v1/trajectories/filter", { results: QUALIFIERS, next: null })
+    .on("GET", "/api/v1/trajectories/filter/values", ({ query }) => ({
       results: query.get("of") === "env" ? [{ value: "long division", count: 3 }] : [],
       next: null,
     }))
@@ -83,7 +83,7 @@ it("shows chosen metadata as columns, which sort the list", async () => {
     asked.push(query);
     const columns = { "meta.difficulty": 3, "override.level": ["easy", "hard"] };
     return samplesOf([sampleOf("1", { columns: query.has("columns") ? columns : {} })]);
-  }).on("GET", "/api/v1/trajectory-columns", {
+  }).on("GET", "/api/v1/trajectories/columns", {
     results: [
       { value: "meta.difficulty", count: 9 },
       { value: "override.level", count: 4 },
@@ -106,9 +106,9 @@ it("shows chosen metadata as columns, which sort the list", async () => {
 it("completes keys of metadata, and their values", async () => {
   const form = { form: "value" as const, operators: [":", ">"], choices: [], meaning: "Metadata.", example: "meta.difficulty:>3" };
   listing(() => samplesOf([]))
-    .on("GET", "/api/v1/trajectory-filter", { results: [{ ...form, name: "meta" }], next: null })
-    .on("GET", "/api/v1/trajectory-columns", { results: [{ value: "meta.topic", count: 9 }], next: null })
-    .on("GET", "/api/v1/trajectory-filter/values", ({ query }) => ({
+    .on("GET", "/api/v1/trajectories/filter", { results: [{ ...form, name: "meta" }], next: null })
+    .on("GET", "/api/v1/trajectories/columns", { results: [{ value: "meta.topic", count: 9 }], next: null })
+    .on("GET", "/api/v1/trajectories/filter/values", ({ query }) => ({
       results: query.get("of") === "meta.topic" ? [{ value: "sums", count: 5 }] : [],
       next: null,
     }));

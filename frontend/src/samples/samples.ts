@@ -80,7 +80,7 @@ export const worstQuery = (run: string, kind: "group" | "fragment", q: string) =
 export const qualifiersQuery = (kind: SampleSearch["kind"]) =>
   queryOptions({
     queryKey: ["sample-filter", kind ?? "group"],
-    queryFn: async () => (await body(api.GET("/api/v1/trajectory-filter", { params: { query: { kind } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/v1/trajectories/filter", { params: { query: { kind } } }))).results,
     staleTime: Number.POSITIVE_INFINITY,
   });
 
@@ -93,7 +93,7 @@ export const valuesQuery =
       queryKey: ["sample-filter", "values", kind ?? "group", run ?? "", of, part],
       queryFn: async () => {
         const query = { kind, run, of, part };
-        return (await body(api.GET("/api/v1/trajectory-filter/values", { params: { query } }))).results;
+        return (await body(api.GET("/api/v1/trajectories/filter/values", { params: { query } }))).results;
       },
       staleTime: 30_000,
     });
@@ -102,7 +102,7 @@ export const valuesQuery =
 export const factsQuery = (run: string | undefined, enabled: boolean) =>
   queryOptions({
     queryKey: ["sample-columns", run ?? ""],
-    queryFn: async () => (await body(api.GET("/api/v1/trajectory-columns", { params: { query: { run } } }))).results,
+    queryFn: async () => (await body(api.GET("/api/v1/trajectories/columns", { params: { query: { run } } }))).results,
     enabled,
     staleTime: 30_000,
   });

@@ -49,6 +49,7 @@ export function runOf(name: string, changes: Partial<RunDetail> = {}): RunDetail
     wandb_group: null,
     wandb_project: null,
     project: null,
+    project_uid: null,
     tags: [],
     config: {},
     inference_server: { kind: "rolldeck", port: 0 },

@@ -29,7 +29,8 @@ from rollouts.curriculum.queries.lessons import lesson_changes, lessons
 from rollouts.curriculum.schemas import LessonChangeRow, LessonRow
 from rollouts.episodes.queries import episodes
 from runs.access.models import User
-from runs.access.services import create_token, make_login_link
+from runs.access.services.login_links import make_login_link
+from runs.access.services.tokens import create_token
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunVerb
 from runs.lifecycle.services.lifecycle import change_status, create

@@ -11,7 +11,7 @@ from django.db.utils import OperationalError
 from django.utils import timezone
 
 from config.embedded.children import StartFailed
-from runs.access import services
+from runs.access.services import tokens
 
 
 def migrate() -> int:
@@ -59,6 +59,6 @@ def adopt_bootstrap_token() -> None:
     if not text:
         return
     try:
-        services.adopt_bootstrap_token(text=text, now=timezone.now())
+        tokens.adopt_bootstrap_token(text=text, now=timezone.now())
     except ValueError as error:
         raise StartFailed(f"ROLLDECK_BOOTSTRAP_TOKEN: {error}") from error

@@ -350,7 +350,10 @@ SPECTACULAR_SETTINGS = {
         "step": {"type": "string", "pattern": "^(-1|[0-9]{1,9})$"},
     },
     # The only default hook names enums, and cannot process msgspec's.
-    "POSTPROCESSING_HOOKS": ["config.api_document.describe_sockets"],
+    "POSTPROCESSING_HOOKS": [
+        "config.api_document.describe_sockets",
+        "config.api_document.add_examples",
+    ],
 }
 
 # --- Admin ---
@@ -382,8 +385,8 @@ UNFOLD: dict[str, Any] = {
 # --- People ---
 AUTH_USER_MODEL = "runs.User"
 # The only backend, so every password check counts as an attempt.
-AUTHENTICATION_BACKENDS = ["runs.access.services.CountedPasswords"]
-PASSWORD_HASHERS = ["runs.access.services.BoundedPBKDF2PasswordHasher"]
+AUTHENTICATION_BACKENDS = ["runs.access.services.passwords.CountedPasswords"]
+PASSWORD_HASHERS = ["runs.access.services.passwords.BoundedPBKDF2PasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

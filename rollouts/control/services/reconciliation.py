@@ -32,7 +32,7 @@ from rollouts.control.rules import (
 from rollouts.control.services.ray_cluster import Cluster, ClusterUnreachable, LaunchRefused
 from rollouts.control.services.reports import end_all_attempts
 from runs.access.models import ApiToken, TokenIssuer
-from runs.access.services import create_token
+from runs.access.services.tokens import create_token
 from runs.events.services import record_event
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import weights_directory

@@ -10,7 +10,7 @@ import msgspec
 
 from rolldeck import tracing
 from rolldeck.captures import CallPush
-from rolldeck.errors import RolldeckError
+from rolldeck.errors import RolldeckError, TooBusyError
 from rolldeck.http import Call, Connection
 from rollouts.fleet.capture.upstream import Generated
 
@@ -62,8 +62,7 @@ class PlatformCallStore:
         try:
             self._connection.send(push)
         except RolldeckError as failure:
-            status = getattr(failure, "status", None)
-            is_theirs = isinstance(status, int) and 400 <= status < 500
+            is_theirs = 400 <= failure.status < 500 and not isinstance(failure, TooBusyError)
             text = f"the platform did not store the call: {failure}"
             raise CallNotStored(text, status=409 if is_theirs else 503) from failure
         with self._lock:

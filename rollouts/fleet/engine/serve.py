@@ -1,20 +1,21 @@
 """Command `rolldeck inference`: an inference server that can follow the weights of a run."""
 
-import argparse
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
-DESCRIPTION: Final = (
-    "Serve a checkpoint with OpenAI's HTTP API; with --run, follow the weights of that run."
-)
+import click
+
+from rolldeck.commands.base import ApiCommand, State
+from rolldeck.profiles import url_and_token
+
 DTYPES: Final = ("float32", "bfloat16", "float16")
 EXIT_TAKEN, EXIT_MISUSED = 1, 2
 ANSWER_SECONDS: Final = 1
@@ -23,55 +24,50 @@ STOP_SECONDS: Final = 1.7
 """Time limit of the whole shutdown."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM; return 0, 1 if the address is in use, or 2 for an invalid checkpoint."""
-    parser = argparse.ArgumentParser(prog="rolldeck inference", description=DESCRIPTION)
-    parser.add_argument(
-        "--checkpoint", type=Path, required=True, help="checkpoint folder in Hugging Face's layout"
-    )
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument(
-        "--port", type=int, default=8001, help="port; 0 for any free port (default 8001)"
-    )
-    parser.add_argument(
-        "--rows", type=int, default=64, help="answers generated concurrently (default 64)"
-    )
-    parser.add_argument(
-        "--device", default="auto", help="cpu, cuda or cuda:1 (default: a GPU if available)"
-    )
-    parser.add_argument("--dtype", choices=DTYPES, help="type of the weights (default: as stored)")
-    parser.add_argument(
-        "--threads", type=int, default=os.cpu_count() or 1, help="threads on a CPU (default: cores)"
-    )
-    parser.add_argument(
-        "--model-name", default="", help="model name for clients (default: the folder's name)"
-    )
-    parser.add_argument("--run", default="", help="follow the weights of this run")
-    parser.add_argument(
-        "--platform",
-        default=os.environ.get("ROLLDECK_URL", "http://127.0.0.1:8000"),
-        help="URL of the platform (default: ROLLDECK_URL)",
-    )
-    parser.add_argument(
-        "--token",
-        default=os.environ.get("ROLLDECK_TOKEN", ""),
-        help="token of the platform (default: ROLLDECK_TOKEN)",
-    )
-    parser.add_argument(
-        "--weights-directory", default="", help="shared weights folder of the run, if it uses one"
-    )
-    parser.add_argument(
-        "--accept-weights",
-        action="store_true",
-        help="accept new weights from any client: PUT /v1/weights/<epoch>/<step>",
-    )
-    args = parser.parse_args(argv)
+class _Command(ApiCommand):
+    shared = ("url", "token", "as_json")
+
+
+@click.command(cls=_Command)
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Checkpoint folder in Hugging Face's layout.",
+)
+@click.option("--host", default="127.0.0.1", help="Address (default 127.0.0.1).")
+@click.option("--port", type=int, default=8001, help="Port; 0 for any free port (default 8001).")
+@click.option("--rows", type=int, default=64, help="Answers generated concurrently (default 64).")
+@click.option("--device", default="auto", help="cpu, cuda or cuda:1 (default: a GPU if available).")
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), help="Type of the weights (default: as stored)."
+)
+@click.option(
+    "--threads", type=int, default=os.cpu_count() or 1, help="Threads on a CPU (default: cores)."
+)
+@click.option(
+    "--model-name", default="", help="Model name for clients (default: the folder's name)."
+)
+@click.option("--run", default="", help="Follow the weights of this run.")
+@click.option(
+    "--weights-directory", default="", help="Shared weights folder of the run, if it uses one."
+)
+@click.option(
+    "--accept-weights",
+    is_flag=True,
+    help="Accept new weights from any client: PUT /v1/weights/<epoch>/<step>.",
+)
+def inference(state: State, **options: Any) -> int:
+    """Serve a checkpoint with OpenAI's HTTP API; with --run, follow the weights of that run.
+
+    Exit code 1 if the address is in use, 2 for an invalid checkpoint.
+    """
     # Before requests are served, SIGTERM can end the process at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
-        code = _serve(args)
+        code = _serve(SimpleNamespace(**options, state=state))
     except KeyboardInterrupt:
         code = 0
     if threading.active_count() > 1:
@@ -81,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _serve(args: argparse.Namespace) -> int:
+def _serve(args: SimpleNamespace) -> int:
     # Importing torch takes seconds; invalid arguments are reported before.
     import torch
 
@@ -112,7 +108,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 
 def _run(
-    args: argparse.Namespace, model: Any, tokenizer: Any, listener: socket.socket, parts: ExitStack
+    args: SimpleNamespace, model: Any, tokenizer: Any, listener: socket.socket, parts: ExitStack
 ) -> None:
     from rollouts.fleet.engine.engine import Engine
     from rollouts.fleet.engine.generate_api import GenerateApi
@@ -131,9 +127,10 @@ def _run(
         from rollouts.fleet.process.settings import FleetSettings
         from rollouts.fleet.weights.sources import source_for
 
+        url, token = url_and_token(args.state.url, args.state.token)
         settings = FleetSettings(
-            platform_url=args.platform,
-            token=args.token,
+            platform_url=url,
+            token=token or "",
             run=args.run,
             run_config={},
             incarnation="serve",
@@ -148,7 +145,9 @@ def _run(
     if args.accept_weights:
         api.app.routes.extend(WeightsApi(thread, swap).routes)
     host, port = listener.getsockname()[:2]
-    print(f"serving {name} at http://{host}:{port}/v1", flush=True)  # noqa: T201
+    served = {"model": name, "url": f"http://{host}:{port}/v1"}
+    args.state.print(served, lambda row: f"serving {row['model']} at {row['url']}")
+    sys.stdout.flush()
     _until_signal(api.app, listener, thread)
 
 
@@ -184,7 +183,3 @@ def _end_process(code: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,15 +4,17 @@ The checkpoint is loaded by this process, or served by an inference server of an
 ``rolldeck evaluate policy`` evaluates a step policy instead.
 """
 
-import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+import click
 import msgspec
 
+from rolldeck.commands.base import Group, Number, shared_options, take_shared
 from rollouts.fleet.groups.batches import Draw, RolloutBatch
 from rollouts.fleet.groups.curriculum import NoCurriculum
 from rollouts.fleet.process.loops import EventLog
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 HEAD = ["lesson", "problems", "success", "90 %", "reward", "90 %", "tokens", "cut"]
 TEXT_SHOWN = 60
+COUNT: Final = click.IntRange(1, 100_000)
 ROWS: Final = 256
 """Maximum number of answers generated concurrently."""
 READY_SECONDS: Final = 300.0
@@ -86,11 +89,62 @@ class InvalidLessons(ValueError):
     """The lessons are invalid; the text names the field."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Evaluate and print; return 0, 1 if an evaluation failed, or 2 for invalid arguments."""
-    if argv[:1] == ["policy"]:
-        return evaluate_policy(argv[1:])
-    args = _parser().parse_args(argv)
+class _Evaluate(Group):
+    """The command, which has a subcommand for step policies."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Evaluate lessons, or run the subcommand."""
+        take_shared(ctx)
+        return super().invoke(ctx)
+
+
+@click.group(cls=_Evaluate, invoke_without_command=True)
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Checkpoint folder; required.")
+@click.option(
+    "--lessons",
+    metavar="FILE|JSON",
+    help='Lessons by name, as {"add": {"spec": "task:addition"}} or a run configuration; required.',
+)
+@click.option(
+    "--inference",
+    default="",
+    metavar="NAME",
+    help="Server of ROLLDECK_INFERENCE_SERVERS that serves the checkpoint (default: none, this "
+    "process loads it).",
+)
+@click.option("--examples", type=COUNT, default=256, help="Problems per lesson (default 256).")
+@click.option(
+    "--generations",
+    type=COUNT,
+    default=1,
+    help="Answers per problem, the k of pass@k (default 1).",
+)
+@click.option(
+    "--temperature",
+    type=Number(0, 10),
+    default=0.0,
+    help="Sampling temperature; 0 is greedy (default 0).",
+)
+@click.option("--seed", type=int, default=0, help="Random seed of the run (default 0).")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    help="Device of the model (default: a GPU if available).",
+)
+@click.option("--samples", type=int, default=0, metavar="N", help="Show N answers per lesson.")
+@click.pass_context
+def evaluate(context: click.Context, /, **options: Any) -> int:
+    """Evaluate a checkpoint on lessons; `evaluate policy` evaluates weights of a step policy.
+
+    Exit code 1 if an evaluation failed, 2 for invalid options.
+    """
+    if context.invoked_subcommand:
+        return 0
+    args = SimpleNamespace(**options)
+    missing = [name for name in ("checkpoint", "lessons") if options[name] is None]
+    if missing:
+        raise click.UsageError(f"Missing option '--{missing[0]}'.", context)
     try:
         lessons = read_lessons(args.lessons)
     except InvalidLessons as error:
@@ -110,7 +164,7 @@ def main(argv: Sequence[str]) -> int:
         if figures is not None and batch is not None:
             samples = msgspec.to_builtins(batch.samples[: args.samples])
             shown[name] = msgspec.to_builtins(figures, str_keys=True) | {"samples": samples}
-    sys.stdout.write((json.dumps(shown, indent=2) if args.json else table(shown)) + "\n")
+    take_shared(context).print(shown, table)
     return 0 if all(figures is not None for figures, _ in results.values()) else 1
 
 
@@ -144,7 +198,7 @@ def read_lessons(text: str) -> dict[str, LessonConfig]:
 
 
 def evaluated(
-    args: argparse.Namespace, lessons: Mapping[str, LessonConfig], events: EventLog
+    args: SimpleNamespace, lessons: Mapping[str, LessonConfig], events: EventLog
 ) -> Results:
     """Return the result of each lesson by name.
 
@@ -201,7 +255,7 @@ def evaluated(
 
 
 def _server(
-    args: argparse.Namespace, language: LanguageConfig, tokenizer: "Tokenizer"
+    args: SimpleNamespace, language: LanguageConfig, tokenizer: "Tokenizer"
 ) -> "InferenceServer":
     """Return the inference server that the arguments name, or one in this process."""
     from rollouts.fleet.inference.servers import inference_server_for
@@ -222,59 +276,5 @@ def _complain(text: str) -> None:
     sys.stderr.write(f"rolldeck evaluate: {text}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rolldeck evaluate",
-        description="Evaluate a checkpoint on lessons; `rolldeck evaluate policy` evaluates a step "
-        "policy.",
-    )
-    parser.add_argument("--checkpoint", type=Path, required=True, help="checkpoint folder")
-    parser.add_argument(
-        "--inference",
-        default="",
-        metavar="NAME",
-        help="server of ROLLDECK_INFERENCE_SERVERS that serves the checkpoint; default: none, "
-        "this process loads it",
-    )
-    parser.add_argument(
-        "--lessons",
-        required=True,
-        metavar="FILE|JSON",
-        help='lessons by name, as in a run configuration: {"add": {"spec": "task:addition"}}',
-    )
-    parser.add_argument(
-        "--examples", type=_count, default=256, help="problems per lesson (default 256)"
-    )
-    parser.add_argument(
-        "--generations",
-        type=_count,
-        default=1,
-        help="answers per problem, the k of pass@k (default 1)",
-    )
-    parser.add_argument(
-        "--temperature",
-        type=_temperature,
-        default=0.0,
-        help="sampling temperature; 0 is greedy (default 0)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="random seed of the run (default 0)")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument(
-        "--samples", type=int, default=0, metavar="N", help="show N answers per lesson"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 100_000:
-        raise argparse.ArgumentTypeError(f"{number} is not between 1 and 100000")
-    return number
-
-
-def _temperature(text: str) -> float:
-    number = float(text)
-    if not 0 <= number <= 10:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 10")
-    return number
+evaluate.params += shared_options(("as_json",))
+evaluate.add_command(evaluate_policy)

@@ -4,29 +4,29 @@ Both run on this machine without a cluster. `rollout` also needs no platform; `e
 takes the weights from a file, or a version that a run has published on a platform.
 """
 
-import argparse
 import json
 import logging
-import math
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import quote
 
+import click
 import msgspec
 from numpy.typing import NDArray
 
 from rolldeck import safetensors
+from rolldeck.commands.base import ApiCommand, LocalCommand, Number, State
 from rolldeck.errors import InvalidMessageError, RolldeckError
 from rolldeck.fragment_files import FragmentFiles
-from rolldeck.http import Call, Connection
-from rolldeck.profiles import DEFAULT_URL
+from rolldeck.http import Call
 from rolldeck.published_weights import find_version, read_version
 from rollouts.fleet.policies.policy_protocol import WeightsDoNotFit
 from rollouts.fleet.steps.evaluator import EvaluationFailed, EvaluationRound, evaluation_policy
@@ -36,6 +36,9 @@ from rollouts.fleet.worker.episodes import EpisodeStatistics
 from runs.config.rules import run_config
 from runs.config.rules.run_config import PRESETS, InvalidRunConfig, RunConfig
 
+FILE: Final = click.Path(path_type=Path)
+RETRY_SECONDS: Final = 5.0
+LONGEST_SECONDS: Final = 365 * 86_400
 SIGNALED: Final = 128
 """Exit code of a command that a signal ended, plus the signal's number."""
 SHOWN: Final = (
@@ -59,14 +62,73 @@ class RunHasNoPolicy(Exception):
     """The run has no step policy."""
 
 
-def rollout(argv: Sequence[str]) -> int:
-    """Roll out and print.
+def _config_options(sections: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds the options of a run; `sections` are those that are used."""
+    options = [
+        click.option(
+            "--config",
+            metavar="FILE|JSON",
+            help=f"Configuration of the run: {sections} (default: the defaults).",
+        ),
+        click.option(
+            "--preset", type=click.Choice(list(PRESETS)), help="Preset below the configuration."
+        ),
+        click.option("--environment", metavar="SPEC", help="Another environment."),
+        click.option(
+            "--device",
+            type=click.Choice(["auto", "cpu", "cuda"]),
+            default="cpu",
+            help="Device of the policy (default cpu).",
+        ),
+    ]
 
-    Returns:
-        0, 1 if the rollout failed, 2 for invalid arguments, or 128 plus the number of the signal
-        that ended the rollout.
+    def decorated(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+def _check_one_of(options: Mapping[str, Any]) -> None:
+    """Refuse more or fewer than one of some options."""
+    if sum(value is not None for value in options.values()) != 1:
+        raise click.UsageError(f"give one of {', '.join(options)}")
+
+
+@click.command(cls=LocalCommand)
+@_config_options("environment, policy, fleet")
+@click.option(
+    "--weights",
+    type=FILE,
+    metavar="FILE",
+    help="Safetensors file (default: initial weights from the seed of the configuration).",
+)
+@click.option("--workers", type=int, help="Number of workers, each a thread.")
+@click.option("--envs", type=int, help="Environments of each worker.")
+@click.option("--episodes", type=click.IntRange(1), metavar="N", help="End after N episodes.")
+@click.option("--env-steps", type=click.IntRange(1), metavar="N", help="End after N env steps.")
+@click.option(
+    "--seconds",
+    type=Number(0, LONGEST_SECONDS, min_open=True),
+    metavar="S",
+    help="End S seconds after the first env step.",
+)
+@click.option("--out", type=FILE, metavar="DIR", help="Folder for the fragments (default: none).")
+def rollout(state: State, **options: Any) -> int:
+    """Roll out a step environment on this machine, without a platform.
+
+    Exit code 1 if the rollout failed, 2 for invalid options, or 128 plus the number of the signal
+    that ended it.
     """
-    args = _rollout_parser().parse_args(argv)
+    args = SimpleNamespace(**options)
+    _check_one_of(
+        {
+            "--episodes": args.episodes,
+            "--env-steps": args.env_steps,
+            "--seconds": args.seconds,
+        }
+    )
     warn = partial(_warn, "rollout")
     try:
         raw = _read_config(args)
@@ -107,49 +169,8 @@ def rollout(argv: Sequence[str]) -> int:
         except (RolloutFailed, OSError) as failure:
             warn(failure)
             return 1
-    _print(msgspec.to_builtins(result), is_json=args.json)
+    _print(msgspec.to_builtins(result), is_json=state.as_json)
     return SIGNALED + received[0] if received else 0
-
-
-def _rollout_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rolldeck rollout",
-        description="Roll out a step environment on this machine, without a platform.",
-    )
-    _add_config_arguments(parser, parts="environment, policy, fleet")
-    parser.add_argument(
-        "--weights",
-        type=Path,
-        metavar="FILE",
-        help="safetensors file (default: initial weights from the seed of the configuration)",
-    )
-    parser.add_argument("--workers", type=int, help="number of workers, each a thread")
-    parser.add_argument("--envs", type=int, help="environments of each worker")
-    bound = parser.add_mutually_exclusive_group(required=True)
-    bound.add_argument("--episodes", type=_count, metavar="N", help="end after N episodes")
-    bound.add_argument("--env-steps", type=_count, metavar="N", help="end after N env steps")
-    bound.add_argument(
-        "--seconds", type=_seconds, metavar="S", help="end S seconds after the first env step"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the fragments (default: none)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
-    return number
 
 
 @contextmanager
@@ -179,9 +200,32 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
             signal.signal(each, handler)
 
 
-def evaluate_policy(argv: Sequence[str]) -> int:
-    """Evaluate and print; return 0, 1 if the evaluation failed, or 2 for invalid arguments."""
-    args = _evaluation_arguments(argv)
+@click.command("policy", cls=ApiCommand)
+@click.option("--weights", type=FILE, metavar="FILE", help="Safetensors file.")
+@click.option("--run", help="Run on a platform: its configuration and newest published version.")
+@_config_options("environment, policy, evaluation")
+@click.option("--episodes", type=int, help="Number of episodes.")
+@click.option("--envs", type=int, help="Environments that step concurrently.")
+@click.option("--sampled", is_flag=True, help="Sample the actions.")
+@click.option("--version", type=int, metavar="STEP", help="Another published version of --run.")
+@click.option(
+    "--weights-directory",
+    type=FILE,
+    metavar="DIR",
+    help="Shared weights folder of --run, if it uses one.",
+)
+def evaluate_policy(state: State, **options: Any) -> int:
+    """Evaluate weights of a step policy: of a file, or of a run.
+
+    Exit code 1 if the evaluation failed, 2 for invalid options. Requests to the platform are
+    retried for 5 seconds, or for --retry-for.
+    """
+    args = SimpleNamespace(**options)
+    _check_one_of({"--weights": args.weights, "--run": args.run})
+    if args.run is not None and (args.config or args.preset):
+        raise click.UsageError("--config and --preset need --weights: the run has a configuration")
+    if args.run is None and (args.version is not None or args.weights_directory):
+        raise click.UsageError("--version and --weights-directory need --run")
     warn = partial(_warn, "evaluate policy")
     origin: dict[str, Any] = {}
     try:
@@ -189,7 +233,7 @@ def evaluate_policy(argv: Sequence[str]) -> int:
             raw = _read_config(args)
             weights = WeightsRecord(epoch=0, step=0, tensors=_read_weights(args.weights))
         else:
-            raw, weights, origin = _read_run(args)
+            raw, weights, origin = _read_run(args, state)
     except (RolldeckError, RunHasNoPolicy, OSError, ValueError) as error:
         warn(error)
         return 2 if args.run is None else 1
@@ -215,46 +259,13 @@ def evaluate_policy(argv: Sequence[str]) -> int:
         warn(failure)
         return 1
     [window] = statistics.pop(0.0)
-    _print(origin | {name: getattr(window, name) for name in SHOWN}, is_json=args.json)
+    _print(origin | {name: getattr(window, name) for name in SHOWN}, is_json=state.as_json)
     return 0
 
 
-def _evaluation_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="rolldeck evaluate policy", description="Evaluate weights of a step policy."
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--weights", type=Path, metavar="FILE", help="safetensors file")
-    source.add_argument(
-        "--run", help="run on a platform: its configuration and its newest published version"
-    )
-    _add_config_arguments(parser, parts="environment, policy, evaluation")
-    parser.add_argument("--episodes", type=int, help="number of episodes")
-    parser.add_argument("--envs", type=int, help="environments that step concurrently")
-    parser.add_argument("--sampled", action="store_true", help="sample the actions")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    of_run = parser.add_argument_group("with --run")
-    of_run.add_argument("--version", type=int, metavar="STEP", help="another published version")
-    of_run.add_argument(
-        "--weights-directory",
-        type=Path,
-        metavar="DIR",
-        help="shared weights folder of the run, if it uses one",
-    )
-    of_run.add_argument("--url", help=f"URL of the platform (ROLLDECK_URL; default {DEFAULT_URL})")
-    of_run.add_argument("--token", help="an API token that may read the run (ROLLDECK_TOKEN)")
-    of_run.add_argument(
-        "--retry-for", type=float, default=5.0, metavar="SECONDS", help="time to retry (default 5)"
-    )
-    args = parser.parse_args(argv)
-    if args.run is not None and (args.config or args.preset):
-        parser.error("--config and --preset need --weights: the run has a configuration")
-    if args.run is None and (args.version is not None or args.weights_directory):
-        parser.error("--version and --weights-directory need --run")
-    return args
-
-
-def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, dict[str, Any]]:
+def _read_run(
+    args: SimpleNamespace, state: State
+) -> tuple[dict[str, Any], WeightsRecord, dict[str, Any]]:
     """Return the configuration and the weights of a run, and the version to print.
 
     Raises:
@@ -264,7 +275,7 @@ def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, 
         InvalidRunConfig: If this version of the command does not support the configuration.
         OSError: If the shared weights folder cannot be read.
     """
-    with Connection(args.url, args.token, retry_for_seconds=args.retry_for) as connection:
+    with state.connected(retry_for=RETRY_SECONDS) as connection:
         path = f"/api/v1/runs/{quote(args.run, safe='')}"
         run = connection.json(Call(method="GET", path=path))
         if not isinstance(run, dict) or "kind" not in run:
@@ -283,19 +294,7 @@ def _read_run(args: argparse.Namespace) -> tuple[dict[str, Any], WeightsRecord, 
     return config, weights, {"run": args.run, "epoch": version.epoch, "version": version.step}
 
 
-def _add_config_arguments(parser: argparse.ArgumentParser, *, parts: str) -> None:
-    """Add the arguments that describe a run; `parts` are the used sections of its configuration."""
-    parser.add_argument(
-        "--config",
-        metavar="FILE|JSON",
-        help=f"configuration of the run: {parts} (default: the defaults)",
-    )
-    parser.add_argument("--preset", choices=list(PRESETS), help="preset below the configuration")
-    parser.add_argument("--environment", metavar="SPEC", help="another environment")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="cpu")
-
-
-def _read_config(args: argparse.Namespace) -> dict[str, Any]:
+def _read_config(args: SimpleNamespace) -> dict[str, Any]:
     """Return the configuration that the arguments name, as JSON values, unchecked.
 
     Raises:

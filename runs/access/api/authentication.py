@@ -7,9 +7,9 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from runs.access import services
 from runs.access.models import ApiToken
 from runs.access.rules import MalformedCredentials, token_in
+from runs.access.services.tokens import authenticate
 
 
 class TokenUser:
@@ -41,9 +41,7 @@ class TokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed(str(error)) from error
         if text is None:
             return None
-        token = services.authenticate(
-            text=text, address=request.META.get("REMOTE_ADDR"), now=timezone.now()
-        )
+        token = authenticate(text=text, address=request.META.get("REMOTE_ADDR"), now=timezone.now())
         if token is None:
             raise AuthenticationFailed(
                 "The token is unknown, expired or revoked, its owner is deactivated, its run is "

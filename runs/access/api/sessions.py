@@ -18,13 +18,15 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.authentication import SessionAuthentication
 from rest_framework.request import Request
 
-from runs.access import queries, services
+from runs.access import queries
 from runs.access.api.identity import identity_of, person_of
 from runs.access.api.permissions import Anyone, Known, People, Readers
 from runs.access.models import User
 from runs.access.queries import session_of
 from runs.access.schemas import AuditList, ChangePassword, Session, SessionCount, SignIn
-from runs.access.services import LINK_LIFETIME, redeem_login_token, remember_browser
+from runs.access.services.login_links import LINK_LIFETIME, redeem_login_token
+from runs.access.services.passwords import change_password
+from runs.access.services.sessions import end_sessions, remember_browser, session_keys
 from web.http.bodies import answer, read, reason_in, text_parameter, whole_number
 from web.http.openapi import REASON, between, problems
 from web.http.paging import page_of, page_parameters
@@ -111,7 +113,7 @@ class PasswordView(ApiView):
         if person is None:
             raise Forbidden(People.message)
         django_request = request._request  # noqa: SLF001 Django needs its own request
-        services.change_password(
+        change_password(
             django_request,
             person,
             current=given.current_password,
@@ -241,7 +243,7 @@ class SessionsView(ApiView):
         """End your other sessions."""
         person = person_of(request)
         if person is not None:
-            services.end_sessions(
+            end_sessions(
                 user=person,
                 but=request.session.session_key,
                 actor=identity_of(request),
@@ -253,7 +255,7 @@ class SessionsView(ApiView):
 
 def _sessions(request: Request) -> SessionCount:
     person = person_of(request)
-    keys = services.session_keys(person, now=timezone.now()) if person else []
+    keys = session_keys(person, now=timezone.now()) if person else []
     return SessionCount(sessions=len(keys))
 
 

@@ -21,7 +21,7 @@ from runs.access.models import ApiToken, TokenIssuer, User
 from runs.access.queries import role_of, token_fields, tokens
 from runs.access.rules import may_administer
 from runs.access.schemas import CreatedToken, CreateToken, TokenList
-from runs.access.services import check_grant, create_token, revoke_token
+from runs.access.services.tokens import check_grant, create_token, revoke_token
 from runs.lifecycle.queries import (
     environment_row,
     notes_of,

@@ -177,11 +177,13 @@ def change_settings(
         raise RunIsOver(f"{run.name} is {run.status}: settings are read-only after a run has ended")
     fields = {name: value for name, value in changes.items() if name != "project"}
     changed = set_fields(run, fields)
-    project = run.project.name if run.project else None
-    target = changes.get("project", project)
-    if target != project:
-        run.project = None if target is None else project_for_runs(target, is_locked=True)
-        changed["project"] = {"before": project, "after": target}
+    if "project" in changes:
+        before, address = run.project, changes["project"]
+        is_same = before is not None and address in (before.name, before.uid)
+        if not is_same and (before or address is not None):
+            run.project = project_for_runs(address, is_locked=True) if address is not None else None
+            names = [project and project.name for project in (before, run.project)]
+            changed["project"] = {"before": names[0], "after": names[1]}
     if not changed:
         return run
     _check_admission(run, changed)

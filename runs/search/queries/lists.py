@@ -25,6 +25,7 @@ from django.db.models.functions import Cast, NullIf
 from runs.lifecycle.models import Run
 from runs.lifecycle.queries import summary_fields
 from runs.lifecycle.rules import ACTIVE, TERMINAL
+from runs.projects.rules import is_project_uid
 from runs.search.queries import columns
 from runs.search.rules import Qualifier, parse
 from runs.search.schemas import (
@@ -100,6 +101,8 @@ def _condition(name: str, operator: str, value: Any, now: datetime) -> Q:
             return Q(**{f"{column}__overlap": [value.lower()]})
         joined = Func(F(column), Value("\n"), function="array_to_string", output_field=TextField())
         return Q(pk__in=Run.objects.annotate(words=joined).filter(words__icontains=value))
+    if name == "project" and is_project_uid(value):
+        return Q(project__uid=value)
     if name in _TEXTS:
         return Q(**{f"{_TEXTS[name]}__{'icontains' if operator == '~' else 'iexact'}": value})
     if isinstance(value, timedelta):  # an age

@@ -23,7 +23,7 @@ CASES = {
 }
 PATHS = (
     "trajectories?run=demo&sort=score&q=score>=-1",
-    "trajectory-filter/values?of=env",
+    "trajectories/filter/values?of=env",
     "runs/demo/queue",
     "runs/demo/ledger",
     "runs/demo/pipeline",

@@ -205,7 +205,7 @@ def test_a_full_run_and_a_full_disk_refuse_a_push(server: Server, settings: Any)
     settings.ROLLDECK_MAX_RUN_BYTES, settings.ROLLDECK_MIN_FREE_DISK_BYTES = 1 << 40, 1 << 60
     low = server.put(safetensors.encode(SMALL))
 
-    assert (full.status_code, full.json()["code"]) == (503, "over_quota")
+    assert (full.status_code, full.json()["code"]) == (429, "over_quota")
     assert (low.status_code, low.json()["code"]) == (507, "disk_full")
     assert server.keys() == sorted(LARGE)
 

@@ -98,7 +98,10 @@ def test_a_run_lives_from_creation_to_its_end(rolldeck: Terminal) -> None:
         ("run kill {run}", "{run} is stopped.*\n"),
         ("run wait {run}", "{run} is stopped.*\n"),
         ("run events {run} --follow --limit 1", r".* → stopped.*\n"),
-        ("run delete {run} --reason test", r"{run} is deleted; 0 items go\n"),
+        (
+            "run delete {run} --reason test",
+            r"{run} is deleted; the server removes 0 items in the background\n",
+        ),
     ]
     for words, pattern in steps:
         shown = rolldeck(*words.format(run=run).split())

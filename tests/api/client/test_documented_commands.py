@@ -8,7 +8,7 @@ import pytest
 
 from buffer.items.models import TrajectoryGroup
 from runs.access.models import ApiToken
-from runs.access.services import adopt_bootstrap_token
+from runs.access.services.tokens import adopt_bootstrap_token
 from tests.documented import run_page
 from tests.factories import NOON
 

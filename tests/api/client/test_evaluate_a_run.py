@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
+from rolldeck.cli import main
 from rolldeck.trainer import Trainer
 from rollouts.fleet.policies.networks import MlpPolicy
-from rollouts.fleet.steps.commands import evaluate_policy
 from runs.lifecycle.models import Run, RunKind
 from tests.factories import make_run, make_token
 
@@ -31,7 +31,7 @@ def state(hidden: int = 8) -> dict[str, Any]:
 
 def evaluate(live_server: LiveServer, *arguments: str, token: str | None = None) -> int:
     to = ["--url", live_server.url, "--token", token or make_token("read")[1], "--retry-for", "0"]
-    return evaluate_policy([*arguments, *to])
+    return main(["evaluate", "policy", *arguments, *to])
 
 
 def test_the_newest_version_is_evaluated_with_the_configuration_of_the_run(
@@ -66,7 +66,7 @@ def test_an_earlier_version_is_evaluated_and_the_newest_epoch_is_preferred(
 
     found = []
     for step in ("0", "1"):
-        assert evaluate_policy(["--run", "alpha", "--version", step, "--json"]) == 0
+        assert main(["evaluate", "policy", "--run", "alpha", "--version", step, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
 
     assert [(one["epoch"], one["version"]) for one in found] == [(2, 0), (1, 1)]

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
+from rolldeck.cli import main
 from rolldeck.fragment_files import read_fragments
 from rolldeck.http import Call, Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import FRAGMENTS_TYPE, encode
 from rollouts.fleet.policies.networks import MlpPolicy
-from rollouts.fleet.steps import commands
 from tests.factories import make_run, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,7 @@ def test_a_pushed_file_becomes_a_batch_with_the_same_fragments(
     run = make_run(name="alpha", config=CONFIG)
     token = make_token("worker", "trainer", run=run)[1]
     given = ["--config", json.dumps(CONFIG), "--env-steps", "100", "--out", str(tmp_path)]
-    assert commands.rollout(given) == 0
+    assert main(["rollout", *given]) == 0
     [file] = tmp_path.glob("fragments-*.msgpack")
 
     with Trainer(live_server.url, "alpha", token) as trainer:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from django.contrib.sessions.models import Session
 
-from runs.access.services import make_login_link
+from runs.access.services.login_links import make_login_link
 from tests.factories import make_user
 from tests.login_links import redeem
 from tests.web_process import web_process

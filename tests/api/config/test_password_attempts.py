@@ -20,7 +20,7 @@ from runs.access.rules import (
     ATTEMPTS_PER_NAME_AND_PLACE,
     WINDOW_SECONDS,
 )
-from runs.access.services import BoundedPBKDF2PasswordHasher
+from runs.access.services.passwords import BoundedPBKDF2PasswordHasher
 from tests.factories import bearer
 from tests.web_process import ROOT, WebProcess, web_process
 

@@ -6,7 +6,7 @@ import pytest
 
 from config.demo.show import Returns, lesson_reader, prepare, run_state
 from runs.access.models import ApiToken, User
-from runs.access.services import redeem_login_token
+from runs.access.services.login_links import redeem_login_token
 from runs.lifecycle.models import Run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

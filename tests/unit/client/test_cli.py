@@ -518,3 +518,39 @@ def test_a_command_of_the_server_names_the_packages_that_add_it(
         "pip install 'rolldeck[server]', or 'rolldeck[buffer]' without Ray and torch "
         "(see `rolldeck --help`)"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("up --only fleet", "rolldeck up: Invalid value for '--only': 'fleet' is not 'buffer'."),
+        ("demo grpo --limit-seconds x", "rolldeck demo: Invalid value for '--limit-seconds'"),
+        ("inference", "rolldeck inference: Missing option '--checkpoint'."),
+        (
+            "inference --checkpoint x --dtype int8",
+            "rolldeck inference: Invalid value for '--dtype'",
+        ),
+        ("proxy --run a", "rolldeck proxy: Missing option '--upstream'."),
+        ("rollout --episodes 0", "rolldeck rollout: Invalid value for '--episodes'"),
+        ("evaluate --checkpoint x", "rolldeck evaluate: Missing option '--lessons'."),
+        ("evaluate polcy", "rolldeck evaluate: No such command 'polcy'. Did you mean policy?"),
+        ("evaluate policy --episode 1", "rolldeck evaluate policy: No such option '--episode'"),
+        ("--json rollout", "rolldeck rollout: give one of --episodes, --env-steps, --seconds"),
+    ],
+)
+def test_misuse_of_a_command_of_the_server_is_one_line(
+    words: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+
+    (found,) = capsys.readouterr().err.splitlines()
+    assert found.startswith(line)
+
+
+@pytest.mark.parametrize("name", sorted({*SERVER_COMMANDS} - {"up", "demo", "admin", "ray"}))
+def test_commands_of_the_server_print_json_where_they_print_figures(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+
+    assert "--json" in capsys.readouterr().out

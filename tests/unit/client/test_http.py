@@ -110,7 +110,7 @@ def test_a_pending_answer_is_awaited() -> None:
 
 
 def test_retry_after_is_respected() -> None:
-    busy = Planned(503, headers={"Retry-After": "1"})
+    busy = Planned(429, headers={"Retry-After": "1"})
     started = time.monotonic()
 
     with serving(in_turn(busy, DONE)) as server, connected(server.url) as http:

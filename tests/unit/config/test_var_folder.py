@@ -34,7 +34,8 @@ def test_a_file_in_place_of_the_folder_is_one_line(tmp_path: Path, command: str)
 
     assert (finished.returncode, finished.stdout) == (1, "")
     (line,) = finished.stderr.splitlines()
-    assert line.startswith(f"manage.py: ROLLDECK_VAR is {taken}/var, which cannot be written to:")
+    program = "rolldeck" if command == "up" else "manage.py"
+    assert line.startswith(f"{program}: ROLLDECK_VAR is {taken}/var, which cannot be written to:")
     assert "Not a directory. Set ROLLDECK_VAR to a folder" in line
 
 

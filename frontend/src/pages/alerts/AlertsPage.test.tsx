@@ -62,9 +62,9 @@ it("snoozes an alert until the snooze is ended, and lists it until then", async 
   const server = serverFor()
     .on("GET", "/api/v1/alerts", { results: [groupOf(alert)], next: null, summary: summaryOf() })
     .on("GET", "/api/v1/alerts/{alert}", { ...alert, details: {}, deliveries: [] })
-    .on("POST", "/api/v1/alert-snoozes", row)
-    .on("GET", "/api/v1/alert-snoozes", () => ({ results: rows, next: null }))
-    .on("DELETE", "/api/v1/alert-snoozes/{snooze}", () => {
+    .on("POST", "/api/v1/alerts/snoozes", row)
+    .on("GET", "/api/v1/alerts/snoozes", () => ({ results: rows, next: null }))
+    .on("DELETE", "/api/v1/alerts/snoozes/{snooze}", () => {
       rows = [];
       return null as never;
     });
@@ -75,7 +75,7 @@ it("snoozes an alert until the snooze is ended, and lists it until then", async 
   fill(asked.getByLabelText(/^Reason/), "known");
   fireEvent.click(asked.getByRole("button", { name: "Snooze" }));
   await waitFor(() =>
-    expect(server.bodies("POST", "/api/v1/alert-snoozes")).toEqual([{ alert: 2, rule: null, until: null, reason: "known" }]),
+    expect(server.bodies("POST", "/api/v1/alerts/snoozes")).toEqual([{ alert: 2, rule: null, until: null, reason: "known" }]),
   );
 
   await load("/alerts");

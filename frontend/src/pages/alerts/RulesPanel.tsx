@@ -143,7 +143,7 @@ export function RulesPanel({ opened, onOpen }: { opened: number | "new" | undefi
           <EmptyState
             title="No rules yet"
             command={rolldeckCommand(
-              'api POST alert-rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60',
+              'api POST alerts/rules name="Loss too high" metric=train/loss comparator=above threshold=4 for_seconds=60',
             )}
             needs={{ scope: "user" }}
           >

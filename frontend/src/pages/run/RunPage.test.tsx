@@ -210,7 +210,10 @@ it("changes the weight of an environment and mutes another", async () => {
   server
     .on("GET", "/api/v1/runs/{run}/environments", () => ({ results: environments, next: null }))
     .on("GET", "/api/v1/runs/{run}/mixing", { environments: [] } as unknown as AnswerTo<"GET", "/api/v1/runs/{run}/mixing">)
-    .on("GET", "/api/v1/runs/{run}/push-rates", { results: [], next: null } as AnswerTo<"GET", "/api/v1/runs/{run}/push-rates">)
+    .on("GET", "/api/v1/runs/{run}/environments/push-rates", { results: [], next: null } as AnswerTo<
+      "GET",
+      "/api/v1/runs/{run}/environments/push-rates"
+    >)
     .on("GET", "/api/v1/runs/{run}/ledger", {
       ...{
         groups: counts,

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from config.embedded.services import Folders, manage_command, public_url
 from runs.access.models import User
-from runs.access.services import make_login_link
+from runs.access.services.login_links import make_login_link
 
 
 class Command(BaseCommand):

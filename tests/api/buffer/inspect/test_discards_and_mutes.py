@@ -191,12 +191,12 @@ def test_incomplete_groups_are_listed_by_size_and_age(outside: OutsideRun) -> No
 
 
 def test_pushes_of_muted_environments_are_shown_too(outside: OutsideRun) -> None:
-    assert outside.get("push-rates") == {"results": [], "next": None}
+    assert outside.get("environments/push-rates") == {"results": [], "next": None}
     mute(outside, 1, muted=True)
     for mark, env_id in enumerate((0, 0, 0, 1)):
         outside.push(mark=mark + 1, env_id=env_id)
 
-    rows = outside.get("push-rates")["results"]
+    rows = outside.get("environments/push-rates")["results"]
 
     assert [(row["env_id"], row["per_second"] * 60) for row in rows] == [
         (0, pytest.approx(3)),

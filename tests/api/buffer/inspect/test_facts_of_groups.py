@@ -170,17 +170,19 @@ def test_keys_and_their_values_are_offered_most_frequent_first(
         assert answer.status_code == 200, answer.content
         return [(row["value"], row["count"]) for row in answer.json()["results"]]
 
-    assert asked("trajectory-columns") == [
+    assert asked("trajectories/columns") == [
         ("meta.difficulty", 4),
         ("override.level", 3),
         ("meta.shown", 2),
         ("meta.topic", 2),
     ]
-    assert asked("trajectory-filter/values", of="override.level") == [("easy", 2), ("hard", 2)]
-    assert asked("trajectory-filter/values", of="meta.topic", part="DIV") == [("long division", 1)]
-    assert asked("trajectory-filter/values", of="meta.unknown") == []
+    assert asked("trajectories/filter/values", of="override.level") == [("easy", 2), ("hard", 2)]
+    assert asked("trajectories/filter/values", of="meta.topic", part="DIV") == [
+        ("long division", 1)
+    ]
+    assert asked("trajectories/filter/values", of="meta.unknown") == []
     refused = server.http.get(
-        "/api/v1/trajectory-filter/values",
+        "/api/v1/trajectories/filter/values",
         {"of": "meta.a", "kind": "fragment"},
         headers={"Authorization": server.token},
     )

@@ -348,7 +348,7 @@ def test_a_dropped_group_has_its_cause_in_words(server: Server, four: Groups) ->
 def test_values_of_a_qualifier_are_the_most_used_first(server: Server, four: Groups) -> None:
     def values(of: str, part: str = "") -> list[tuple[str, int]]:
         answer = server.http.get(
-            "/api/v1/trajectory-filter/values",
+            "/api/v1/trajectories/filter/values",
             {"of": of, "part": part, "run": "demo"},
             headers={"Authorization": server.token},
         )

@@ -127,7 +127,7 @@ def test_tags_are_completed_by_their_number_of_groups(server: Marking, groups: l
     server.mark(groups[3], add_tags=["good"])
 
     def values(**query: str) -> Any:
-        answer = server.vera.get("/api/v1/trajectory-filter/values", {"of": "tag", **query})
+        answer = server.vera.get("/api/v1/trajectories/filter/values", {"of": "tag", **query})
         return answer.json()
 
     counts = {row["value"]: row["count"] for row in values(run="demo")["results"]}

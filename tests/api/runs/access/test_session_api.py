@@ -6,7 +6,7 @@ from django.test import Client
 
 from runs.access.models import User
 from runs.access.rules import ATTEMPTS_PER_NAME_AND_PLACE
-from runs.access.services import make_login_link
+from runs.access.services.login_links import make_login_link
 from runs.events.models import RunEvent
 from tests.factories import bearer, make_user
 

@@ -10,7 +10,7 @@ from django.test import Client
 from runs.access.models import ApiToken, TokenIssuer, User
 from runs.access.queries import role_of
 from runs.access.rules import Role
-from runs.access.services import UnknownScope, adopt_bootstrap_token, authenticate
+from runs.access.services.tokens import UnknownScope, adopt_bootstrap_token, authenticate
 from runs.events.models import RunEvent
 from tests.factories import NOON, make_run, make_token, make_user
 

@@ -38,7 +38,7 @@ def send(client: Client, verb: str, path: str, body: dict[str, Any]) -> Any:
 
 
 def made(client: Client, **fields: Any) -> dict[str, Any]:
-    answer = send(client, "post", "alert-rules", {**RULE, **fields})
+    answer = send(client, "post", "alerts/rules", {**RULE, **fields})
     assert answer.status_code == 201, answer.content
     row: dict[str, Any] = answer.json()
     return row
@@ -50,11 +50,11 @@ def test_a_rule_is_created_listed_changed_and_deleted_with_reasons(olga: Client)
     assert (row["run"], row["filter"], row["condition"]) == ("pole", "", "above 5 for 1 min")
     assert (row["created_by"], row["firing"], row["is_enabled"]) == ("olga", 0, True)
 
-    path = f"alert-rules/{row['id']}"
+    path = f"alerts/rules/{row['id']}"
     changed = send(olga, "put", path, {**RULE, "threshold": 9.0, "reason": "too loud"}).json()
     assert (changed["threshold"], changed["run"]) == (9.0, None)
     assert send(olga, "put", path, {**RULE, "threshold": 9.0}).json() == changed
-    listed = olga.get("/api/v1/alert-rules").json()
+    listed = olga.get("/api/v1/alerts/rules").json()
     assert (listed["results"], listed["at_most"]) == ([changed], RULES_AT_MOST)
 
     assert olga.delete(f"/api/v1/{path}?reason={'x' * 2001}").status_code == 400
@@ -92,7 +92,7 @@ def test_an_invalid_rule_is_refused_with_its_field_and_not_stored(
     olga: Client, fields: dict[str, Any], field: str
 ) -> None:
     make_run(name="pole")
-    answer = send(olga, "post", "alert-rules", {**RULE, **fields})
+    answer = send(olga, "post", "alerts/rules", {**RULE, **fields})
 
     assert answer.status_code == 400
     assert [each["field"] for each in answer.json()["errors"]] == [field]
@@ -104,7 +104,7 @@ def test_the_number_of_rules_is_limited(olga: Client) -> None:
     rule = AlertRule.objects.get(pk=row["id"])
     AlertRule.objects.bulk_create(_copies(rule, RULES_AT_MOST - 1))
 
-    assert send(olga, "post", "alert-rules", RULE).status_code == 409
+    assert send(olga, "post", "alerts/rules", RULE).status_code == 409
     assert AlertRule.objects.count() == RULES_AT_MOST
 
 
@@ -121,7 +121,7 @@ def test_a_snoozed_rule_fires_without_being_counted_by_the_bell(
     store_figures(run_id=run.pk, figures=[Figure("train/loss", 1, 9.0)], now=now)
     row = made(olga, for_seconds=0)
     body = {"rule": row["id"], "until": None, "reason": "a sweep is under way"}
-    answer = send(olga, "post", "alert-snoozes", body)
+    answer = send(olga, "post", "alerts/snoozes", body)
     assert answer.status_code == 201, answer.content
     alerts.watch(now=datetime.now(UTC))
 
@@ -131,17 +131,17 @@ def test_a_snoozed_rule_fires_without_being_counted_by_the_bell(
     assert (alert["is_snoozed"], alert["snoozed_until"]) == (True, None)
     assert [page["summary"][name] for name in ("errors", "snoozed")] == [0, 1]
     assert "rule" not in {alert["kind"] for alert in page["summary"]["newest"]}
-    assert olga.get("/api/v1/alert-rules").json()["results"][0]["firing"] == 1
-    (listed,) = olga.get("/api/v1/alert-snoozes").json()["results"]
+    assert olga.get("/api/v1/alerts/rules").json()["results"][0]["firing"] == 1
+    (listed,) = olga.get("/api/v1/alerts/snoozes").json()["results"]
     assert (listed["title"], listed["rule"], listed["created_by"]) == (
         "Loss is high",
         row["id"],
         "olga",
     )
 
-    place = f"/api/v1/alert-snoozes/{answer.json()['id']}?reason=done"
+    place = f"/api/v1/alerts/snoozes/{answer.json()['id']}?reason=done"
     assert [olga.delete(place).status_code for _ in range(2)] == [204, 404]
-    assert olga.get("/api/v1/alert-snoozes").json()["results"] == []
+    assert olga.get("/api/v1/alerts/snoozes").json()["results"] == []
     assert olga.get("/api/v1/alerts?kind=rule").json()["results"][0]["is_snoozed"] is False
 
 
@@ -149,5 +149,5 @@ def test_a_snooze_needs_a_subject_and_a_reason(olga: Client) -> None:
     row = made(olga)
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     for body in ({"rule": row["id"], "until": until}, {"until": until, "reason": "x"}):
-        assert send(olga, "post", "alert-snoozes", body).status_code == 400
+        assert send(olga, "post", "alerts/snoozes", body).status_code == 400
     assert not AlertSnooze.objects.exists()

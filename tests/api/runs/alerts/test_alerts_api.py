@@ -179,7 +179,7 @@ def test_prometheus_gets_the_number_of_alerts() -> None:
 
 def test_the_kinds_of_alerts_are_listed_with_the_titles_of_their_alerts(olga: Client) -> None:
     raise_one(AlertKind.DISK_LOW)
-    rows = olga.get("/api/v1/alert-kinds").json()["results"]
+    rows = olga.get("/api/v1/alerts/kinds").json()["results"]
 
     (row,) = list_alerts(olga)["results"]
     assert [each["kind"] for each in rows] == sorted(AlertKind)

@@ -14,7 +14,7 @@ from tests.factories import NOON, bearer, make_run
 READS = [
     "",
     *("/events", "/environments", "/trainers", "/notes", "/weights", "/weights/commands"),
-    *("/batches", "/ledger", "/queue", "/push-rates", "/followers", "/archives"),
+    *("/batches", "/ledger", "/queue", "/environments/push-rates", "/followers", "/archives"),
     *("/fleet", "/pipeline", "/episodes", "/episodes/distribution", "/evaluations"),
     *("/metrics", "/metrics/keys", "/metrics/lines?names=a", "/annotations"),
     "/recordings",

@@ -11,7 +11,7 @@ from runs.lifecycle.rules import RunStatus
 from runs.lifecycle.services.lifecycle import archive
 from runs.lifecycle.services.registry import reset_run
 from runs.projects.models import Project
-from runs.projects.rules import InvalidProjectName
+from runs.projects.rules import InvalidProjectName, is_project_uid
 from runs.projects.services import create_project
 from tests.factories import NOON, make_project, make_run, make_user
 
@@ -263,3 +263,34 @@ def test_a_viewer_reads_projects_but_changes_none() -> None:
     assert create(client, "more").status_code == 403
     assert change(client, title="mine").status_code == 403
     assert client.delete("/api/v1/projects/poles").status_code == 403
+
+
+def test_the_immutable_id_is_accepted_wherever_the_name_is(operator: APIClient) -> None:
+    uid = create(operator, defaults=DEFAULTS).json()["uid"]
+    assert is_project_uid(uid)
+
+    run = launch(operator, project=uid, kind="outside").json()
+    assert (run["project"], run["project_uid"]) == ("poles", uid)
+    changed = change(operator, uid, name="carts").json()
+    assert (changed["name"], changed["uid"], changed["runs"]) == ("carts", uid, 1)
+    assert operator.get(f"/api/v1/projects/{uid}").json() == changed
+    assert names(operator, "/api/v1/runs", q=f"project:{uid}") == ["alpha"]
+    assert names(operator, "/api/v1/runs", q=f"-project:{uid}") == []
+    samples = operator.get("/api/v1/trajectories", {"q": f"project:{uid}"})
+    assert (samples.status_code, samples.json()["results"]) == (200, [])
+
+    assert move(operator, project=uid).status_code == 200
+    assert not RunEvent.objects.filter(kind="settings_changed").exists()
+    assert move(operator, project=None).json()["project_uid"] is None
+    assert move(operator, project=uid).json()["project"] == "carts"
+    refused = operator.delete(f"/api/v1/projects/{uid}")
+    assert "1 run is in carts" in refused.json()["detail"]
+    assert move(operator, project=None).status_code == 200
+    assert operator.delete(f"/api/v1/projects/{uid}").status_code == 204
+
+
+def test_no_name_has_the_form_of_an_id(operator: APIClient) -> None:
+    refused = create(operator, f"project_{'0' * 24}")
+
+    assert error_of(refused) == (400, "invalid", ["name"])
+    assert operator.get(f"/api/v1/projects/project_{'0' * 24}").status_code == 404

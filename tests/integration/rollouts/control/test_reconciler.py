@@ -9,7 +9,7 @@ from rollouts.control.models import FleetWorker
 from rollouts.control.queries.fleets import fleet_state, runs_to_reconcile
 from rollouts.control.rules import Action, ActorState
 from runs.access.models import ApiToken
-from runs.access.services import authenticate
+from runs.access.services.tokens import authenticate
 from runs.events.models import RunEvent
 from runs.lifecycle.models import Run
 from runs.lifecycle.rules import RunStatus, RunVerb

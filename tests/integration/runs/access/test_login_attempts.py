@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from runs.access.rules import ATTEMPTS_PER_NAME_AND_PLACE, WINDOW_SECONDS
-from runs.access.services import TooManyLogins, reserve_attempt
+from runs.access.services.passwords import TooManyLogins, reserve_attempt
 from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db

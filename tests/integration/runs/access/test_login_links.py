@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from runs.access.services import LINK_LIFETIME, make_login_link, redeem_login_token
+from runs.access.services.login_links import LINK_LIFETIME, make_login_link, redeem_login_token
 from tests.factories import NOON, make_user
 
 pytestmark = pytest.mark.django_db

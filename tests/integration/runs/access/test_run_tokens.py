@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from runs.access.models import ApiToken
-from runs.access.services import (
+from runs.access.services.tokens import (
     TokenNotFound,
     TokenTooShort,
     UnknownScope,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from runs.access.services import authenticate
+from runs.access.services.tokens import authenticate
 from runs.lifecycle.models import Environment, Run, Trainer
 from runs.lifecycle.queries import RunNotFound
 from runs.lifecycle.rules import Registration, RunStatus

@@ -14,8 +14,8 @@ function fleet(refusal?: Refusal) {
   addRun(server, runOf("pole", { kind: "fleet" }));
   server
     .on("GET", "/api/v1/trajectories", () => samplesOf([]))
-    .on("GET", "/api/v1/trajectory-filter", { results: [], next: null })
-    .on("GET", "/api/v1/trajectory-filter/values", { results: [], next: null })
+    .on("GET", "/api/v1/trajectories/filter", { results: [], next: null })
+    .on("GET", "/api/v1/trajectories/filter/values", { results: [], next: null })
     .on("GET", "/api/v1/runs/{run}/episodes/summary", {
       ...{ seconds: 3600, since: null, train_weighted: null, train_unweighted: null, eval_weighted: null, eval_unweighted: null },
       tasks: [

@@ -63,7 +63,7 @@ def agrees(weights: Transformer, choice: dict[str, Any], *, within: float = 1e-4
 def test_the_server_follows_the_weights_of_a_run(checkpoint: Path, live_server: LiveServer) -> None:
     run = make_run()
     worker, trainer_token = (make_token(scope, run=run)[1] for scope in ("worker", "trainer"))
-    options = ("--run", run.name, "--platform", live_server.url, "--token", worker)
+    options = ("--run", run.name, "--url", live_server.url, "--token", worker)
     with (
         Connection(live_server.url, trainer_token) as connection,
         serving(checkpoint, *options) as server,
@@ -99,7 +99,7 @@ def test_the_server_follows_weights_in_bfloat16(tmp_path: Path, live_server: Liv
     )
     run = make_run()
     worker, trainer_token = (make_token(scope, run=run)[1] for scope in ("worker", "trainer"))
-    options = ("--run", run.name, "--platform", live_server.url, "--token", worker)
+    options = ("--run", run.name, "--url", live_server.url, "--token", worker)
     with (
         Connection(live_server.url, trainer_token) as connection,
         serving(first, *options) as server,

@@ -133,7 +133,7 @@ def test_all_clients_receive_the_end_while_weights_change_and_many_wait(
         serving(
             checkpoint,
             "--accept-weights",
-            *("--run", "far", "--platform", f"http://127.0.0.1:{silent.getsockname()[1]}"),
+            *("--run", "far", "--url", f"http://127.0.0.1:{silent.getsockname()[1]}"),
         ) as server,
         reloading(server),
     ):

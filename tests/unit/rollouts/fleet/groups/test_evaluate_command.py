@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 
+from rolldeck.cli import main
 from rollouts.fleet.engine.building import build
 from rollouts.fleet.engine.checkpoints import load, save
 from rollouts.fleet.engine.engine import Engine
 from rollouts.fleet.engine.openai_api import OpenAiApi
 from rollouts.fleet.engine.serving import EngineThread
 from rollouts.fleet.engine.tokenizers import AlphabetTokenizer, load_tokenizer, save_tokenizer
-from rollouts.fleet.groups.evaluate import InvalidLessons, main, read_lessons
+from rollouts.fleet.groups.evaluate import InvalidLessons, read_lessons
 from tests.stand_ins.inference_servers import SglangStandIn, listening
 from tests.stand_ins.vllm_server import VllmStandIn
 from tests.unit.rollouts.fleet.groups.conftest import language
@@ -79,7 +80,7 @@ def test_a_checkpoint_is_evaluated_in_a_process_without_web_and_cluster(
 
 def evaluate(checkpoint: Path, lessons: Any = LESSONS, *more: str) -> int:
     words = ["--checkpoint", str(checkpoint), "--lessons", json.dumps(lessons)]
-    return main([*words, "--examples", "4", *more])
+    return main(["evaluate", *words, "--examples", "4", *more])
 
 
 def test_a_table_has_every_lesson_and_is_reproducible(
@@ -149,11 +150,9 @@ def test_invalid_lessons_are_misuse(
 ) -> None:
     with pytest.raises(InvalidLessons, match=says):
         read_lessons(lessons)
-    assert main(["--checkpoint", "x", "--lessons", lessons]) == 2
+    assert main(["evaluate", "--checkpoint", "x", "--lessons", lessons]) == 2
     assert says in capsys.readouterr().err
-    with pytest.raises(SystemExit) as misuse:
-        main(["--checkpoint", "x", "--lessons", "{}", "--examples", "0"])
-    assert misuse.value.code == 2
+    assert main(["evaluate", "--checkpoint", "x", "--lessons", "{}", "--examples", "0"]) == 2
 
 
 @pytest.mark.parametrize("kind", ["rolldeck", "vllm", "sglang"])

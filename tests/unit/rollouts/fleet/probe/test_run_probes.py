@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from rolldeck.cli import main
 from rollouts.fleet.probe.command import probe
 from rollouts.fleet.probe.messages import Outcome, ProbeRequest
-from rollouts.fleet.steps import commands
 from runs.config.rules import run_config
 
 NAMES = (
@@ -81,7 +81,7 @@ def test_a_rollout_refuses_an_environment_with_the_words_of_the_probe(name: str)
     arguments = ["--environment", spec(name), "--env-steps", "10", "--envs", "1", "--workers", "1"]
 
     with redirect_stderr(complaints):
-        assert commands.rollout(arguments) == 1
+        assert main(["rollout", *arguments]) == 1
 
     assert tried(name).trouble.partition(": ")[2] in complaints.getvalue()
 
