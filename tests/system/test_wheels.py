@@ -116,6 +116,7 @@ def test_each_wheel_has_one_package_and_its_metadata(wheels: Path) -> None:
         assert {file.split("/")[0] for file in files} == {name, info}
         assert {f"{name}/py.typed", f"{info}/licenses/LICENSE"} <= files
         assert metadata["Version"] == version
+        assert metadata["Requires-Python"] == ">=3.11", "pip refuses an older one"
         assert metadata["License-Expression"] == "MIT"
         assert metadata.get_all("Project-URL")
         links = re.findall(r"\]\(([^)]+)\)", str(metadata.get_payload()))
@@ -206,6 +207,7 @@ def test_the_buffer_serves_atropos_without_torch_and_keeps_its_data_in_an_upgrad
         assert client.get("/openapi.json").json()["info"]["version"] == __version__
         second = wait_until(lambda: batch(client), seconds=30, what="a batch")
     assert second[0]["tokens"][0][0] == 20
+    check_half_finished(installation, wheels)
     check_newer_data(installation)
     check_uninstalls(installation, wheels)
 
@@ -223,6 +225,20 @@ def check_refusals(installation: Installation, port: int) -> None:
     demo = installation.rolldeck("demo", "--exit", ROLLDECK_VAR=str(other))
     assert demo.returncode == 1
     assert "the demo needs ray and torch and gymnasium" in demo.stderr
+
+
+def check_half_finished(installation: Installation, wheels: Path) -> None:
+    """Remove a required package; the server names it, and writes nothing."""
+    installation.pip("uninstall", "--quiet", "--yes", "uvicorn")
+    other = installation.folder / "half"
+    refused = installation.rolldeck("up", "--only", "buffer", ROLLDECK_VAR=str(other))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "rolldeck: the installation lacks uvicorn; finish the installation: "
+        f"pip install 'rolldeck[server]=={__version__}'\n"
+    )
+    assert not other.exists()
+    installation.install("rolldeck[buffer]", wheels=wheels)
 
 
 def check_newer_data(installation: Installation) -> None:
