@@ -99,7 +99,7 @@ lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--up
 	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
 	@$(LOCK_DOCS) -o requirements/docs.txt
 
-release: $(BUILT) ## Build and check both distributions in dist/, with hashes and an SBOM; uploads nothing
+release: $(BUILT) $(SITE) ## Build and check both distributions in dist/, with hashes and an SBOM; uploads nothing
 	@PYTHON=$(BIN)/python .ci/release
 
 bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 FULL=1 WORKERS=2 ALONE=1 PROFILE=1
@@ -197,7 +197,7 @@ chromium:
 	@.ci/chromium
 
 clean: ## Remove installed and built files; data in ./var stays
-	rm -rf $(VENV) frontend/node_modules frontend/dist dist build/docs .cache
+	rm -rf $(VENV) frontend/node_modules frontend/dist dist build/docs build/docs.zip .cache
 
 # Node is installed first, so that the dashboard's build need not wait for the Python packages. They
 # are compiled separately, because pip would use only one core.
@@ -226,8 +226,9 @@ frontend/node_modules/.installed: frontend/package.json frontend/package-lock.js
 	@touch $@
 
 # Warnings are errors: of links between pages and of pages without a place in the navigation.
-$(SITE): $(DOCS) | $(INSTALLED)
+$(SITE): $(DOCS) .ci/pack-guide | $(INSTALLED)
 	@$(BIN)/zensical build --strict
+	@.ci/pack-guide
 	@touch $@
 
 $(BUILT): frontend/node_modules/.installed $(FRONTEND_SOURCES)

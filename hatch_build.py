@@ -1,4 +1,4 @@
-"""Build of `rolldeck-server`: the repository's tree inside one package, with the dashboard."""
+"""Build of `rolldeck-server`: the tree inside one package, with the dashboard and the guide."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +17,12 @@ TREE: Final = (
     "frontend/templates",
     "frontend/dist",
     "examples",
+    "build/docs.zip",
 )
 DASHBOARD: Final = "frontend/dist"
 MAX_DASHBOARD_BYTES: Final = 8_000_000
+GUIDE: Final = "build/docs.zip"
+MAX_GUIDE_BYTES: Final = 2_500_000
 
 
 class BuildHook(BuildHookInterface[Any]):
@@ -29,12 +32,13 @@ class BuildHook(BuildHookInterface[Any]):
         """Add the files of the tree, which are below another folder in the wheel.
 
         Raises:
-            SystemExit: If the dashboard is not built, or too large.
+            SystemExit: If the dashboard or the guide is not built, or too large.
         """
         if version == "editable" or self.target_name != "wheel":
             return
         root = Path(self.root)
         check_dashboard(root / DASHBOARD)
+        check_guide(root / GUIDE)
         build_data["force_include"] |= {
             str(path): f"rolldeck_server/{path.relative_to(root)}"
             for pattern in TREE
@@ -69,3 +73,15 @@ def check_dashboard(folder: Path) -> None:
         raise SystemExit(
             f"the dashboard in {folder} has {size:,} bytes, {MAX_DASHBOARD_BYTES:,} allowed"
         )
+
+
+def check_guide(archive: Path) -> None:
+    """Check that the documentation is built.
+
+    Raises:
+        SystemExit: If it is not, or is larger than `MAX_GUIDE_BYTES`.
+    """
+    if not archive.is_file():
+        raise SystemExit(f"{archive} does not exist: build the guide first, with `make docs`")
+    if (size := archive.stat().st_size) > MAX_GUIDE_BYTES:
+        raise SystemExit(f"{archive} has {size:,} bytes, {MAX_GUIDE_BYTES:,} allowed")

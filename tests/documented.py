@@ -1,9 +1,7 @@
 """Code blocks of the documentation, run as a reader would run them."""
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -52,17 +50,18 @@ def _commands(blocks: list[Block]) -> Iterator[str]:
 
 
 def run_page(
-    page: str, *, folder: Path, variables: Mapping[str, str], section: str = "", seconds: float = 60
+    page: str,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    section: str = "",
+    seconds: float = 60,
 ) -> str:
-    """Run the commands of a page in `folder`, and return their output."""
+    """Run the commands of a page in `folder` with these variables, and return their output."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script_of(page, section=section)],
         cwd=folder,
-        env={
-            **os.environ,
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            **variables,
-        },
+        env=dict(environment),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -83,8 +83,8 @@ RUN: Final[dict[str, list[Step]]] = {
         Step(
             "set_tokenizer",
             before="import subprocess\n"
-            "command = ['python', 'examples/tiny_checkpoint.py', 'checkpoints/qwen3']\n"
-            "subprocess.run(command, check=True)\n"
+            "example = ['python', '-m', 'rolldeck_server.example', 'tiny_checkpoint']\n"
+            "subprocess.run([*example, 'checkpoints/qwen3'], check=True)\n"
             "trainer = Trainer(url, 'demo', token)",
         ),
     ],
@@ -207,7 +207,7 @@ NOT_RUN: Final[dict[str, dict[str, str]]] = {
         "useradd": "creates a user of the machine",
     },
     "howto/language.md": {"rolldeck evaluate": "needs a trained checkpoint"},
-    "howto/grpo.md": {"examples/grpo.py": "trains; tests/system/test_demo_grpo.py does so"},
+    "howto/grpo.md": {"example grpo": "trains; tests/system/test_demo_grpo.py does so"},
     "howto/launching.md": {"pause third": "needs a trainer; start/first-run.md steers a run"},
     "howto/openenv.md": {
         "ROLLDECK_OPENENV": "a variable of the server",
@@ -230,7 +230,7 @@ NOT_RUN: Final[dict[str, dict[str, str]]] = {
     },
     "howto/trainers.md": {
         "RolloutDataset": "names a GPU; tests/api/client/test_lease_windows.py has it on a CPU",
-        "examples/ppo": "trains for minutes; tests/system/test_examples.py",
+        "example ppo": "trains for minutes; tests/system/test_examples.py",
     },
     "howto/watching.md": {"": "needs a fleet whose workers have run for a while; tests/ray"},
 }

@@ -193,14 +193,18 @@ def running_server(var: Path, *, prefix: Sequence[str] = (), **more: str) -> Ite
     var.mkdir(parents=True, exist_ok=True)
     if not (var / "postgres").exists():
         copy_database(var / "postgres")
+    command = [*prefix, sys.executable, "manage.py", "up"]
+    with serving(command, var, port, cwd=ROOT, env=environment(var, port, **more)) as server:
+        yield server
+
+
+@contextmanager
+def serving(
+    command: Sequence[str], var: Path, port: int, *, cwd: Path, env: dict[str, str]
+) -> Iterator[Server]:
+    """Run the command of a server until it is ready, and stop it like Ctrl-C afterwards."""
     with (var / "up.log").open("ab") as log:
-        process = processes.start(
-            [*prefix, sys.executable, "manage.py", "up"],
-            cwd=ROOT,
-            env=environment(var, port, **more),
-            stdout=log,
-            stderr=log,
-        )
+        process = processes.start(command, cwd=cwd, env=env, stdout=log, stderr=log)
     server = Server(var, port, process)
     try:
         wait_until(server.is_ready, seconds=180, what="the server is ready")

@@ -12,6 +12,7 @@ import click
 
 from rolldeck.commands.base import Failure
 from rolldeck_server import add_source
+from rolldeck_server.completeness import problem_of_installation
 
 Words = Sequence[str]
 PASSED_ON: Final = {"ignore_unknown_options": True, "help_option_names": []}
@@ -133,6 +134,8 @@ def _print_line(line: str) -> None:
 
 
 def _django(program: str, *words: str) -> None:
+    if problem := problem_of_installation():
+        raise Failure(problem)
     add_source()
     from config.command_line import run
 

@@ -15,6 +15,9 @@ import numpy as np  # noqa: F401 of the pages
 from rolldeck import Client, GroupSender, Trainer, safetensors
 from rolldeck.fragment_files import read_fragments
 from rolldeck.training.chunks import join, stack
+from rolldeck_server import add_source
+
+add_source()
 
 url, token = os.environ["ROLLDECK_URL"], os.environ["ROLLDECK_TOKEN"]
 TOKEN = token

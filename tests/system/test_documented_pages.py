@@ -1,9 +1,10 @@
-"""Blocks of the how-to and reference pages, run as written against one server with a fleet."""
+"""Blocks of the how-to and reference pages, run as written from installed wheels.
 
-import os
+One server of the wheels has a fleet; commands and Python are those of the same environment.
+"""
+
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,8 @@ import pytest
 
 from tests.documented import blocks_of, commands_of
 from tests.documented_blocks import RUN, Step
-from tests.server import ADMIN_TOKEN, ROOT, Server, running_server
+from tests.server import ADMIN_TOKEN, Server
+from tests.wheels import Installation
 
 pytestmark = [
     pytest.mark.system,
@@ -25,37 +27,39 @@ PYTHON: Final = Path(__file__).with_name("documented_names.py").read_text(encodi
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("server")) as server:
+def server(
+    installed_server: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    with installed_server.serving(folder / "var", cwd=folder) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def folder(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(
+    installed_server: Installation, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """The reader's folder, with the run `demo` of the pages on the server."""
     folder = tmp_path_factory.mktemp("reader")
-    (folder / "examples").symlink_to(ROOT / "examples")
     (folder / ".curlrc").write_text("fail-with-body\nsilent\nshow-error\n", encoding="utf-8")
-    run_text(server, folder, "python", "prepare()")
+    run_text(installed_server, server, folder, "python", "prepare()")
     return folder
 
 
-def run_text(server: Server, folder: Path, language: str, text: str) -> str:
+def run_text(
+    installation: Installation, server: Server, folder: Path, language: str, text: str
+) -> str:
     """Run commands or Python, and return the output."""
     is_python = language == "python"
-    program = [sys.executable, "-"] if is_python else ["bash", "-euo", "pipefail", "-s"]
     done = subprocess.run(
-        program,
+        [str(installation.programs / "python"), "-"]
+        if is_python
+        else ["bash", "-euo", "pipefail", "-s"],
         input=(PYTHON + "\nrun(" + repr(text) + ")\n" if is_python else text),
         cwd=folder,
-        env=os.environ
-        | {
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "platform", ROOT / "client"))),
-            "CURL_HOME": str(folder),
-            "ROLLDECK_URL": server.url,
-            "ROLLDECK_TOKEN": ADMIN_TOKEN,
-        },
+        env=installation.environment(
+            CURL_HOME=str(folder), ROLLDECK_URL=server.url, ROLLDECK_TOKEN=ADMIN_TOKEN
+        ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -70,10 +74,14 @@ def run_text(server: Server, folder: Path, language: str, text: str) -> str:
     ("page", "step"),
     [pytest.param(page, step, id=step.block) for page, steps in RUN.items() for step in steps],
 )
-def test_a_block_works_as_written(server: Server, folder: Path, page: str, step: Step) -> None:
+def test_a_block_works_as_written(
+    installed_server: Installation, server: Server, folder: Path, page: str, step: Step
+) -> None:
     (block,) = [block for block in blocks_of(page) if step.block in block.text]
     text = "\n".join([step.before, commands_of(block), step.after])
 
-    output = run_text(server, folder, block.language, text.replace(ADDRESS, server.url))
+    output = run_text(
+        installed_server, server, folder, block.language, text.replace(ADDRESS, server.url)
+    )
 
     assert re.search(step.expected, output), output

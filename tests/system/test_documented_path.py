@@ -1,6 +1,5 @@
-"""The pages of the path of a new user, run as written against a whole server with a fleet."""
+"""The path of a new user, run as written from wheels, with one server and one folder."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.documented import run_page, script_of
-from tests.server import ADMIN_TOKEN, ROOT, Server, running_server
+from tests.server import ADMIN_TOKEN, Server
+from tests.wheels import Installation
 
 pytestmark = [
     pytest.mark.system,
@@ -22,22 +22,21 @@ SECONDS = 300
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reader's folder, with the examples as in the root of the repository."""
-    folder = tmp_path_factory.mktemp("reader")
-    (folder / "examples").symlink_to(ROOT / "examples")
-    return folder
+    """The reader's folder, which is empty."""
+    return tmp_path_factory.mktemp("reader")
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    installed_server: Installation, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """A server with the variables that the pages set for it."""
     exports = script_of("start/environment.md") + script_of("start/reward.md")
-    variables = dict(re.findall(r"(ROLLDECK_(?:ENVIRONMENTS|DATASETS|REWARDS))=(\S+)", exports))
-    with running_server(
+    names = "PYTHONPATH|ROLLDECK_(?:ENVIRONMENTS|DATASETS|REWARDS)"
+    variables = dict(re.findall(rf"({names})=(\S+)", exports))
+    with installed_server.serving(
         tmp_path_factory.mktemp("server"),
-        PYTHONPATH=os.pathsep.join(
-            [str(folder), *map(str, (ROOT, ROOT / "platform", ROOT / "client"))]
-        ),
+        cwd=folder,
         **{name: value.replace("$PWD", str(folder)) for name, value in variables.items()},
     ) as server:
         yield server
@@ -54,12 +53,14 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     ],
 )
 def test_the_commands_of_a_page_work_in_order(
-    server: Server, folder: Path, page: str, expected: str
+    installed_server: Installation, server: Server, folder: Path, page: str, expected: str
 ) -> None:
     output = run_page(
         page,
         folder=folder,
-        variables={"ROLLDECK_URL": server.url, "ROLLDECK_TOKEN": ADMIN_TOKEN},
+        environment=installed_server.environment(
+            ROLLDECK_URL=server.url, ROLLDECK_TOKEN=ADMIN_TOKEN
+        ),
         seconds=SECONDS,
     )
 

@@ -3,16 +3,11 @@
 Each installation is a virtual environment of its own, with the packages of pip's configured index.
 """
 
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
@@ -23,7 +18,8 @@ import pytest
 
 from rolldeck import __version__
 from tests import processes
-from tests.server import FOREIGN, ROOT, free_port, wait_until
+from tests.server import ROOT, free_port, wait_until
+from tests.wheels import Installation, build, copy_of_tree, empty_installation, pip_wheel
 
 pytestmark = [pytest.mark.system, pytest.mark.full("installs the wheels and their dependencies")]
 
@@ -31,9 +27,6 @@ PREVIOUS: Final = "0.0.9"
 CLIENT_BYTES: Final = 60 * 1024**2
 BUFFER_BYTES: Final = 250 * 1024**2
 DEMO_BYTES: Final = 1300 * 1024**2
-TORCH: Final = "torch==2.13.0"
-"""A build for CPUs where pip's configuration has one; an open range prefers newer builds."""
-PIP: Final = re.compile(r"pip|setuptools|pkg_resources|_distutils_hack|wheel")
 OURS: Final = ("config", "web", "runs", "buffer", "rollouts", "frontend", "examples")
 REGISTRATION: Final = {
     "wandb_group": "group",
@@ -48,76 +41,6 @@ REGISTRATION: Final = {
 OFFER: Final = {"max_token_length": 64, "desired_name": "sums", "weight": 1.0, "group_size": 2}
 
 
-@dataclass(frozen=True)
-class Installation:
-    """A virtual environment with a home folder of its own."""
-
-    folder: Path
-
-    @property
-    def packages(self) -> Path:
-        """The folder of installed packages."""
-        (found,) = (self.folder / "lib").glob("python*/site-packages")
-        return found
-
-    def environment(self, **more: str) -> dict[str, str]:
-        foreign = (*FOREIGN, "PYTHONPATH", "VIRTUAL_ENV", "XDG_")
-        own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        return own | {"HOME": str(self.folder / "home")} | more
-
-    def pip(self, *words: str) -> None:
-        command = [str(self.folder / "bin" / "python"), "-m", "pip", *words]
-        done = processes.run(command, capture_output=True, text=True, cwd=self.folder)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-
-    def install(self, requirement: str, *more: str, wheels: Path) -> None:
-        self.pip("install", "--quiet", "--find-links", str(wheels), requirement, *more)
-
-    def rolldeck(self, *words: str, **more: str) -> "subprocess.CompletedProcess[Any]":
-        return processes.run(
-            [str(self.folder / "bin" / "rolldeck"), *words],
-            capture_output=True,
-            text=True,
-            cwd=self.work,
-            env=self.environment(**more),
-            timeout=500,
-        )
-
-    @property
-    def work(self) -> Path:
-        """An empty folder, in which commands run."""
-        folder = self.folder / "work"
-        folder.mkdir(exist_ok=True)
-        return folder
-
-    def python(self, code: str) -> str:
-        done = processes.run(
-            [str(self.folder / "bin" / "python"), "-c", code],
-            capture_output=True,
-            text=True,
-            cwd=self.work,
-            env=self.environment(),
-        )
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout).strip()
-
-    def installed_bytes(self) -> int:
-        """Return the size of all packages except pip's own, without bytecode."""
-        return sum(
-            file.stat().st_size
-            for entry in self.packages.iterdir()
-            if not PIP.match(entry.name)
-            for file in ([entry] if entry.is_file() else entry.rglob("*"))
-            if file.is_file() and file.suffix != ".pyc"
-        )
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both wheels of this version."""
-    return build(ROOT, tmp_path_factory.mktemp("wheels"))
-
-
 @pytest.fixture(scope="module")
 def previous_wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both wheels of the same tree with a lower version."""
@@ -129,39 +52,7 @@ def previous_wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    made = Installation(tmp_path / "venv")
-    subprocess.run([sys.executable, "-m", "venv", str(made.folder)], check=True)
-    (made.folder / "home").mkdir()
-    return made
-
-
-def copy_of_tree(target: Path) -> Path:
-    """Copy the files that git knows, and the built dashboard."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.decode().split("\0")):
-        source = ROOT / name
-        if source.is_file() and not name.startswith(("tests/", "docs/", "benchmarks/")):
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target / name)
-    shutil.copytree(ROOT / "frontend/dist", target / "frontend/dist")
-    return target
-
-
-def pip_wheel(project: Path, target: Path) -> "subprocess.CompletedProcess[Any]":
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(target)]
-    return processes.run([*command, str(project)], capture_output=True, text=True)
-
-
-def build(tree: Path, target: Path) -> Path:
-    for project in (tree / "client", tree):
-        built = pip_wheel(project, target)
-        assert built.returncode == 0, built.stderr[-3000:]
-    return target
+    return empty_installation(tmp_path / "venv")
 
 
 def files_of(wheels: Path, name: str) -> tuple[set[str], Message]:
@@ -225,6 +116,7 @@ def test_each_wheel_has_one_package_and_its_metadata(wheels: Path) -> None:
         assert {file.split("/")[0] for file in files} == {name, info}
         assert {f"{name}/py.typed", f"{info}/licenses/LICENSE"} <= files
         assert metadata["Version"] == version
+        assert metadata["Requires-Python"] == ">=3.11", "pip refuses an older one"
         assert metadata["License-Expression"] == "MIT"
         assert metadata.get_all("Project-URL")
         links = re.findall(r"\]\(([^)]+)\)", str(metadata.get_payload()))
@@ -239,14 +131,23 @@ def test_each_wheel_has_one_package_and_its_metadata(wheels: Path) -> None:
     assert not [file for file in server if "/tests/" in file or file.endswith(".pyc")]
 
 
-def test_a_build_without_the_dashboard_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("frontend/dist/index.html", "has no index.html: build the dashboard first"),
+        ("build/docs.zip", "does not exist: build the guide first, with `make docs`"),
+    ],
+)
+def test_a_build_without_the_dashboard_or_the_guide_fails(
+    tmp_path: Path, missing: str, message: str
+) -> None:
     tree = copy_of_tree(tmp_path / "tree")
-    shutil.rmtree(tree / "frontend/dist")
+    (tree / missing).unlink()
 
     built = pip_wheel(tree, tmp_path / "wheels")
 
     assert built.returncode != 0
-    assert "has no index.html: build the dashboard first" in built.stdout + built.stderr
+    assert message in built.stdout + built.stderr
 
 
 def test_the_client_alone_is_small_and_reads_groups(
@@ -296,6 +197,7 @@ def test_the_buffer_serves_atropos_without_torch_and_keeps_its_data_in_an_upgrad
         check_refusals(installation, port)
         assert client.get("/openapi.json").json()["info"]["version"] == PREVIOUS
         assert "Rolldeck" in client.get("/runs").text
+        assert "Your trainer" in client.get("/guide/start/trainer.html").text
     assert first[0]["tokens"][0][0] == 10
     assert list(installation.work.iterdir()) == []
 
@@ -305,6 +207,7 @@ def test_the_buffer_serves_atropos_without_torch_and_keeps_its_data_in_an_upgrad
         assert client.get("/openapi.json").json()["info"]["version"] == __version__
         second = wait_until(lambda: batch(client), seconds=30, what="a batch")
     assert second[0]["tokens"][0][0] == 20
+    check_half_finished(installation, wheels)
     check_newer_data(installation)
     check_uninstalls(installation, wheels)
 
@@ -322,6 +225,20 @@ def check_refusals(installation: Installation, port: int) -> None:
     demo = installation.rolldeck("demo", "--exit", ROLLDECK_VAR=str(other))
     assert demo.returncode == 1
     assert "the demo needs ray and torch and gymnasium" in demo.stderr
+
+
+def check_half_finished(installation: Installation, wheels: Path) -> None:
+    """Remove a required package; the server names it, and writes nothing."""
+    installation.pip("uninstall", "--quiet", "--yes", "uvicorn")
+    other = installation.folder / "half"
+    refused = installation.rolldeck("up", "--only", "buffer", ROLLDECK_VAR=str(other))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "rolldeck: the installation lacks uvicorn; finish the installation: "
+        f"pip install 'rolldeck[server]=={__version__}'\n"
+    )
+    assert not other.exists()
+    installation.install("rolldeck[buffer]", wheels=wheels)
 
 
 def check_newer_data(installation: Installation) -> None:
@@ -364,8 +281,8 @@ def found(installation: Installation) -> list[str]:
     return installation.python(code).split()
 
 
-def test_the_demo_learns_in_an_empty_folder(installation: Installation, wheels: Path) -> None:
-    installation.install("rolldeck[server]", TORCH, wheels=wheels)
+def test_the_demo_learns_in_an_empty_folder(installed_server: Installation) -> None:
+    installation = installed_server
     if "+cpu" in installation.python("import torch; print(torch.__version__)"):
         assert installation.installed_bytes() <= DEMO_BYTES
     assert found(installation) == ["ray", "torch", "gymnasium"]

@@ -404,7 +404,7 @@ STATIC_URL = "static/"
 STATIC_ROOT = ROLLDECK_VAR / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns about a missing folder
 FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
-GUIDE_SITE = BASE_DIR / "build" / "docs"  # `make docs` writes it
+GUIDE_SITE = BASE_DIR / "build" / "docs"  # `make docs` writes it; a wheel has docs.zip beside it
 STATICFILES_DIRS = [("app", FRONTEND_DIST)] if FRONTEND_DIST.is_dir() else []
 WHITENOISE_USE_FINDERS = True
 # Vite puts a hash of the content into these names, so browsers may cache them permanently.

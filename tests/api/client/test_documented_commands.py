@@ -1,6 +1,8 @@
 """The quick start of the documentation, run exactly as written."""
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +28,12 @@ def test_commands_of_the_quick_start_push_and_read_a_group(
         "howto/tokens.md",
         section="Quick start with curl",
         folder=tmp_path,
-        variables={"ROLLDECK_URL": live_server.url, "ROLLDECK_TOKEN": ADMIN},
+        environment={
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "ROLLDECK_URL": live_server.url,
+            "ROLLDECK_TOKEN": ADMIN,
+        },
     )
 
     group = TrajectoryGroup.objects.get()

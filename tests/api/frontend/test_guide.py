@@ -2,6 +2,8 @@
 
 import base64
 import hashlib
+import runpy
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,13 +23,23 @@ SITE = {
 }
 
 
-@pytest.fixture
-def site(tmp_path: Path, settings: Settings) -> Path:
-    """A site with a page, a style sheet and a file beside it that is not part of it."""
-    folder = tmp_path / "site"
+def write(folder: Path) -> None:
+    """Write the site into a folder."""
     for name, text in SITE.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+@pytest.fixture(params=["folder", "archive"])
+def site(request: pytest.FixtureRequest, tmp_path: Path, settings: Settings) -> Path:
+    """A site with a page, a style sheet and a file beside it that is not part of it."""
+    folder = tmp_path / "site"
+    if request.param == "archive":
+        with zipfile.ZipFile(folder.with_suffix(".zip"), "w") as archive:
+            for name, text in SITE.items():
+                archive.writestr(name, text)
+    else:
+        write(folder)
     (tmp_path / "secret.html").write_text("secret")
     settings.GUIDE_SITE = folder
     return folder
@@ -47,6 +59,7 @@ def site(tmp_path: Path, settings: Settings) -> Path:
         ("/guide/%2e%2e/secret", 404, "text/html", "Not found"),
         ("/guide//etc/passwd", 404, "text/html", "Not found"),
         ("/guide/a%00b", 404, "text/html", "Not found"),
+        ("/guide/.", 404, "text/html", "Not found"),
         ("/guide/" + "x" * 300, 404, "text/html", "Not found"),
     ],
 )
@@ -95,3 +108,19 @@ def test_without_a_site_the_command_that_builds_it_is_shown(
     assert answer.status_code == 503
     assert "make docs" in answer.content.decode()
     assert "docs:" in (ROOT / "Makefile").read_text()
+
+
+def test_the_archive_has_the_pages_without_screenshots(tmp_path: Path) -> None:
+    folder = tmp_path / "build/docs"
+    write(folder)
+    (folder / "index.html").write_text('<h1>Guide</h1>\n<picture>\n<img src="a.png">\n</picture>!')
+    for name in ("images/run.png", "images/figure.svg", "assets/icon.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("picture")
+    pack = runpy.run_path(str(ROOT / ".ci/pack-guide"))
+
+    pack["pack"](folder)
+
+    with zipfile.ZipFile(folder.with_suffix(".zip")) as archive:
+        assert set(archive.namelist()) == {*SITE, "images/figure.svg", "assets/icon.png"}
+        assert archive.read("index.html") == b"<h1>Guide</h1>\n!"
