@@ -19,7 +19,7 @@ FULL_PROCESSES := 2
 # make test-full runs the tests of a file in their order in it; make test in random order.
 FILE_ORDER := --randomly-dont-reorganize
 # tests/suites.py assigns tests to suites. Paths in ARGS select tests of both.
-QUICK := $(if $(filter tests/%,$(ARGS)),not partner,not full and not alone and not partner)
+QUICK := $(if $(filter tests/%,$(ARGS)),not partner and not debian,not full and not alone and not partner and not debian)
 FULL_TESTS := full
 ALONE_TESTS := alone
 # Paths in ARGS may have no test of one of both parts; without them, an empty suite is an error.
@@ -37,6 +37,12 @@ UNUSABLE_vllm := torchvision torchaudio torchcodec triton
 ALONE_minestudio := minestudio==1.1.6
 # Packages of this repository that a partner loads as plugins.
 OWN_vllm := ./client
+# The oldest and the newest supported Ray, and the tests that start clusters with them.
+RAY_VERSIONS := 2.57.0 2.60.0
+RAY_TESTS := tests/contract/test_cluster.py tests/contract/test_cluster_nodes.py \
+	tests/contract/test_weights_transports.py tests/ray
+# The root of Debian 13, whose Python is 3.13.
+DEBIAN := .cache/debian-13
 # The extras of the server; tests/partners covers that of prompts in an environment of its own.
 EXTRAS := archive,embedded,fleet,language,recording,s3,tracing
 NODE_INSTALLED := $(VENV)/.node
@@ -54,19 +60,25 @@ PACKAGES := manage.py hatch_build.py platform runs buffer rollouts frontend clie
 	$(wildcard benchmarks)
 # Two jobs at once, unless make was called with a number of jobs.
 AT_ONCE = $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs 2)
+UV := .cache/uv/bin/uv
+COMPILE := $(UV) pip compile --quiet --no-header --no-annotate --no-emit-package rolldeck \
+	$(or $(ARGS),--upgrade)
+# Constraints of every test and installation, for the Python and the platform of the tests.
+LOCK_TESTED := $(COMPILE) --python-version 3.11.5 $(addprefix --extra ,$(EXTRAS)) pyproject.toml \
+	requirements/dev.in requirements/tested.in
+TESTED_HEADER := \# The versions that the tests ran with, by `make lock`. The build of torch, for CPUs or CUDA, depends on the machine.
 # Locks of the two images for every platform; `uv` resolves for other platforms too.
-LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-annotate --no-emit-package rolldeck -c constraints.txt pyproject.toml requirements/build.in \
-	$(ARGS)
+LOCK := $(COMPILE) --universal --python-version 3.11 --generate-hashes -c constraints.txt \
+	pyproject.toml requirements/build.in
 # The documentation site's builder needs Python 3.11.5.
-LOCK_DOCS := uv pip compile --quiet --universal --python-version 3.11.5 --generate-hashes --no-header \
-	--no-annotate -c constraints.txt requirements/docs.in $(ARGS)
+LOCK_DOCS := $(COMPILE) --universal --python-version 3.11.5 --generate-hashes -c constraints.txt \
+	requirements/docs.in
 # Checks of the code need no database: this address never exists.
 MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:///none?host=/nowhere' \
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners durations pictures snapshots chromium clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,7 +106,11 @@ demo: runtime ## Watch a policy learn; ARGS="--exit" ends at the target
 demo-grpo: runtime ## Watch a language model work through lessons; ARGS as for demo
 	@$(BIN)/python manage.py demo grpo $(ARGS)
 
-lock: ## Lock the packages of the images with their hashes; needs uv. ARGS="--upgrade"
+lock: $(UV) ## Renew constraints.txt and the locks of images and docs; ARGS="--upgrade-package NAME"
+	@$(LOCK_TESTED) -o constraints.txt
+	@renewed="$$(mktemp)"; trap 'rm -f "$$renewed"' EXIT; \
+		{ echo '$(TESTED_HEADER)'; grep -vE '^(nvidia-[^m]|cuda-|triton=)' constraints.txt; } >"$$renewed"; \
+		cat "$$renewed" >constraints.txt
 	@$(LOCK) $(addprefix --extra ,embedded archive s3 tracing) -o requirements/web.txt
 	@$(LOCK) $(addprefix --extra ,embedded fleet archive language prompts recording s3 tracing) -o requirements/worker.txt
 	@$(LOCK_DOCS) -o requirements/docs.txt
@@ -185,6 +201,26 @@ $(PARTNERS)/%/.installed: requirements/partners/%.txt
 	@$(if $(ALONE_$*),.ci/pip-install $(@D)/bin/pip --no-deps $(ALONE_$*))
 	@$(if $(OWN_$*),.ci/pip-install $(@D)/bin/pip --no-deps -e $(OWN_$*))
 	@$(if $(UNUSABLE_$*),$(@D)/bin/pip uninstall --quiet --yes $(UNUSABLE_$*))
+	@touch $@
+
+test-ray-versions: $(RAY_VERSIONS:%=.cache/ray-%/.installed) ## Run the tests of clusters on the oldest and the newest supported Ray
+	@for version in $(RAY_VERSIONS); do echo "Ray $$version"; OMP_NUM_THREADS=1 \
+		.cache/ray-$$version/bin/python -m pytest $(RERUN) $(FILE_ORDER) -m "" $(or $(ARGS),$(RAY_TESTS)); done
+
+.cache/ray-%/.installed: pyproject.toml client/pyproject.toml requirements/dev.in constraints.txt
+	@$(PYTHON) -m venv $(@D)
+	@grep -v '^ray=' constraints.txt >$(@D)/constraints.txt
+	@.ci/pip-install $(@D)/bin/pip -c $(@D)/constraints.txt --no-compile -e ./client \
+		-e '.[embedded,fleet,language]' -r requirements/dev.in ray==$*
+	@touch $@
+
+test-debian: $(INSTALLED) $(BUILT) ## Run the wheels on Python 3.13 in a root of Debian 13; needs root and debootstrap
+	@.ci/debian-root $(DEBIAN)
+	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -m debian $(ARGS)
+
+$(UV): requirements/lock.in
+	@$(PYTHON) -m venv .cache/uv
+	@.ci/pip-install .cache/uv/bin/pip -r $<
 	@touch $@
 
 pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them

@@ -12,13 +12,14 @@ from typing import Final
 
 from config.embedded import parts
 from config.embedded.children import Child
-from rollouts.fleet.gateway.driver import disconnect_from_ray
+from rollouts.fleet import ray_internals
+from rollouts.fleet.ray_internals import disconnect_from_ray
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 START_SECONDS: Final = 120.0
 # One token for all clusters of a process: Ray reads it when it is imported, and keeps it.
 ENVIRONMENT: Final = {
-    **parts.ON_LOOPBACK,
+    **ray_internals.ON_LOOPBACK,
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -58,7 +59,7 @@ def _wait_until_up(head: Child, address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and head.exit_code is None:
         # The head prints this last, once all its parts are up.
-        if b"Ray runtime started" in head.log_path.read_bytes() and parts.answers(address):
+        if ray_internals.STARTED in head.logged() and parts.answers(address):
             return
         time.sleep(0.1)
     raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

@@ -15,6 +15,7 @@ import pytest
 
 from config.embedded import parts
 from config.embedded.children import Child
+from rollouts.fleet import ray_internals
 from tests.scheduling import RAY_HEAD_RESOURCES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,7 +31,7 @@ RAY_ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     **SAME_PRIORITY,
-    **parts.ON_LOOPBACK,
+    **ray_internals.ON_LOOPBACK,
 }
 
 
@@ -75,7 +76,7 @@ def _wait_until_up(head: Child, address: str) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and head.exit_code is None:
         # The head prints this last, once all its parts are up.
-        if b"Ray runtime started" in head.log_path.read_bytes() and parts.answers(address):
+        if ray_internals.STARTED in head.logged() and parts.answers(address):
             return
         time.sleep(0.05)
     raise RuntimeError(f"Ray did not start:\n{head.log_path.read_text(errors='replace')}")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +15,10 @@ import psutil
 
 from config.embedded import parts
 from config.embedded.children import Child, Command
+from rollouts.fleet import ray_internals
 
 ROOT = Path(__file__).resolve().parents[1]
 OUR_CODE = (ROOT, ROOT / "platform", ROOT / "client")
-_STARTED = b"Ray runtime started"
 # Ray treats every loopback address except the first as that of a machine.
 ADDRESS = "127.0.0.2"
 
@@ -61,13 +60,13 @@ class RayNodes:
         self, name: str, *, cpus: float = 2, temp: Path | None = None, **resources: float
     ) -> Node:
         """Start a node and wait until it has joined; `temp` is its temporary folder."""
-        words = ["start", "--block", f"--address={self.address}", f"--num-cpus={cpus:g}"]
+        words = [f"--address={self.address}", f"--num-cpus={cpus:g}"]
         words += [f"--resources={json.dumps(resources)}", "--num-gpus=0", "--disable-usage-stats"]
         words += [f"--node-ip-address={ADDRESS}", "--include-log-monitor=false"]
         words += ["--min-worker-port=0", "--max-worker-port=0"]
         command = Command(
             name=f"node-{name}",
-            argv=(sys.executable, "-m", "ray.scripts.scripts", *words),
+            argv=(*ray_internals.START, *words),
             env={**self.environment, **({"TMPDIR": str(temp)} if temp else {})},
             death_signal=signal.SIGTERM,
             stop_seconds=3.0,
@@ -82,7 +81,7 @@ class RayNodes:
         self.children.append(child)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline and child.exit_code is None:
-            if _STARTED in child.log_path.read_bytes():
+            if ray_internals.STARTED in child.logged():
                 return child
             time.sleep(0.05)
         raise RuntimeError(f"Ray did not start:\n{child.logged()}")
@@ -100,7 +99,7 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
     paths = os.pathsep.join(str(path) for path in code)
     address = f"{ADDRESS}:{parts.free_ray_port()}"
     # A cluster of several machines, which the settings of the embedded one forbid.
-    several = dict.fromkeys(parts.ON_LOOPBACK, "1")
+    several = dict.fromkeys(ray_internals.ON_LOOPBACK, "1")
     environment = {**inherited, **several, "PYTHONPATH": paths}
     head = parts.ray_head_command(
         address=address, cpus=0, temp_folder=temp_dir, environment=environment
@@ -111,7 +110,7 @@ def ray_nodes(*, code: Sequence[Path] = OUR_CODE) -> Iterator[RayNodes]:
             cluster.start(head)
         else:  # a head of another origin: the gateway runs beside it
             gateway, words = head.argv[: head.argv.index("--")], head.argv[head.argv.index("--") :]
-            plain = (sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words[1:])
+            plain = (*ray_internals.START, *words[1:])
             cluster.start(replace(head, argv=plain))
             own = {**environment, "PYTHONPATH": os.pathsep.join(map(str, OUR_CODE))}
             beside = replace(head, name="gateway", argv=gateway, env=own)

@@ -1,8 +1,9 @@
 """The suites that a test can belong to, and the marker that assigns it.
 
 `make test` runs every test without a marker of these, `make test-full` those marked `full` or
-`alone`, and `make test-partners` those marked `partner`. A person chooses the marker, for the
-reason that it states; a test is never moved because it fails at times.
+`alone`, `make test-partners` those marked `partner`, and `make test-debian` those marked `debian`.
+A person chooses the marker, for the reason that it states; a test is never moved because it fails
+at times.
 """
 
 import re
@@ -12,17 +13,18 @@ from typing import Final
 
 import pytest
 
-QUICK: Final = "not full and not alone and not partner"
+QUICK: Final = "not full and not alone and not partner and not debian"
 SUITE_OF_EXPRESSION: Final = {QUICK: "make test", "full": "make test-full"}
 """Suites with several test processes by their expression; the Makefile repeats them."""
 SUITES: Final = {
     "full": "make test-full",
     "alone": "make test-full",
     "partner": "make test-partners",
+    "debian": "make test-debian",
 }
 WITH_REASON: Final = ("full", "alone")
 _WHOLE_FILE: Final = re.compile(
-    r"^pytestmark = (?:\[[^\]]*|[^\n]*)\bmark\.(?:full|alone|partner)\b", re.MULTILINE
+    r"^pytestmark = (?:\[[^\]]*|[^\n]*)\bmark\.(?:full|alone|partner|debian)\b", re.MULTILINE
 )
 
 

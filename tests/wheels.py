@@ -43,8 +43,12 @@ class Installation:
         path = os.pathsep.join([str(self.programs), os.environ["PATH"]])
         return own | {"HOME": str(self.folder / "home"), "PATH": path} | more
 
+    def command(self, program: str, *words: str) -> list[str]:
+        """Return the command that runs a program of the environment."""
+        return [str(self.programs / program), *words]
+
     def pip(self, *words: str) -> None:
-        command = [str(self.programs / "python"), "-m", "pip", *words]
+        command = self.command("python", "-m", "pip", *words)
         done = processes.run(command, capture_output=True, text=True, cwd=self.folder)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
@@ -53,7 +57,7 @@ class Installation:
 
     def rolldeck(self, *words: str, **more: str) -> "subprocess.CompletedProcess[Any]":
         return processes.run(
-            [str(self.programs / "rolldeck"), *words],
+            self.command("rolldeck", *words),
             capture_output=True,
             text=True,
             cwd=self.work,
@@ -74,7 +78,7 @@ class Installation:
             **SAME_PRIORITY,
             **more,
         )
-        command = [str(self.programs / "rolldeck"), "up"]
+        command = self.command("rolldeck", "up")
         with serving(command, var, port, cwd=cwd, env=own) as server:
             yield server
 
@@ -87,7 +91,7 @@ class Installation:
 
     def python(self, code: str) -> str:
         done = processes.run(
-            [str(self.programs / "python"), "-c", code],
+            self.command("python", "-c", code),
             capture_output=True,
             text=True,
             cwd=self.work,

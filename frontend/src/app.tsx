@@ -5,7 +5,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { queries } from "@/api/queries";
+import { queries } from "@/api/client";
 import { router } from "@/router";
 import { theme } from "@/theme/theme";
 

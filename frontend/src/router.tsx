@@ -1,10 +1,8 @@
 /** The routes of the dashboard; most pages are loaded on demand. */
 
 import { createRootRoute, createRoute, createRouter, Link, redirect } from "@tanstack/react-router";
-import { FailedPage } from "@/components/Boundary";
-import { EmptyState } from "@/components/EmptyState";
 import { page } from "@/components/onDemand";
-import { Skeletons } from "@/components/Skeletons";
+import { EmptyState, FailedPage, Skeletons } from "@/components/panels";
 import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";

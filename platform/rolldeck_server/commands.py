@@ -105,7 +105,7 @@ def ray(words: Words) -> int:
     """Run Ray's command line, with the platform's packages importable in the node it starts."""
     add_source()
     try:
-        cli = import_module("ray.scripts.scripts")
+        cli = import_module(import_module("rollouts.fleet.ray_internals").COMMAND_LINE)
     except ModuleNotFoundError as error:
         raise _missing("ray", error) from error
     code: int | None = cli.cli.main(args=list(words), prog_name="rolldeck ray")

@@ -149,7 +149,16 @@ def test_nothing_points_outside_the_project() -> None:
         for path in ROOT.rglob("*")
         if path.is_file()
         and path.suffix in {".py", ".md", ".toml", ".yml", ".ts", ".tsx", ".json", ".sh", ".txt"}
-        and not {".venv", ".venv-peers", ".partners", "node_modules", "dist", "var", ".git"}
+        and not {
+            ".venv",
+            ".venv-peers",
+            ".partners",
+            ".cache",
+            "node_modules",
+            "dist",
+            "var",
+            ".git",
+        }
         & set(path.relative_to(ROOT).parts)
         for name in names
         if name in path.read_text(encoding="utf-8", errors="replace")

@@ -19,7 +19,7 @@ EXTRAS: Final = {
         *("embedded", "fleet", "archive", "language", "prompts", "recording", "s3", "tracing"),
     ),
 }
-PIN: Final = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^ ;\\]+)", re.MULTILINE)
+PIN: Final = re.compile(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", re.MULTILINE)
 
 
 def name_of(requirement: str) -> str:
@@ -105,3 +105,18 @@ def test_every_base_image_can_be_given_with_its_digest() -> None:
             }
         else:
             assert re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[\w/]+:\d+\}", service["image"])
+
+
+def test_ray_is_tested_on_both_ends_of_its_range() -> None:
+    (required,) = (
+        re.findall(r"^ray>=([\d.]+),<([\d.]+)$", requirement)[0]
+        for requirement in PROJECT["optional-dependencies"]["fleet"]
+        if requirement.startswith("ray")
+    )
+    (oldest, newest) = re.findall(r"^RAY_VERSIONS := (\S+) (\S+)$", MAKEFILE, re.MULTILINE)[0]
+    major, minor = map(int, newest.split(".")[:2])
+
+    assert required == (oldest.removesuffix(".0"), f"{major}.{minor + 1}")
+    assert pins((ROOT / "constraints.txt").read_text())["ray"] == newest
+    client = tomllib.loads((ROOT / "client/pyproject.toml").read_text())["project"]
+    assert f"ray[data]>={required[0]},<{required[1]}" in client["optional-dependencies"]["ray"]

@@ -23,6 +23,7 @@ FULL, ALONE, PARTNER = pytest.mark.full, pytest.mark.alone, pytest.mark.partner
         ([FULL("starts a cluster")], "make test-full"),
         ([ALONE("measures frames"), pytest.mark.browser], "make test-full"),
         ([PARTNER], "make test-partners"),
+        ([pytest.mark.debian, pytest.mark.system], "make test-debian"),
     ],
 )
 def test_a_marker_assigns_a_test_to_one_suite(

@@ -10,7 +10,7 @@ import pytest
 
 from config.cluster.messages import RayNode
 from rollouts.control.services.ray_cluster import Cluster, RayCluster
-from rollouts.fleet.gateway.driver import disconnect_from_ray
+from rollouts.fleet.ray_internals import disconnect_from_ray
 from tests.fake_cluster import FakeCluster
 from tests.ray_nodes import RayNodes, ray_nodes
 

@@ -15,9 +15,9 @@ from rolldeck.errors import InvalidMessageError
 from rolldeck.http import Connection
 from rolldeck.trainer import Trainer
 from rolldeck.wire import WeightsManifest
-from rollouts.fleet.gateway.driver import disconnect_from_ray
 from rollouts.fleet.platform_api import PlatformApi
 from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.ray_internals import disconnect_from_ray
 from rollouts.fleet.weights.records import Version, WeightsRecord, WeightsSource, WeightsUnavailable
 from rollouts.fleet.weights.sources import DirectoryWeights, source_for
 from runs.lifecycle.models import PolicyVersion, Run

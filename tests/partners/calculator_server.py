@@ -4,9 +4,10 @@ import os
 import sys
 import time
 
-from mcp.server.fastmcp import FastMCP
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
-server = FastMCP("calculator", log_level="ERROR")
+server = MCPServer("calculator", log_level="ERROR")
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
@@ -23,6 +24,8 @@ def add(a: int, b: int) -> int:
 @server.tool()
 def divide(a: int, b: int) -> float:
     """Divide two integers."""
+    if b == 0:
+        raise ToolError("division by zero")
     return a / b
 
 

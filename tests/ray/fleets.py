@@ -11,8 +11,8 @@ import psutil
 
 from rolldeck.operator_requests import MachineCommand
 from rolldeck.wire import FleetReport, WorkerReport
-from rollouts.fleet.gateway.driver import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.ray_internals import disconnect_from_ray
 from runs.config.rules import run_config
 from tests import waiting
 from tests.ray_nodes import Node

@@ -14,8 +14,8 @@ import pytest
 
 from buffer.ingest.rules.fragments import real_steps
 from rolldeck.wire import FleetReport, WorkerReport, unpack_array
-from rollouts.fleet.gateway.driver import disconnect_from_ray
 from rollouts.fleet.process.settings import FleetSettings
+from rollouts.fleet.ray_internals import disconnect_from_ray
 from runs.config.rules import run_config
 from tests.processes import is_gone
 from tests.ray.fleets import eventually

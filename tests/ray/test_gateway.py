@@ -20,6 +20,7 @@ from config.embedded import parts
 from config.embedded.children import Child, Command
 from rollouts.control.rules import ActorState
 from rollouts.control.services.ray_cluster import ClusterUnreachable, RayCluster
+from rollouts.fleet import ray_internals
 from rollouts.fleet.gateway import node
 from rollouts.fleet.gateway.messages import gateway_of
 from tests.contract.test_cluster import order
@@ -38,7 +39,7 @@ class Machines:
     def __init__(self, folder: Path) -> None:
         self.address = f"{ADDRESS}:{parts.free_ray_port()}"
         paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "platform", ROOT / "client"))
-        several = dict.fromkeys(parts.ON_LOOPBACK, "1")
+        several = dict.fromkeys(ray_internals.ON_LOOPBACK, "1")
         environment = {**os.environ, **several, "PYTHONPATH": paths}
         words = ["--num-cpus=2", "--num-gpus=0", f"--node-ip-address={ADDRESS}"]
         words += ["--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"]

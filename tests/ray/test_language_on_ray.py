@@ -11,8 +11,8 @@ sys.path.append(str(ROOT / "tests" / "unit" / "rollouts" / "fleet"))
 
 from small_platform import served  # noqa: E402 path set above
 
-from rollouts.fleet.gateway.driver import disconnect_from_ray  # noqa: E402
 from rollouts.fleet.process.settings import FleetSettings  # noqa: E402
+from rollouts.fleet.ray_internals import disconnect_from_ray  # noqa: E402
 from runs.config.rules import run_config  # noqa: E402
 from tests.ray.fleets import eventually  # noqa: E402
 from tests.unit.rollouts.fleet.groups.conftest import SHAPES  # noqa: E402

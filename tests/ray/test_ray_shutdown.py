@@ -20,7 +20,7 @@ import threading
 import ray
 from ray._private.worker import global_worker
 
-from rollouts.fleet.gateway.driver import disconnect_from_ray
+from rollouts.fleet.ray_internals import disconnect_from_ray
 
 
 class Knot:

@@ -28,6 +28,7 @@ import yaml
 from config.embedded import parts
 from config.embedded.children import postgres_folder, unprivileged, valkey_server
 from rolldeck.trainer import Trainer
+from rollouts.fleet import ray_internals
 from tests import processes
 from tests.compose_services import ComposeServices, interpolated
 from tests.image_builder import Image, ImageBuilder, copy_context
@@ -242,7 +243,7 @@ def test_the_services_of_the_images_run_a_fleet(services: ComposeServices) -> No
     # Without a filesystem of their own, two nodes that start together choose the same sockets.
     log = services.log_path("ray-worker")
     wait_until(
-        lambda: "Ray runtime started" in log.read_text(), seconds=60, what="the Ray worker is up"
+        lambda: ray_internals.STARTED in log.read_text(), seconds=60, what="the Ray worker is up"
     )
     services.start("jobs")
 

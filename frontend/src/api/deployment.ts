@@ -1,8 +1,7 @@
-/** API queries and mutations for the deployment: its parts, its identity, and the user's sessions. */
+/** API queries and mutations for the deployment, the user's sessions, and tokens. */
 
 import { queryOptions, useMutation } from "@tanstack/react-query";
-import { useChange } from "@/api/changes";
-import { api, body } from "@/api/client";
+import { api, body, results, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];
@@ -55,3 +54,18 @@ export const sessionsQuery = queryOptions({
 /** End all sessions but the current one. */
 export const useEndSessions = () =>
   useChange(sessionsQuery.queryKey, (reason: string) => body(api.DELETE("/api/v1/sessions", { params: { query: { reason } } })));
+
+export type TokenRow = Schemas["TokenRow"];
+export type CreatedToken = Schemas["CreatedToken"];
+type CreateToken = Schemas["CreateTokenRequest"];
+export type Scope = CreateToken["scopes"][number];
+
+export const tokensQuery = queryOptions({ queryKey: ["tokens"], queryFn: () => results(api.GET("/api/v1/tokens")) });
+
+export const useCreateToken = () =>
+  useChange(tokensQuery.queryKey, (token: CreateToken): Promise<CreatedToken> => body(api.POST("/api/v1/tokens", { body: token })));
+
+export const useRevoke = () =>
+  useChange(tokensQuery.queryKey, ({ token, reason }: { token: number; reason: string }) =>
+    body(api.DELETE("/api/v1/tokens/{token}", { params: { path: { token: String(token) }, query: { reason } } })),
+  );

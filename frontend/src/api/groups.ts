@@ -1,4 +1,4 @@
-/** Read-only API queries for the trajectory groups of a run: details and contents. */
+/** API queries for the groups and fragments of a run: details and contents. */
 
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
@@ -93,3 +93,41 @@ export function exportUrl(run: string, { q, sort }: { q?: string; sort?: string 
   const asked = new URLSearchParams({ form, ...(q ? { q } : {}), ...(sort ? { sort } : {}) });
   return `/api/v1/runs/${encodeURIComponent(run)}/groups/export?${asked}`;
 }
+
+export type FragmentDetail = Schemas["FragmentDetail"];
+export type FragmentContent = Schemas["FragmentContent"];
+export type StepCurves = Schemas["StepCurves"];
+export type EpisodeDetail = Schemas["EpisodeDetail"];
+export type StepWindow = Schemas["StepWindow"];
+
+export const WINDOW_STEPS = 512;
+const FRAGMENT_FRESH_MS = 5_000;
+
+export const fragmentQuery = (run: string, fragment: number) =>
+  queryOptions({
+    queryKey: ["fragment", run, fragment],
+    queryFn: (): Promise<FragmentDetail> =>
+      body(api.GET("/api/v1/runs/{run}/fragments/{fragment}", { params: { path: { run, fragment: String(fragment) } } })),
+    staleTime: FRAGMENT_FRESH_MS,
+    retry: false,
+  });
+
+export const episodeQuery = (run: string, episode: string) =>
+  queryOptions({
+    queryKey: ["episode", run, episode],
+    queryFn: (): Promise<EpisodeDetail> =>
+      body(api.GET("/api/v1/runs/{run}/episodes/detail", { params: { path: { run }, query: { episode } } })),
+    staleTime: FRAGMENT_FRESH_MS,
+    retry: false,
+  });
+
+export const stepsQuery = (run: string, fragment: number, start: number) =>
+  queryOptions({
+    queryKey: ["fragment", run, fragment, "steps", start],
+    queryFn: (): Promise<StepWindow> => {
+      const params = { path: { run, fragment: String(fragment) }, query: { start, count: WINDOW_STEPS } };
+      return body(api.GET("/api/v1/runs/{run}/fragments/{fragment}/steps", { params }));
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });

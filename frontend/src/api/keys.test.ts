@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { matchingRunsQuery } from "@/api/compare";
-import { foundRunsQuery } from "@/api/runLists";
+import { foundRunsQuery, matchingRunsQuery } from "@/api/runs";
 import { pointDetailsQuery } from "@/pages/run/metrics/PointDrawer";
 
 it("uses separate query keys for palette and comparison searches of the same text", () => {

@@ -4,7 +4,7 @@ import { focusManager, keepPreviousData, queryOptions, useQueryClient } from "@t
 import { useEffect } from "react";
 import { api, at, body, results } from "@/api/client";
 import type { MetricAxis, MetricLine } from "@/api/types";
-import { usePartChangeFeed } from "@/live/changeFeed";
+import { usePartChangeFeed } from "@/live/live";
 
 /** The built-in return of training episodes, or mean score of groups. */
 export const BUILTIN_RETURN = "rolldeck/reward/mean";

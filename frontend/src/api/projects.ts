@@ -1,8 +1,7 @@
 /** API queries and mutations for projects. */
 
 import { queryOptions } from "@tanstack/react-query";
-import { pagesOf, useChange } from "@/api/changes";
-import { api, body, results } from "@/api/client";
+import { api, body, pagesOf, results, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];

@@ -1,8 +1,8 @@
-/** API queries and mutations for the queue, the batches and the environments of a run. */
+/** API queries and mutations for the data of a run: queue, batches, environments, data flow. */
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { pagesOf, useChange } from "@/api/changes";
-import { api, at, body, results } from "@/api/client";
+import { api, at, body, pagesOf, results, useChange } from "@/api/client";
+import type { components } from "@/api/schema";
 import type { BatchItems, BatchRow, EnvironmentMixing, EnvironmentPushRate, EnvironmentRow, LedgerAnswer, QueueAnswer } from "@/api/types";
 
 /** Minimum interval between reads of the queue; lists beside it refresh less often. */
@@ -86,3 +86,16 @@ export const useConnect = (run: string) => useEnvironmentChange<{ connected: boo
 
 /** Mute or unmute the environment: whether its groups are used for training. */
 export const useMute = (run: string) => useEnvironmentChange<{ muted: boolean }>(run);
+
+export type Pipeline = components["schemas"]["Pipeline"];
+export type PipelineStage = components["schemas"]["PipelineStage"];
+export type Diagnosis = components["schemas"]["PipelineDiagnosis"];
+export type StageName = PipelineStage["name"];
+
+export const pipelineQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["pipeline", run],
+    queryFn: (): Promise<Pipeline> => body(api.GET("/api/v1/runs/{run}/pipeline", at(run))),
+    refetchInterval: 2_000,
+    placeholderData: keepPreviousData,
+  });

@@ -3873,8 +3873,8 @@ export interface components {
          * ActOnRuns
          * @description One action on many runs: on those in `ids`, or on all that match the filter `q`.
          *
-         *         An empty filter matches all runs; it needs their number in `all_runs`. At most 100 runs are
-         *         processed per request; continue with `after_id`.
+         *     An empty filter matches all runs; it needs their number in `all_runs`. At most 100 runs are
+         *     processed per request; continue with `after_id`.
          */
         ActOnRunsRequest: {
             /** @enum {unknown} */
@@ -4118,7 +4118,7 @@ export interface components {
          * AlertState
          * @description Handling state of an alert.
          *
-         *         open → acknowledged → resolved; an open alert may be resolved directly.
+         *     open → acknowledged → resolved; an open alert may be resolved directly.
          * @enum {unknown}
          */
         AlertState: "acknowledged" | "open" | "resolved";
@@ -4374,9 +4374,9 @@ export interface components {
          * BatchRow
          * @description A batch without its bytes; `composition` counts sequences or fragments by environment.
          *
-         *         `shares` are the environments' target shares when it was formed. `padding` is the fraction of
-         *         its positions wasted by padding to the longest sequence; null for fragments. `staleness`
-         *         counts items by policy versions behind. `lease_expiries` counts expired leases.
+         *     `shares` are the environments' target shares when it was formed. `padding` is the fraction of
+         *     its positions wasted by padding to the longest sequence; null for fragments. `staleness`
+         *     counts items by policy versions behind. `lease_expiries` counts expired leases.
          */
         BatchRow: {
             id: string;
@@ -4615,9 +4615,9 @@ export interface components {
          * CheckRun
          * @description Body of ``POST /api/v1/run-checks``: the run to check; `config` is merged over the preset.
          *
-         *         The name is checked only if given. In a project, its defaults apply as for a launch. With
-         *         `fields_only` the check validates the fields and creates no environment, which takes
-         *         milliseconds: use it while a configuration is being edited.
+         *     The name is checked only if given. In a project, its defaults apply as for a launch. With
+         *     `fields_only` the check validates the fields and creates no environment, which takes
+         *     milliseconds: use it while a configuration is being edited.
          */
         CheckRunRequest: {
             /** @default  */
@@ -4815,7 +4815,7 @@ export interface components {
          * CreateRun
          * @description A run to create; `config` overrides the preset, and `language` makes a language run.
          *
-         *         In a project, its default configuration is merged over the preset and under `config`.
+         *     In a project, its default configuration is merged over the preset and under `config`.
          */
         CreateRunRequest: {
             name: string;
@@ -5105,9 +5105,9 @@ export interface components {
          * EnvironmentMixing
          * @description Target share, served share and debt of one environment; sizes count sequences.
          *
-         *         `env_id` is null for groups without an environment. `target` is its share by weight,
-         *         `realised` its share of all batches so far. `debt` is what it is still owed; negative if it
-         *         received more. `blocks_since` is the time since which a batch waits for its minimum.
+         *     `env_id` is null for groups without an environment. `target` is its share by weight,
+         *     `realised` its share of all batches so far. `debt` is what it is still owed; negative if it
+         *     received more. `blocks_since` is the time since which a batch waits for its minimum.
          */
         EnvironmentMixing: {
             env_id: number | null;
@@ -5194,9 +5194,9 @@ export interface components {
          * EnvironmentState
          * @description Answer to ``/status-env``; sizes count groups of the environment's size.
          *
-         *         `paced` is present, and true, while the queue is over its tolerance: `queue_size` then
-         *         leaves room for this environment's share only. `held` is present, and true, while the run is
-         *         paused, draining or over: `queue_size` then leaves no room.
+         *     `paced` is present, and true, while the queue is over its tolerance: `queue_size` then
+         *     leaves room for this environment's share only. `held` is present, and true, while the run is
+         *     paused, draining or over: `queue_size` then leaves no room.
          */
         EnvironmentState: {
             current_step: number;
@@ -5252,8 +5252,8 @@ export interface components {
          * EpisodeRow
          * @description Statistics of the episodes that ended at one worker within one report.
          *
-         *         Returns are undiscounted sums of rewards; lengths are in env steps. The counters at the end are
-         *         those of the run when the window was stored.
+         *     Returns are undiscounted sums of rewards; lengths are in env steps. The counters at the end are
+         *     those of the run when the window was stored.
          */
         EpisodeRow: {
             id: number;
@@ -5302,7 +5302,7 @@ export interface components {
          * EpisodeSummary
          * @description Episodes of the last seconds by environment, and means over environments.
          *
-         *         *Weighted* counts each episode once, *unweighted* each environment; null without episodes.
+         *     *Weighted* counts each episode once, *unweighted* each environment; null without episodes.
          */
         EpisodeSummary: {
             seconds: number;
@@ -5885,8 +5885,8 @@ export interface components {
          * KnownEnvironment
          * @description An environment that runs use or may use.
          *
-         *         Rates, rewards and shares cover the newest data of the newest runs that use it: see
-         *         :class:`KnownEnvironments`.
+         *     Rates, rewards and shares cover the newest data of the newest runs that use it: see
+         *     :class:`KnownEnvironments`.
          */
         KnownEnvironment: {
             name: string;
@@ -6037,7 +6037,7 @@ export interface components {
          * LessonOutcome
          * @description Body of ``POST /api/v1/runs/{run}/lessons/{lesson}/outcomes``: results of a task.
          *
-         *         The answers are ordered by problem: N = examples × generations.
+         *     The answers are ordered by problem: N = examples × generations.
          */
         LessonOutcomeRequest: {
             key: string;
@@ -6119,7 +6119,7 @@ export interface components {
          * LessonSteering
          * @description Body of ``PUT /api/v1/runs/{run}/lessons/{lesson}/steering``: manual control of a lesson.
          *
-         *         The defaults return it to the curriculum, also after a failure that has stopped it.
+         *     The defaults return it to the curriculum, also after a failure that has stopped it.
          */
         LessonSteeringRequest: {
             /**
@@ -6182,7 +6182,7 @@ export interface components {
          * LiveRunRow
          * @description A run in the live list, with its summary while it is active.
          *
-         *         The last heartbeat of its fleet, which changes every second, is in the part `heartbeats`.
+         *     The last heartbeat of its fleet, which changes every second, is in the part `heartbeats`.
          */
         LiveRunRow: {
             id: number;
@@ -6517,7 +6517,7 @@ export interface components {
          * MetricLine
          * @description One series downsampled into buckets, as columns of equal length with increasing x.
          *
-         *         Values that are not finite are null here and counted in `nans` or `infinities`.
+         *     Values that are not finite are null here and counted in `nans` or `infinities`.
          */
         MetricLine: {
             run: string;
@@ -6673,9 +6673,9 @@ export interface components {
          * NextBatch
          * @description Request for the next batch: how long to wait, and for which shard.
          *
-         *         `holding` names the batches that the process has received; at most 15, so that a trainer holds
-         *         at most 16. Their leases are renewed. Rank 0 leases batches. The other ranks get their shard of
-         *         the first batch that rank 0 holds and that they have not received.
+         *     `holding` names the batches that the process has received; at most 15, so that a trainer holds
+         *     at most 16. Their leases are renewed. Rank 0 leases batches. The other ranks get their shard of
+         *     the first batch that rank 0 holds and that they have not received.
          */
         NextBatchRequest: {
             /** @default 0 */
@@ -6924,7 +6924,7 @@ export interface components {
          * PipelineStage
          * @description One stage in the last minute; null if not measured or nothing happened.
          *
-         *         Batches and the trainer are measured over two cycles of a trainer that is slower.
+         *     Batches and the trainer are measured over two cycles of a trainer that is slower.
          */
         PipelineStage: {
             /** @enum {unknown} */
@@ -6974,9 +6974,9 @@ export interface components {
          * PreviewAnswer
          * @description Composition of the next batch, or the reason why none is ready.
          *
-         *         `reason` is null if a batch is ready. `retried_batch` is the id of a batch whose lease expired:
-         *         it is served first, unchanged. `sizes` counts groups by sequences. `padding` is the fraction
-         *         of positions that padding to the longest sequence would waste.
+         *     `reason` is null if a batch is ready. `retried_batch` is the id of a batch whose lease expired:
+         *     it is served first, unchanged. `sizes` counts groups by sequences. `padding` is the fraction
+         *     of positions that padding to the longest sequence would waste.
          */
         PreviewAnswer: {
             reason: ("no_exact_fill" | "too_few" | "unregistered" | "waiting_for_minimum") | null;
@@ -7197,7 +7197,7 @@ export interface components {
          * QueueAnswer
          * @description The queue of a run, its ledger, its next batch, and the gates that pause its producers.
          *
-         *         All figures are from one snapshot of the database.
+         *     All figures are from one snapshot of the database.
          */
         QueueAnswer: {
             /** Format: date-time */
@@ -7585,8 +7585,8 @@ export interface components {
          * RunCheck
          * @description Results of a check; nothing was stored.
          *
-         *         `config` is the resolved configuration with all defaults, null if it is invalid.
-         *         `suggested_name` is a free name: that of the request or else the preset, with the next number.
+         *     `config` is the resolved configuration with all defaults, null if it is invalid.
+         *     `suggested_name` is a free name: that of the request or else the preset, with the next number.
          */
         RunCheck: {
             /** @enum {unknown} */
@@ -8376,7 +8376,7 @@ export interface components {
          * StockBatch
          * @description Answer to ``GET /batch``; null while no batch is ready, an error before registration.
          *
-         *         `status` is present with null if the run is over, and no batch will follow.
+         *     `status` is present with null if the run is over, and no batch will follow.
          */
         StockBatch: {
             batch: components["schemas"]["ScoredData"][] | null;

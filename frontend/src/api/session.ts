@@ -2,8 +2,7 @@
 
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext } from "react";
-import { useChange } from "@/api/changes";
-import { api, body } from "@/api/client";
+import { api, body, useChange } from "@/api/client";
 import type { Session } from "@/api/types";
 
 export const sessionQuery = queryOptions({

@@ -2,8 +2,8 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { type AlertKind, type AlertRow, useAlertAction, useAlertSummary } from "@/api/alerts";
 import { useMayOperate } from "@/api/session";
-import { Age } from "@/components/Age";
-import { ErrorState } from "@/components/ErrorState";
+import { Age } from "@/components/inline";
+import { ErrorState } from "@/components/panels";
 import { counted, visible } from "@/format";
 import styles from "./dataLoss.module.css";
 

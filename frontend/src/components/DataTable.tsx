@@ -1,9 +1,7 @@
 import { Button, UnstyledButton } from "@mantine/core";
 import { Fragment, type HTMLAttributes, type ReactNode, useMemo, useState } from "react";
-import { ErrorState } from "@/components/ErrorState";
-import { type Pages, ShowMore } from "@/components/ShowMore";
-import { Skeletons } from "@/components/Skeletons";
-import { Table } from "@/components/Table";
+import { ErrorState, Skeletons } from "@/components/panels";
+import { type Pages, ShowMore, Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import css from "./dataTable.module.css";
 

@@ -1,6 +1,6 @@
 import { Menu, type MenuProps } from "@mantine/core";
 import { cloneElement, useEffect, useRef, useState } from "react";
-import type { MenuOf } from "@/components/MenuButton";
+import type { MenuOf } from "@/components/onDemand";
 
 /** The state of a menu that a click on its button has loaded: it opens, and gives the focus back to the new button. */
 export function useOpened<E extends HTMLElement = HTMLButtonElement>() {

@@ -1,5 +1,6 @@
+import { Button } from "@mantine/core";
 import type { ReactNode } from "react";
-import { Boundary } from "@/components/Boundary";
+import { Boundary } from "@/components/panels";
 
 /** A column's heading; a plain string is its label, false omits it. */
 export type Heading = string | false | { label: ReactNode; className?: string; title?: string; "aria-sort"?: "ascending" | "descending" };
@@ -51,6 +52,20 @@ export function Table({ label, role, className = "", tableClass = "", columns, c
           </Boundary>
         </tbody>
       </table>
+    </div>
+  );
+}
+
+export type Pages = { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => unknown };
+
+/** The "Show more" button of a paginated list; nothing on the last page. */
+export function ShowMore({ pages, words = "Show more" }: { pages: Pages; words?: string }) {
+  if (!pages.hasNextPage) return null;
+  return (
+    <div className="table-foot">
+      <Button size="compact-sm" variant="default" loading={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+        {words}
+      </Button>
     </div>
   );
 }

@@ -1,7 +1,7 @@
 import { MantineProvider } from "@mantine/core";
 import { fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { beforeEach, expect, it, vi } from "vitest";
-import { onDemand } from "./onDemand";
+import { onDemand } from "@/components/onDemand";
 
 const MODULE = { Page: ({ name }: { name: string }) => <h1>Page of {name}</h1> };
 const NOT_LOADED = new TypeError("Failed to fetch dynamically imported module: /assets/page.js");

@@ -1,8 +1,8 @@
-/** Components whose code is loaded when they are first shown. */
+/** Components whose code is loaded when they are first shown, and menus. */
 
 import type { RouteComponent } from "@tanstack/react-router";
-import { type ComponentType, createElement, type ReactNode, useEffect, useState } from "react";
-import { ErrorState } from "@/components/ErrorState";
+import { type ComponentType, cloneElement, createElement, type ReactElement, type ReactNode, useEffect, useState } from "react";
+import { ErrorState } from "@/components/panels";
 
 type PropsOf<C> = C extends (props: infer P) => ReactNode ? (unknown extends P ? object : P) : never;
 export type OnDemand<P> = ComponentType<P> & { preload: () => Promise<void> };
@@ -68,3 +68,20 @@ export function onDemand<M, K extends keyof M>(load: () => Promise<M>, name: K, 
 
 /** A page of a route. Its type does not depend on its module, which depends on the routes. */
 export const page = onDemand as unknown as (load: () => Promise<object>, name: string) => RouteComponent;
+
+type Button = ReactElement<Record<string, unknown>>;
+/** What the menu of a button receives. */
+export type MenuOf = { target: Button };
+
+/** A button whose menu is loaded when it is first used; `menu` renders the button from then on, and opens itself. */
+export function MenuButton<P extends MenuOf>({ menu, target, ...props }: { menu: OnDemand<P> } & P) {
+  const [isUsed, setUsed] = useState(false);
+  if (isUsed) return createElement(menu, { target, ...props } as unknown as P & object);
+  return cloneElement(target, {
+    "aria-haspopup": "menu",
+    ...target.props,
+    onPointerEnter: menu.preload,
+    onFocus: menu.preload,
+    onClick: () => void menu.preload().then(() => setUsed(true)),
+  });
+}

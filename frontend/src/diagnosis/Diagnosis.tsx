@@ -1,8 +1,8 @@
 import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import type { Diagnosis as RunDiagnosis } from "@/api/pipeline";
-import { Age } from "@/components/Age";
-import { Outdated } from "@/components/Outage";
+import type { Diagnosis as RunDiagnosis } from "@/api/queue";
+import { Age } from "@/components/inline";
+import { Outdated } from "@/components/panels";
 import { counted, visible } from "@/format";
 import css from "./diagnosis.module.css";
 

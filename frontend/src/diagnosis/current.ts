@@ -1,6 +1,6 @@
 /** Select the diagnosis to show for a run. Pure. */
 
-import type { Diagnosis } from "@/api/pipeline";
+import type { Diagnosis } from "@/api/queue";
 import type { RunSummary } from "@/api/types";
 
 /** The diagnosis, unless it was made under a different run status, for example before a pause. */

@@ -1,6 +1,6 @@
 import { visible } from "@/format";
-import { type Change, leavesOf, valueText } from "@/forms/changes";
 import css from "@/forms/forms.module.css";
+import { type Change, leavesOf, valueText } from "@/forms/launch";
 
 const SIGNS = { added: "+", removed: "−", changed: "~" } as const;
 

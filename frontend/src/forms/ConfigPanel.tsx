@@ -1,11 +1,9 @@
 import { Button, Menu } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useCopying } from "@/components/Copying";
 import { onDemand } from "@/components/onDemand";
-import { Panel } from "@/components/Panel";
-import { Skeletons } from "@/components/Skeletons";
+import { Panel, Skeletons, useCopying } from "@/components/panels";
 import { environmentNamesQuery } from "@/forms/api";
-import { cliCommand } from "@/forms/commands";
+import { cliCommand } from "@/forms/launch";
 import type { JsonSchema } from "@/forms/schema";
 import type { LaunchState } from "@/forms/useLaunch";
 import { lineAt } from "@/forms/yaml";

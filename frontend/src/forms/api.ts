@@ -1,8 +1,7 @@
 /** API queries and mutations for user-defined presets. */
 
 import { queryOptions } from "@tanstack/react-query";
-import { useChange } from "@/api/changes";
-import { api, body } from "@/api/client";
+import { api, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 
 type Schemas = components["schemas"];

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { changesOf, leavesOf, overlayOf, valueText } from "@/forms/changes";
-import { cliCommand } from "@/forms/commands";
+import { changesOf, cliCommand, leavesOf, overlayOf, valueText } from "@/forms/launch";
 
 const parent = { fleet: { num_workers: 2, resources: { a: 1 } }, seed: 0, hidden: [64, 64], language: null };
 

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { Project } from "@/api/projects";
-import { cliCommand } from "@/forms/commands";
-import { defaultsText, launchIn, merged, presetsIn } from "@/forms/projectDefaults";
+import { cliCommand, defaultsText, launchIn, merged, presetsIn } from "@/forms/launch";
 
 const PROJECT = {
   name: "poles",

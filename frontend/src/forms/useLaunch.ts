@@ -3,17 +3,14 @@
 import { useDebouncedValue, useSessionStorage } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
-import { ApiProblem } from "@/api/problems";
+import { ApiProblem } from "@/api/client";
 import type { Project } from "@/api/projects";
 import { checkQuery, useCheckRun } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import { visible } from "@/format";
 import type { LineError } from "@/forms/ConfigEditor";
-import { changesOf, overlayOf } from "@/forms/changes";
-import type { Launch } from "@/forms/commands";
-import { launchIn } from "@/forms/projectDefaults";
+import { changesOf, type Launch, launchIn, overlayOf, type StartPreset } from "@/forms/launch";
 import { type Config, completed, edited, type JsonSchema, withOrders } from "@/forms/schema";
-import type { StartPreset } from "@/forms/startPresets";
 import { type Place, placesIn, readYaml, yamlOf } from "@/forms/yaml";
 
 /** Wait for a pause of typing before each check. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ServerClock } from "./clock";
+import { ServerClock } from "@/live/connection";
 
 it("estimates the server's clock by the least delayed of the last frames", () => {
   const clock = new ServerClock();

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { LiveConnection, type PollAnswer, type Socket } from "./connection";
+import { LiveConnection, type PollAnswer, type Socket } from "@/live/connection";
 
 class Wire implements Socket {
   readyState: 0 | 1 | 3 = 0;

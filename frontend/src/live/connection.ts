@@ -1,7 +1,5 @@
 /** The tab's WebSocket: subscribe, resync, reconnect, and poll if it cannot open. */
 
-import { ServerClock } from "@/live/clock";
-import { type Frame, type Message, type Parts, parseFrame, type Row, type SeriesRows } from "@/live/frames";
 import {
   applyBackfill,
   applyDelta,
@@ -9,10 +7,37 @@ import {
   applyPoll,
   applySnapshot,
   disconnected,
+  type Frame,
+  type Message,
   nothingYet,
+  type Parts,
+  parseFrame,
+  type Row,
+  type SeriesRows,
   type Step,
   type TopicState,
-} from "@/live/reducer";
+} from "@/live/frames";
+
+const FRAMES_KEPT = 12;
+
+export class ServerClock {
+  private frames: number[] = [];
+
+  /** Take the timestamp of a frame; its latency makes the server's clock look slower. */
+  hear(at: number, now: number): void {
+    if (Number.isFinite(at)) this.frames = [...this.frames, at - now].slice(-FRAMES_KEPT);
+  }
+
+  /** Discard measurements, as after system sleep the clock may have changed. */
+  forget(): void {
+    this.frames = [];
+  }
+
+  /** Milliseconds to add to the local time. */
+  get offset(): number {
+    return this.frames.length > 0 ? Math.max(...this.frames) : 0;
+  }
+}
 
 export const POLL_AFTER_MS = 5_000;
 export const POLL_EVERY_MS = 3_000;

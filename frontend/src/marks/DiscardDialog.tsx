@@ -2,8 +2,7 @@ import { Button, Group } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
-import { Dialog } from "@/components/Dialog";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { Dialog, ReasonDialog } from "@/components/Dialog";
 import { counted, number } from "@/format";
 
 type DiscardOutcome = components["schemas"]["DiscardOutcome"];

@@ -1,11 +1,11 @@
 import { Box, Button, Center, Group, PasswordInput, TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
-import { ApiProblem } from "@/api/problems";
+import { ApiProblem } from "@/api/client";
 import { useSignIn } from "@/api/session";
-import { ErrorState } from "@/components/ErrorState";
-import { Mark } from "@/shell/Mark";
-import { titleOf } from "@/shell/titles";
+import { ErrorState } from "@/components/panels";
+import { titleOf } from "@/shell/BrowserTab";
+import { Mark } from "@/shell/Header";
 
 /** Only paths of this dashboard are valid redirect targets. */
 function safeRedirect(next: string | undefined): string {

@@ -1,9 +1,9 @@
 import { Checkbox, SegmentedControl, Select, SimpleGrid, Stack, Textarea, TextInput } from "@mantine/core";
 import { type ChangeEvent, useState } from "react";
-import { type AlertRule, COMPARATORS, type Comparator, isCompared, useSetRule } from "@/api/alertRules";
-import { ApiProblem } from "@/api/problems";
+import { type AlertRule, COMPARATORS, type Comparator, isCompared, useSetRule } from "@/api/alerts";
+import { ApiProblem } from "@/api/client";
 import { useMayOperate } from "@/api/session";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { ReasonDialog } from "@/components/Dialog";
 import { compared, emptyForm, formOf, problemsOf, type RuleForm, type RuleStart, ruleOf, type Scope, type Unit } from "./drafts";
 
 const optionsOf = (labels: Record<string, string>) => Object.entries(labels).map(([value, label]) => ({ value, label }));

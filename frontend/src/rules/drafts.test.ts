@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { AlertRule } from "@/api/alertRules";
+import type { AlertRule } from "@/api/alerts";
 import { compared, emptyForm, formOf, levelText, problemsOf, ruleOf } from "./drafts";
 
 const RULE: AlertRule = {

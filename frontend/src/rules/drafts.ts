@@ -1,6 +1,6 @@
 /** Form state of a rule and its validation. Pure. */
 
-import { type AlertRule, type Comparator, isCompared, type SetAlertRule } from "@/api/alertRules";
+import { type AlertRule, type Comparator, isCompared, type SetAlertRule } from "@/api/alerts";
 
 export type Scope = "run" | "filter";
 export type RuleForm = {

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronsUpDown } from "lucide-react";
 import { type ReactNode, useRef, useState } from "react";
-import { ApiProblem } from "@/api/problems";
+import { ApiProblem } from "@/api/client";
 import {
   columnsQuery,
   isNamed,
@@ -14,21 +14,16 @@ import {
   VALUES_OF,
   valuesQuery,
   type Which,
-} from "@/api/runLists";
+} from "@/api/runs";
 import { useMayOperate } from "@/api/session";
-import { Boundary } from "@/components/Boundary";
 import { COLUMNS_BUTTON, ColumnsMenu } from "@/components/columns/columnsButton";
-import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
 import { FilterBox } from "@/components/filter/FilterBox";
-import { Hint } from "@/components/Hint";
-import { MenuButton } from "@/components/MenuButton";
-import { useOutage } from "@/components/Outage";
-import { onDemand } from "@/components/onDemand";
-import { ShowMore } from "@/components/ShowMore";
-import { Skeletons } from "@/components/Skeletons";
+import { Hint } from "@/components/inline";
+import { MenuButton, onDemand } from "@/components/onDemand";
+import { Boundary, EmptyState, ErrorState, Skeletons, useOutage } from "@/components/panels";
+import { ShowMore } from "@/components/Table";
 import { counted, visible } from "@/format";
-import { useLiveRuns } from "@/live/deployment";
+import { useLiveRuns } from "@/live/live";
 import { COLUMNS, columnsOf, NAMED_AT_MOST, wordOf } from "@/runs/columns";
 import type { BulkAction } from "@/runs/menus";
 import { RunsTable } from "@/runs/RunsTable";

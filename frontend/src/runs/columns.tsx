@@ -1,11 +1,9 @@
 /** Column definitions of the list of runs. */
 
 import type { ReactNode } from "react";
-import { isNamed, type NamedColumn, type SortName } from "@/api/runLists";
-import { Age } from "@/components/Age";
-import { ProjectTag } from "@/components/ProjectTag";
-import { RunChip } from "@/components/RunChip";
-import { Spark } from "@/components/Spark";
+import { isNamed, type NamedColumn, type SortName } from "@/api/runs";
+import { ProjectTag, RunChip } from "@/components/chips";
+import { Age, Spark } from "@/components/inline";
 import { count, moment, number, policyStep, visible } from "@/format";
 import { unitOf } from "@/runs/queued";
 import { RETURN_MEANING, type ShownRun } from "@/runs/rows";

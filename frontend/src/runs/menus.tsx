@@ -3,11 +3,10 @@
 import { Menu, Progress, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { type ActedOn, type Action, actOnRuns, columnsQuery, isNamed, type Which } from "@/api/runLists";
-import { Dialog } from "@/components/Dialog";
-import type { MenuOf } from "@/components/MenuButton";
+import { type ActedOn, type Action, actOnRuns, columnsQuery, isNamed, type Which } from "@/api/runs";
+import { Dialog, ReasonDialog } from "@/components/Dialog";
 import { OpenedMenu, useOpened } from "@/components/OpenedMenu";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import type { MenuOf } from "@/components/onDemand";
 import { counted, visible } from "@/format";
 import { unitOf } from "@/runs/queued";
 import type { ShownRun } from "@/runs/rows";

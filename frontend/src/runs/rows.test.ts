@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { ListedRun } from "@/api/runLists";
+import type { ListedRun } from "@/api/runs";
 import type { RunRow } from "@/api/types";
 import { COLUMNS, columnsOf, wordOf } from "@/runs/columns";
 import { addressOf, restingIds, shownRuns, unknownIds } from "@/runs/rows";

@@ -1,6 +1,6 @@
 /** Merge run data from three sources of different age. Pure. */
 
-import type { ListedRun, RunActivity } from "@/api/runLists";
+import type { ListedRun, RunActivity } from "@/api/runs";
 import type { RunRow } from "@/api/types";
 import { meanAndSpread } from "@/charts/lines";
 import { number } from "@/format";

@@ -1,6 +1,6 @@
 /** URL parameters of lists of runs. Pure. */
 
-import { isNamed, type NamedColumn, SORTS, type Sort } from "@/api/runLists";
+import { isNamed, type NamedColumn, SORTS, type Sort } from "@/api/runs";
 
 /** What runs are grouped by: their project, each of their tags, or a configuration value. */
 export type GroupBy = "project" | "tag" | NamedColumn;

@@ -1,7 +1,7 @@
 /** Units and nouns for each kind of run. Pure. */
 
 import type { RunDetail } from "@/api/types";
-import { PLACE } from "@/components/commandToken";
+import { PLACE } from "@/components/panels";
 import { quickStarts } from "@/components/quickStarts";
 
 export type Words = {

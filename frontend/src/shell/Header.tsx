@@ -1,17 +1,122 @@
+/** The header of all pages. */
+
 import { ActionIcon, Button } from "@mantine/core";
+import { useThrottledValue } from "@mantine/hooks";
 import { Link } from "@tanstack/react-router";
-import { Menu as MenuIcon, Search } from "lucide-react";
+import { Bell, Menu as MenuIcon, Search } from "lucide-react";
+import { useAlertSummary } from "@/api/alerts";
 import { useSession } from "@/api/session";
-import { KeyHint } from "@/components/KeyHint";
-import { MenuButton } from "@/components/MenuButton";
-import { onDemand } from "@/components/onDemand";
-import { AlertsBell } from "@/shell/AlertsBell";
-import { LiveIndicator } from "@/shell/LiveIndicator";
-import { Mark } from "@/shell/Mark";
+import { countsText } from "@/components/chips";
+import { Hint, KeyHint } from "@/components/inline";
+import { MenuButton, onDemand } from "@/components/onDemand";
+import { useOutage } from "@/components/panels";
+import { duration } from "@/format";
+import type { LiveMode, LiveStatus } from "@/live/connection";
+import { holdLive, useLiveStatus } from "@/live/live";
+import { useShortcuts } from "@/shell/keyboard";
 import css from "@/shell/shell.module.css";
 
-const UserMenu = onDemand(() => import("@/shell/UserMenu"), "UserMenu");
-const PlacesMenu = onDemand(() => import("@/shell/PlacesMenu"), "PlacesMenu");
+/** Rolldeck's logo: a learning curve. */
+export function Mark({ size = 24 }: { size?: number }) {
+  return (
+    <svg width={size} height={size} viewBox="0 0 32 32" aria-hidden="true">
+      <rect width="32" height="32" rx="8" fill="#3d5afe" />
+      <path d="M7 22c4.500-1 5.500-11 9.500-11S21 17 25 10" fill="none" stroke="#fff" strokeWidth="3" strokeLinecap="round" />
+      <circle cx="25" cy="10" r="2.600" fill="#fff" />
+    </svg>
+  );
+}
+
+const MOST = 99;
+
+/** The number of open alerts, with a link to the alerts page. */
+export function AlertsBell() {
+  const summary = useAlertSummary();
+  const { errors = 0, warnings = 0 } = summary ?? {};
+  const open = errors + warnings;
+  const silence = useOutage();
+  const tone = silence ? "quiet" : errors > 0 ? "bad" : "held";
+  // For voice control the accessible name must contain the visible text.
+  const counts = countsText({ errors, warnings });
+  const says = silence ? `${counts}, ${silence} ago: no server since` : counts;
+  const shown = open > MOST ? `${MOST}+` : `${open}`;
+  return (
+    <>
+      <Link
+        to="/alerts"
+        className={css.bell}
+        aria-label={open > 0 ? `${says}; ${shown} open` : says}
+        title={says}
+        data-open-alerts={summary && open}
+      >
+        <Bell size={18} strokeWidth={1.8} aria-hidden="true" />
+        {open > 0 && (
+          <span className={`${css.bellCount} tone-${tone}`} aria-hidden="true">
+            {shown}
+          </span>
+        )}
+      </Link>
+      <span className="unseen" role="status" aria-live="polite">
+        {errors > 0 ? says : ""}
+      </span>
+    </>
+  );
+}
+
+type ConnectionLook = { sign: string; text: string; tone: string; meaning: string };
+
+const LOOKS: Record<LiveMode, ConnectionLook> = {
+  live: { sign: "●", text: "live", tone: "good", meaning: "Changes appear as they happen. Press l to pause updates." },
+  held: { sign: "❚❚", text: "paused", tone: "held", meaning: "Updates are paused; runs continue. Press l to resume." },
+  lagging: { sign: "◐", text: "lagging", tone: "held", meaning: "No message from the server; values may be outdated." },
+  polling: { sign: "◐", text: "polling every 3 s", tone: "held", meaning: "The WebSocket cannot open; data is refreshed every 3 s." },
+  connecting: { sign: "○", text: "reconnecting", tone: "quiet", meaning: "The WebSocket is opening; values are not updated." },
+};
+
+/** The look of the connection; `isOutdated` without an answer to polls either. */
+function lookOf({ mode, silentMs, isOutdated }: LiveStatus): ConnectionLook {
+  const seconds = Math.floor(silentMs / 1000);
+  if (mode === "lagging") return { ...LOOKS.lagging, text: `lagging ${seconds} s` };
+  if (!isOutdated || (mode !== "polling" && mode !== "connecting")) return LOOKS[mode];
+  const meaning = "Neither the WebSocket nor requests get an answer; values are as old as that. The page reconnects by itself.";
+  return { sign: "✕", text: `no server for ${duration(seconds)}`, tone: "bad", meaning };
+}
+
+/** The connection state; a click pauses or resumes updates. */
+export function LiveIndicator() {
+  const status = useLiveStatus();
+  const look = lookOf(status);
+  const isHeld = status.mode === "held";
+  // Screen readers announce changes at most every 10 s.
+  const spoken = useThrottledValue(`Connection: ${look.tone === "bad" ? "no server" : status.mode}`, 10_000);
+  const toggle = () => holdLive(!isHeld);
+  useShortcuts({ l: toggle });
+  return (
+    <>
+      <Hint label={look.meaning}>
+        <button
+          type="button"
+          className={`chip chip-button tone-${look.tone}`}
+          aria-pressed={isHeld}
+          aria-keyshortcuts="l"
+          data-live={status.mode}
+          onClick={toggle}
+        >
+          <span className="chip-sign" aria-hidden="true">
+            {look.sign}
+          </span>
+          {look.text}
+        </button>
+      </Hint>
+      <span className="unseen" role="status" aria-live="polite">
+        {spoken}
+      </span>
+    </>
+  );
+}
+
+const UserMenu = onDemand(() => import("@/shell/menus"), "UserMenu");
+const PlacesMenu = onDemand(() => import("@/shell/menus"), "PlacesMenu");
 
 const IS_APPLE = /Mac|iPhone|iPad/.test(navigator.platform);
 const PALETTE_KEYS = IS_APPLE ? "⌘K" : "Ctrl K";

@@ -1,26 +1,85 @@
+/** The frame of every page. */
+
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Outlet, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { Link, Outlet, useNavigate, useRouterState, useSearch } from "@tanstack/react-router";
+import { BookOpen, ScrollText } from "lucide-react";
+import { Fragment, useEffect, useRef, useState } from "react";
 import { whenSignedOut } from "@/api/client";
-import { sessionQuery } from "@/api/session";
-import { ErrorState } from "@/components/ErrorState";
+import { sessionQuery, useSession } from "@/api/session";
+import { Moment, useNow } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { Guarded } from "@/components/Panels";
+import { ErrorState, Guarded } from "@/components/panels";
+import { visible } from "@/format";
 import { addressOfGuide } from "@/guide";
-import { useOwnSession } from "@/live/deployment";
-import { startLive, stopLive, useLiveStatus } from "@/live/live";
+import { startLive, stopLive, useLiveStatus, useNotice, useOwnSession } from "@/live/live";
 import { KEYED_TABS } from "@/pages/run/tabs";
 import { Sharing } from "@/share/focus";
 import { BrowserTab } from "@/shell/BrowserTab";
 import { Header } from "@/shell/Header";
 import { focusFilter, moveRow, openRow, useShortcuts } from "@/shell/keyboard";
-import { MAIN_PAGES } from "@/shell/mainPages";
-import { Notice } from "@/shell/Notice";
-import { recentRuns } from "@/shell/palette/recent";
+import { AUDIT_PAGE, MAIN_PAGES, type MainPage } from "@/shell/mainPages";
+import { recentRuns } from "@/shell/palette/commands";
 import { usePalette } from "@/shell/palette/usePalette";
-import { Rail } from "@/shell/Rail";
 import css from "@/shell/shell.module.css";
+
+/** The operators' notice to all users; hidden if there is none or it has expired. */
+export function Notice() {
+  const notice = useNotice();
+  const now = useNow();
+  if (!notice || (notice.until && Date.parse(notice.until) <= now)) return null;
+  return (
+    <p className={css.notice} role="status" data-notice>
+      <span aria-hidden="true">▲</span> <span className="anywhere">{visible(notice.text)}</span>{" "}
+      {notice.until && (
+        <>
+          until <Moment at={notice.until} />
+        </>
+      )}
+    </p>
+  );
+}
+
+/** Whether a page is the place itself, or below it and below no more specific place. */
+function isWithin(path: string, place: MainPage): boolean {
+  const below = (to: string) => path === to || path.startsWith(`${to}/`);
+  if (place.isExact) return path === place.to;
+  if (place.holds?.some(below)) return true;
+  return below(place.to) && !MAIN_PAGES.some(({ to }) => to.length > place.to.length && below(to));
+}
+
+/** The main navigation. */
+export function Rail() {
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  const isAdmin = useSession()?.role === "admin";
+  return (
+    <nav className={css.rail} aria-label="Main">
+      {MAIN_PAGES.map((place, index) => (
+        <Fragment key={place.to}>
+          {place.isAdmin && !MAIN_PAGES[index - 1]?.isAdmin && (
+            <>
+              <a href={addressOfGuide("README")} className={css.railLink} title="Guide">
+                <BookOpen size={17} strokeWidth={1.8} aria-hidden="true" />
+                <span>Guide</span>
+              </a>
+              <p className={css.railHeading}>Admin</p>
+            </>
+          )}
+          <Link to={place.to} className={css.railLink} data-within={isWithin(path, place) || undefined} title={place.label}>
+            <place.icon size={17} strokeWidth={1.8} aria-hidden="true" />
+            <span>{place.label}</span>
+          </Link>
+        </Fragment>
+      ))}
+      {isAdmin && (
+        <a href={AUDIT_PAGE} className={css.railLink} title="Audit">
+          <ScrollText size={17} strokeWidth={1.8} aria-hidden="true" />
+          <span>Audit</span>
+        </a>
+      )}
+    </nav>
+  );
+}
 
 // Loaded after the page is ready: users type as soon as it opens.
 const Help = onDemand(() => import("@/shell/Help"), "Help");

@@ -1,8 +1,8 @@
 /** Prefetch a page's data while its code is loading, so that requests and code load in parallel. */
 
 import { runAlertsQuery } from "@/api/alerts";
+import { queries } from "@/api/client";
 import { metricNamesQuery } from "@/api/metrics";
-import { queries } from "@/api/queries";
 import { runQuery } from "@/api/runs";
 import { sessionQuery } from "@/api/session";
 import { spanOf } from "@/charts/names";

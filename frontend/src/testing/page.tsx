@@ -25,7 +25,7 @@ export async function load(address: string) {
   vi.resetModules();
   const [{ router }, { queries }, { theme }, { stopLive }] = await Promise.all([
     import("@/router"),
-    import("@/api/queries"),
+    import("@/api/client"),
     import("@/theme/theme"),
     import("@/live/live"),
   ]);

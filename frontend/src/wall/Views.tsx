@@ -3,12 +3,11 @@
 import { Button, Menu, Select, TextInput } from "@mantine/core";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { useChange } from "@/api/changes";
-import { api, body } from "@/api/client";
+import { api, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { ReasonDialog } from "@/components/Dialog";
 import { visible } from "@/format";
 import type { ShareSearch } from "@/share/share";
 import { replacing, type SavedSearch, savedOf, type View } from "@/wall/view";

@@ -18,6 +18,7 @@ from config.embedded.children import Child, Command, started, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
 from config.embedded.services import Folders
+from rollouts.fleet import ray_internals
 from rollouts.fleet.process import child_environment
 
 # Embedded Valkey server on a unix socket, without persistence.
@@ -84,12 +85,6 @@ class Valkey:
 # Embedded Ray head, protected by a token.
 
 LOOPBACK: Final = "127.0.0.1"
-# A node counts as dead after five failed checks: 5 s, compared with 15 s by Ray's default. A slow
-# node still has ten seconds for each answer.
-HEALTH: Final = {"RAY_health_check_period_ms": "1000"}
-# Ray replaces a loopback address by the machine's public one and then listens on every interface,
-# unless clusters of several machines are disabled. Its drivers need the setting too.
-ON_LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def is_ray_installed() -> bool:
@@ -160,8 +155,8 @@ def ray_head_command(
         # The gateway starts the head, and ends with it.
         argv=(sys.executable, "-P", "-m", "rollouts.fleet.gateway.command", address, "--", *words),
         env={
-            **HEALTH,
-            **ON_LOOPBACK,
+            **ray_internals.HEALTH,
+            **ray_internals.ON_LOOPBACK,
             **child_environment.for_fleets(environment),
             **rays_own,
             **token,
@@ -227,7 +222,7 @@ def ray_part(
         name="ray",
         is_essential=False,
         prepare=lambda: command,
-        is_ready=lambda child: "Ray runtime started" in child.logged() and answers(address),
+        is_ready=lambda child: ray_internals.STARTED in child.logged() and answers(address),
         start_seconds=90.0,
     )
 

@@ -30,6 +30,7 @@ from config.embedded.process_watch import PrintLine, ProcessWatch, StopRequested
 from config.embedded.schema import adopt_bootstrap_token, migrate
 from config.embedded.services import Folders, Services, manage_command, write_private
 from config.own_folders import ForeignFolder, claim_folders
+from rollouts.fleet import ray_internals
 from rollouts.fleet.process import child_environment
 from runs.deployment.models import ProcessHeartbeat
 from runs.deployment.services import record_exit, record_failed_check
@@ -237,7 +238,7 @@ class Supervisor:
         )
         has_ray = bool(not given.ray_address and services.ray_address)
         if has_ray:
-            environment |= parts.ON_LOOPBACK
+            environment |= ray_internals.ON_LOOPBACK
         if given.database_url:
             check_or_exit(web_processes=web_processes())
         for number in range(1, web_processes() + 1):

@@ -1,6 +1,7 @@
 """OpenAPI descriptions of messages, credentials and errors."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -53,6 +54,10 @@ def schema_components(types: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, 
     Times have the format `date-time`, which msgspec omits where a time zone is not required.
     """
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    # Python 3.13 and msgspec 0.23 remove the indentation of docstrings, earlier releases do not.
+    for schema in components.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
     for info in _structs(msgspec.inspect.multi_type_info(types)):
         properties = components.get(info.cls.__name__, {}).get("properties", {})
         for field in info.fields:

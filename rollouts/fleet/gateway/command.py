@@ -15,13 +15,11 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
+from rollouts.fleet import ray_internals
 from rollouts.fleet.gateway.messages import gateway_of
 from rollouts.fleet.gateway.server import Gateway
 from rollouts.fleet.process import child_environment, die_with_parent
-
-RAY: Final = (sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -49,7 +47,9 @@ def main(words: Sequence[str] | None = None) -> int:
     # Started by the main thread, which lives as long as this process: the head ends with it.
     head = None
     if given.ray:
-        head = subprocess.Popen([*die_with_parent.shim(signal.SIGTERM), *RAY, *given.ray])
+        head = subprocess.Popen(
+            [*die_with_parent.shim(signal.SIGTERM), *ray_internals.START, *given.ray]
+        )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: head.terminate() if head is not None else ended.set())

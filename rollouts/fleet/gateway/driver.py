@@ -5,24 +5,21 @@ to 0.3 s): Ray would end a process that stayed connected one minute after the he
 gateway kills a driver that does not answer in time, and starts another.
 """
 
-import gc
 import logging
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
+from rollouts.fleet import ray_internals
 from rollouts.fleet.gateway.messages import Answer, Call
 from rollouts.fleet.process import child_environment
 
 logger = logging.getLogger(__name__)
 
-MAX_PAUSE_SECONDS: Final = 5.0
-POLL_SECONDS: Final = 0.005
 ANSWER_SECONDS: Final = 5.0
 """Time limit for a manager's answer to a call."""
 # Resources of a node, reported as total and reserved amounts, by Ray's names.
@@ -75,7 +72,7 @@ def answer_to(call: Call, *, address: str) -> Answer:
     except Exception as error:  # noqa: BLE001 Ray raises many types
         return Answer(failure="unreachable", reason=f"no Ray cluster at {address}: {error}")
     finally:
-        disconnect_from_ray()
+        ray_internals.disconnect_from_ray()
 
 
 def _launch(call: Call, address: str) -> None:
@@ -159,16 +156,15 @@ def _managers(call: Call, _: str) -> list[str]:
 
 def _nodes(_: Call, __: str) -> list[dict[str, Any]]:
     import ray
-    from ray._private import state as ray_state  # no public API for free resources by node
 
-    free = ray_state.available_resources_per_node()
+    free = ray_internals.free_resources()
     rows = []
     for node in ray.nodes():
         total, left = node["Resources"], free.get(node["NodeID"], {})
         row: dict[str, Any] = {
             "node": node["NodeID"],
             "host": node.get("NodeManagerHostname") or node.get("NodeManagerAddress", ""),
-            "is_head": "node:__internal_head__" in total,
+            "is_head": ray_internals.HEAD_RESOURCE in total,
             "alive": bool(node["Alive"]),
         }
         for (name, used), resource in _SHOWN.items():
@@ -200,53 +196,6 @@ _OPERATIONS: Final[dict[str, Callable[[Call, str], Any]]] = {
     "nodes": _nodes,
     "rooms": _rooms,
 }
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Suspend automatic garbage collection in all threads; not reentrant.
-
-    A collection running in another thread is waited for, at most 5 s: objects that it frees may run
-    code, so that this thread could continue before it has ended.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        deadline = time.monotonic() + MAX_PAUSE_SECONDS
-        while not _collected_here() and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
-def _collected_here() -> bool:
-    """Collect the youngest objects; return False if another thread's collection prevents it."""
-    begun: list[str] = []
-
-    def note(phase: str, _: dict[str, Any]) -> None:
-        begun.append(phase)
-
-    gc.callbacks.append(note)
-    try:
-        gc.collect(0)
-    finally:
-        gc.callbacks.remove(note)
-    return bool(begun)
-
-
-def disconnect_from_ray() -> None:
-    """Disconnect this process from Ray with garbage collection disabled.
-
-    Ray shuts its C++ part down before it marks itself as disconnected. If another thread's
-    collection freed an object reference in between, Ray would call the missing part and end the
-    process.
-    """
-    import ray
-
-    with no_collection():
-        ray.shutdown()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Final
 
 import psutil
 
-from rollouts.fleet.gateway.command import RAY
+from rollouts.fleet import ray_internals
 from rollouts.fleet.gateway.messages import gateway_of
 from rollouts.fleet.process import die_with_parent
 
@@ -47,7 +47,12 @@ def main(words: Sequence[str] | None = None) -> int:
         logger.info("no head at %s yet", given.address)
         time.sleep(POLL_SECONDS)
     node = subprocess.Popen(
-        [*die_with_parent.shim(signal.SIGTERM), *RAY, f"--address={given.address}", *given.ray]
+        [
+            *die_with_parent.shim(signal.SIGTERM),
+            *ray_internals.START,
+            f"--address={given.address}",
+            *given.ray,
+        ]
     )
     signal.signal(signal.SIGTERM, lambda *_: node.terminate())
     while True:

@@ -19,13 +19,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rolldeck.operator_requests import LogLines
 from rolldeck.structs import prepare_structs
+from rollouts.fleet import ray_internals
 from rollouts.fleet.manager.worker_placement import (
     WorkerPlacement,
     anywhere_but,
-    id_of,
     is_living,
     is_placed,
-    node_of,
 )
 from rollouts.fleet.manager.workers import WorkerHandle, begin
 from rollouts.fleet.process import child_environment
@@ -88,7 +87,7 @@ class RayHandle:
     @property
     def actor_id(self) -> str:
         """Id of the actor, which also identifies the actor after it has ended."""
-        return id_of(self._actor)
+        return ray_internals.id_of(self._actor)
 
     def submit(self, method: str, *arguments: object) -> Future[Any]:
         future: Future[Any] = self._actor.call.remote(method, *arguments).future()
@@ -123,7 +122,9 @@ class RayWorkers:
         self._placement.exclude_nodes(nodes)
 
     def read_log(self, index: int, slot: int | None, lines: int) -> Future[Any] | None:
-        nodes = [node for actor_id in self._actors[index] if (node := node_of(actor_id))]
+        nodes = [
+            node for actor_id in self._actors[index] if (node := ray_internals.node_of(actor_id))
+        ]
         if not nodes or nodes[0] == _own_node():
             return None
         future: Future[Any] = Future()
@@ -217,8 +218,7 @@ def find(*, namespace: str, name: str) -> Any | None:
     """Return the manager's actor handle; None if it does not exist or is being removed."""
     try:
         return ray.get_actor(name, namespace=namespace)
-    except (ValueError, AssertionError):
-        # Ray deletes the class of an ended actor before its name, and then asserts that it exists.
+    except ray_internals.ACTOR_MISSING:
         return None
 
 

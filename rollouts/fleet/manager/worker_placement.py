@@ -1,15 +1,10 @@
-"""Placement of workers on the cluster, and the reasons that prevent it.
-
-Only this module uses Ray's non-public calls: free resources per node, and whether an actor has
-been placed. Ray's minor version is pinned, and the tests on a real cluster cover this module.
-"""
+"""Placement of workers on the cluster, and the reasons that prevent it."""
 
 import time
 from collections.abc import Iterable
 from typing import Any, Final
 
 import ray
-from ray._private import state as ray_state
 from ray.util.placement_group import (
     PlacementGroup,
     get_placement_group,
@@ -19,12 +14,11 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from rollouts.fleet import ray_internals
 from rollouts.fleet.manager.placement import NodeRoom, cordon_note, group_obstacle, obstacle
 from rollouts.fleet.process.settings import FleetSettings
 
 POLL_AFTER_SECONDS: Final = 1.0
-NODE_ID_LABEL: Final = "ray.io/node-id"
-"""Label that Ray sets on every node."""
 _STRATEGIES: Final = {"spread": "SPREAD", "pack": "PACK"}
 
 
@@ -124,12 +118,12 @@ def anywhere_but(nodes: Iterable[str]) -> dict[str, Any]:
     """Return Ray's option that excludes nodes for an actor; empty if there are none."""
     # Ray would take a space after a comma as part of the next id.
     closed = ",".join(sorted(nodes))
-    return {"label_selector": {NODE_ID_LABEL: f"!in({closed})"}} if closed else {}
+    return {"label_selector": {ray_internals.NODE_ID_LABEL: f"!in({closed})"}} if closed else {}
 
 
 def rooms() -> list[NodeRoom]:
     """Return the total and free resources of each living node."""
-    free = ray_state.available_resources_per_node()
+    free = ray_internals.free_resources()
     return [
         NodeRoom(node=node["NodeID"], total=node["Resources"], free=free.get(node["NodeID"], {}))
         for node in ray.nodes()
@@ -137,27 +131,9 @@ def rooms() -> list[NodeRoom]:
     ]
 
 
-def id_of(actor: Any) -> str:
-    """Return the id of an actor; unlike a handle, it keeps nothing alive."""
-    found: str = actor._actor_id.hex()  # noqa: SLF001 no public API
-    return found
-
-
-def node_of(actor_id: str) -> str:
-    """Return the id of the node that runs an actor's process, or ran it last.
-
-    Empty if the actor has never been placed.
-    """
-    address = ray_state.actors(actor_id).get("Address", {})
-    place = address.get("NodeID", ""), address.get("Port", 0)
-    # The address of a queued actor is that of the node manager.
-    queues = {(node["NodeID"], node["NodeManagerPort"]) for node in ray.nodes()}
-    return "" if not place[1] or place in queues else str(place[0])
-
-
 def is_placed(actor: Any) -> bool:
     """Return whether an actor has a process on some node; it may still be starting."""
-    return bool(node_of(id_of(actor)))
+    return bool(ray_internals.node_of(ray_internals.id_of(actor)))
 
 
 def is_living(node_id: str) -> bool:

@@ -68,11 +68,11 @@ class ToolServer:
             )
         self._settings = known[name]
         try:
-            from mcp import ClientSession
-        except ModuleNotFoundError as error:
-            raise ToolsUnusable("dependency_missing", f"tools need mcp: {EXTRA}") from error
+            from mcp import Client
+        except ImportError as error:  # missing, or a release before 2
+            raise ToolsUnusable("dependency_missing", f"tools need mcp 2: {EXTRA}") from error
         self._lock = threading.Lock()
-        self._session: ClientSession | None = None
+        self._client: Client | None = None
         self._stopping: asyncio.Event | None = None
         self._ended: Future[None] | None = None
         self._failures, self._failed_at = 0, 0.0
@@ -98,36 +98,34 @@ class ToolServer:
                 f"tool server {self.name} failed in {self._failures} calls in a row; "
                 f"no calls for {PAUSE_SECONDS:g} s"
             )
-        from mcp import McpError
+        from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
         with self._lock:
-            if self._session is None:
+            if self._client is None:
                 self._started()
-            session = self._session
-        if session is None:
+            client = self._client
+        if client is None:
             raise ToolFailed(f"tool server {self.name} is closed")
-        call = asyncio.run_coroutine_threadsafe(
-            session.call_tool(tool, dict(arguments)), self._loop
-        )
+        call = asyncio.run_coroutine_threadsafe(client.call_tool(tool, dict(arguments)), self._loop)
         try:
             result = call.result(seconds)
         except OutOfTime:
             call.cancel()
-            self._discard(session)
+            self._discard(client)
             raise ToolFailed(
                 f"tool {tool} of server {self.name} did not return within {seconds:g} s"
             ) from None
         except Exception as error:
             # A living server refuses a call such as that of an unknown tool.
-            if isinstance(error, McpError) and error.error.code != CONNECTION_CLOSED:
+            if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
                 return str(error), True
-            self._discard(session)
+            self._discard(client)
             reason = f"{type(error).__name__}: {error}"
             raise ToolFailed(f"tool server {self.name} ended: {reason}") from error
         self._failures = 0
         texts = [part.text for part in result.content if part.type == "text"]
-        return "\n".join(texts), bool(result.isError)
+        return "\n".join(texts), bool(result.is_error)
 
     def close(self) -> None:
         with self._lock:
@@ -154,23 +152,19 @@ class ToolServer:
         raise ToolFailed(f"tool server {self.name} {problem}")
 
     async def _run(self, ready: "Future[list[Tool]]") -> None:
-        """Keep a session open until it is stopped; the result or error of its start is `ready`."""
-        from mcp import ClientSession, StdioServerParameters
+        """Keep a client connected until it is stopped; `ready` gets its tools or its error."""
+        from mcp import Client, StdioServerParameters
         from mcp.client.stdio import stdio_client
 
         one = self._settings
         parameters = StdioServerParameters(command=one.command, args=one.args, env=one.env or None)
         self._stopping = stopping = asyncio.Event()
         try:
-            async with (
-                stdio_client(parameters) as streams,
-                ClientSession(*streams) as session,
-            ):
-                await session.initialize()
-                listed = (await session.list_tools()).tools
-                self._session = session
+            async with Client(stdio_client(parameters)) as client:
+                listed = (await client.list_tools()).tools
+                self._client = client
                 ready.set_result(
-                    [Tool(tool.name, tool.description or "", tool.inputSchema) for tool in listed]
+                    [Tool(tool.name, tool.description or "", tool.input_schema) for tool in listed]
                 )
                 await stopping.wait()
         except BaseException as error:
@@ -178,15 +172,15 @@ class ToolServer:
                 raise
             ready.set_exception(error)
 
-    def _discard(self, session: Any) -> None:
+    def _discard(self, client: Any) -> None:
         self._failures += 1
         self._failed_at = time.monotonic()
         with self._lock:
-            if self._session is session:
+            if self._client is client:
                 self._end()
 
     def _end(self) -> None:
-        self._session = None
+        self._client = None
         ended, self._ended = self._ended, None
         if ended is None or self._stopping is None:
             return

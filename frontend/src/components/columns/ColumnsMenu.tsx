@@ -1,7 +1,7 @@
 import { Checkbox, Popover, Text, TextInput } from "@mantine/core";
 import { cloneElement, useEffect, useState } from "react";
-import type { MenuOf } from "@/components/MenuButton";
 import { useOpened } from "@/components/OpenedMenu";
+import type { MenuOf } from "@/components/onDemand";
 import { visible } from "@/format";
 import css from "./columns.module.css";
 

@@ -3,7 +3,7 @@ import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
-import type { ApiProblem } from "@/api/problems";
+import type { ApiProblem } from "@/api/client";
 import { askedAt, offers, type Qualifier, taken, type ValueRow } from "@/components/filter/suggest";
 import { onDemand } from "@/components/onDemand";
 import { visible } from "@/format";

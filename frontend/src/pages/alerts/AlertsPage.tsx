@@ -2,17 +2,23 @@ import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Snooze, snoozesQuery, useEndSnooze } from "@/api/alertRules";
-import { type AlertGroup, type AskedAlerts, alertsQuery, useAlertKinds, useAlertSummary } from "@/api/alerts";
+import {
+  type AlertGroup,
+  type AskedAlerts,
+  alertsQuery,
+  type Snooze,
+  snoozesQuery,
+  useAlertKinds,
+  useAlertSummary,
+  useEndSnooze,
+} from "@/api/alerts";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
-import { Age } from "@/components/Age";
-import { AlertChip } from "@/components/AlertChip";
+import { AlertChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { EmptyState } from "@/components/EmptyState";
-import { Moment } from "@/components/Moment";
+import { ReasonDialog } from "@/components/Dialog";
+import { Age, Moment } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { Skeletons } from "@/components/Skeletons";
+import { EmptyState, Skeletons } from "@/components/panels";
 import { counted, number, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";

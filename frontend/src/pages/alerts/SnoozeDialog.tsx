@@ -1,7 +1,7 @@
 import { SegmentedControl } from "@mantine/core";
 import { useState } from "react";
-import { type SnoozeSubject, useSnooze } from "@/api/alertRules";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { type SnoozeSubject, useSnooze } from "@/api/alerts";
+import { ReasonDialog } from "@/components/Dialog";
 import { visible } from "@/format";
 
 const HOUR_MS = 3_600_000;

@@ -3,17 +3,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { TAKES_ADMIN, TAKES_OPERATOR, useMayAdminister, useMayOperate } from "@/api/session";
-import { Age } from "@/components/Age";
-import { Lines } from "@/components/Copying";
+import { RunChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { SideSheet } from "@/components/Dialog";
-import { ErrorState } from "@/components/ErrorState";
+import { RECORDED_IN_AUDIT, ReasonDialog, SideSheet } from "@/components/Dialog";
 import { Facts } from "@/components/Facts";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { RunChip } from "@/components/RunChip";
-import { RECORDED_IN_AUDIT } from "@/components/recordedIn";
-import { Skeletons } from "@/components/Skeletons";
-import { Spark } from "@/components/Spark";
+import { Age, Spark } from "@/components/inline";
+import { Command, ErrorState, Skeletons } from "@/components/panels";
 import { number, percent, visible } from "@/format";
 import {
   type EnvironmentKind,
@@ -52,7 +47,7 @@ function Launch({ shown: { environment, config } }: { shown: KnownEnvironmentDet
   return (
     <>
       <h3>{environment.kind === "outside" ? "Connect an environment" : "Launch"}</h3>
-      <Lines text={command} />
+      <Command text={command} />
       {environment.kind !== "outside" && !environment.registered && (
         <p className="held small">This environment is not registered: an administrator must add it to ROLLDECK_ENVIRONMENTS.</p>
       )}

@@ -1,9 +1,9 @@
 import { SegmentedControl, TextInput } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { Age } from "@/components/Age";
 import { type Column, DataTable } from "@/components/DataTable";
-import { EmptyState } from "@/components/EmptyState";
+import { Age } from "@/components/inline";
+import { EmptyState } from "@/components/panels";
 import { number, percent, visible } from "@/format";
 import { ENVIRONMENT_KINDS, type EnvironmentKind, type KnownEnvironment, knownEnvironmentsQuery } from "@/pages/environments/api";
 import { EnvironmentDrawer } from "@/pages/environments/EnvironmentDrawer";

@@ -2,7 +2,7 @@
 
 import { term } from "@/components/filter/suggest";
 import { count, number } from "@/format";
-import { cliCommand } from "@/forms/commands";
+import { cliCommand } from "@/forms/launch";
 import type { EnvironmentKind, KnownEnvironment, KnownEnvironments, ProbedEnvironment } from "@/pages/environments/api";
 import type { SampleSearch } from "@/samples/search";
 

@@ -1,7 +1,7 @@
 import { Select, Switch, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { Panel } from "@/components/Panel";
+import { Panel } from "@/components/panels";
 import { environmentNamesQuery } from "@/forms/api";
 import { type Field, textOf, valueOfText } from "@/forms/fields";
 import { valueAt } from "@/forms/schema";

@@ -1,5 +1,5 @@
 import type { RunCheck } from "@/api/types";
-import { Chip } from "@/components/Chip";
+import { Chip } from "@/components/chips";
 import { visible } from "@/format";
 import css from "@/pages/launch/launch.module.css";
 

@@ -2,13 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { projectQuery } from "@/api/projects";
 import { type RunConfigSchema, runQuery, schemaQuery } from "@/api/runs";
-import { ErrorState } from "@/components/ErrorState";
-import { Skeletons } from "@/components/Skeletons";
+import { ErrorState, Skeletons } from "@/components/panels";
 import { visible } from "@/format";
 import { presetsQuery } from "@/forms/api";
-import { presetsIn } from "@/forms/projectDefaults";
+import { presetsIn, startsOf } from "@/forms/launch";
 import type { Config } from "@/forms/schema";
-import { startsOf } from "@/forms/startPresets";
 import { LaunchForm } from "@/pages/launch/LaunchForm";
 
 /** The form for a preset, or for a clone of another run. */

@@ -3,12 +3,12 @@
 import { Button, Group, Radio, Stack, TextInput } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { ApiProblem } from "@/api/problems";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { ApiProblem } from "@/api/client";
+import { ReasonDialog } from "@/components/Dialog";
 import { visible } from "@/format";
 import { type Access, type SavedPreset, useDeletePreset, useSavePreset } from "@/forms/api";
+import { ACCESS, cardsOf, type StartPreset } from "@/forms/launch";
 import type { Config } from "@/forms/schema";
-import { ACCESS, cardsOf, type StartPreset } from "@/forms/startPresets";
 import css from "./launch.module.css";
 
 const CARDS_AT_FIRST = 8;

@@ -2,11 +2,11 @@ import { Alert, Button, Group } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, body } from "@/api/client";
-import { actOnRuns } from "@/api/runLists";
+import { actOnRuns } from "@/api/runs";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
-import { ErrorState } from "@/components/ErrorState";
-import { Moment } from "@/components/Moment";
+import { Moment } from "@/components/inline";
+import { ErrorState } from "@/components/panels";
 import { visible } from "@/format";
 
 /** The most recent archive event of the run. */

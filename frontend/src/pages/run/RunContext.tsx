@@ -1,7 +1,7 @@
 /** Live state of the open run, shared by its tabs. */
 
 import { createContext, useContext } from "react";
-import type { Diagnosis } from "@/api/pipeline";
+import type { Diagnosis } from "@/api/queue";
 import type { useAsk } from "@/api/runs";
 import type { CurriculumPart, EpisodeRow, FleetPart, LedgerPart, QueuePart, RunDetail, RunEvent } from "@/api/types";
 

@@ -5,11 +5,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { projectChoicesQuery } from "@/api/projects";
-import { valuesQuery } from "@/api/runLists";
-import { deletionQuery, useChangeRun, useDeleteRun, useSetTags } from "@/api/runs";
+import { deletionQuery, useChangeRun, useDeleteRun, useSetTags, valuesQuery } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { bytes, counted, visible } from "@/format";
 import { unitOf } from "@/runs/queued";
 

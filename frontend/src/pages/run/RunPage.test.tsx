@@ -1,6 +1,6 @@
 import { fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { expect, it, onTestFinished, vi } from "vitest";
-import type { Diagnosis } from "@/api/pipeline";
+import type { Diagnosis } from "@/api/queue";
 import type { RunEvent } from "@/api/types";
 import { summaryOf } from "@/testing/alerts";
 import { dialog, fill, heading, here, load, one, press, reload, serverFor } from "@/testing/page";

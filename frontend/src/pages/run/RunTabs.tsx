@@ -5,8 +5,7 @@ import type { RunDetail } from "@/api/types";
 import runCss from "@/pages/run/run.module.css";
 import { isAt, tabGroupsOf, tabsOf } from "@/pages/run/tabs";
 import { useShortcuts } from "@/shell/keyboard";
-import { useCommands } from "@/shell/palette/commands";
-import { remember } from "@/shell/palette/recent";
+import { remember, useCommands } from "@/shell/palette/commands";
 
 /** The tabs of a run page, and the pages of the open tab, each on one scrolling line. */
 export function RunTabs({ run }: { run: RunDetail }) {

@@ -2,8 +2,7 @@
 
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useChange } from "@/api/changes";
-import { api, body } from "@/api/client";
+import { api, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import type { Mark } from "@/charts/model";

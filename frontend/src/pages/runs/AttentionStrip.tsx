@@ -1,12 +1,10 @@
 import { Link } from "@tanstack/react-router";
 import { useAlertSummary } from "@/api/alerts";
-import { AlertChip } from "@/components/AlertChip";
+import { AlertChip, RunChip } from "@/components/chips";
 import { isLoss, LossOfRuns } from "@/components/DataLoss";
-import { useNow } from "@/components/now";
-import { RunChip } from "@/components/RunChip";
+import { useNow } from "@/components/inline";
 import { number, visible } from "@/format";
-import { useLiveRuns } from "@/live/deployment";
-import { useTopicError } from "@/live/live";
+import { useLiveRuns, useTopicError } from "@/live/live";
 import { concerns } from "@/pages/runs/concerns";
 import css from "./attention.module.css";
 

@@ -1,6 +1,6 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
 import { expect, it, onTestFinished, vi } from "vitest";
-import type { RunActivity } from "@/api/runLists";
+import type { RunActivity } from "@/api/runs";
 import type { components } from "@/api/schema";
 import type { RunDetail } from "@/api/types";
 import { dialog, fill, here, load, pick, press, serverFor } from "@/testing/page";

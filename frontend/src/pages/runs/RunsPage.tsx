@@ -3,7 +3,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import { onDemand } from "@/components/onDemand";
-import { Guarded } from "@/components/Panels";
+import { Guarded } from "@/components/panels";
 import { AttentionStrip } from "@/pages/runs/AttentionStrip";
 import { Start } from "@/pages/runs/Start";
 import { RunList } from "@/runs/RunList";

@@ -2,8 +2,8 @@ import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useMayOperate } from "@/api/session";
-import { AppLink } from "@/components/AppLink";
-import { Command } from "@/components/Copying";
+import { AppLink } from "@/components/inline";
+import { Command } from "@/components/panels";
 import { addressOfGuide } from "@/guide";
 import css from "./attention.module.css";
 

@@ -1,11 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { type Retention, retentionQuery } from "@/api/deployment";
-import { Age } from "@/components/Age";
-import { Command } from "@/components/Copying";
 import { type Column, DataTable } from "@/components/DataTable";
-import { ErrorState } from "@/components/ErrorState";
-import { Panel } from "@/components/Panel";
-import { Skeletons } from "@/components/Skeletons";
+import { Age } from "@/components/inline";
+import { Command, ErrorState, Panel, Skeletons } from "@/components/panels";
 import { bytes, count, percent } from "@/format";
 import { fullness, RETENTION_NAMES, retentionSettings, retentionText } from "@/pages/settings/retention";
 

@@ -1,14 +1,11 @@
 import { Button, Group, PasswordInput, SegmentedControl, Stack, useMantineColorScheme } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { ApiProblem } from "@/api/client";
 import { deploymentQuery, sessionsQuery, useEndSessions } from "@/api/deployment";
-import { ApiProblem } from "@/api/problems";
 import { useChangePassword, useSession } from "@/api/session";
-import { Dialog } from "@/components/Dialog";
-import { ErrorState } from "@/components/ErrorState";
-import { Panel } from "@/components/Panel";
-import { Guarded } from "@/components/Panels";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { Dialog, ReasonDialog } from "@/components/Dialog";
+import { ErrorState, Guarded, Panel } from "@/components/panels";
 import { clock, counted, visible } from "@/format";
 import { RetentionPanel } from "@/pages/settings/RetentionPanel";
 import { Webhooks } from "@/pages/settings/Webhooks";

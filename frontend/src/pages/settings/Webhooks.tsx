@@ -4,14 +4,11 @@ import { useState } from "react";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
-import { Age } from "@/components/Age";
+import { DeliveryOutcome } from "@/components/chips";
 import { DataTable } from "@/components/DataTable";
-import { DeliveryOutcome } from "@/components/DeliveryOutcome";
-import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { Panel } from "@/components/Panel";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { Skeletons } from "@/components/Skeletons";
+import { ReasonDialog } from "@/components/Dialog";
+import { Age } from "@/components/inline";
+import { EmptyState, ErrorState, Panel, Skeletons } from "@/components/panels";
 import { visible } from "@/format";
 
 type Webhook = components["schemas"]["WebhookRow"];

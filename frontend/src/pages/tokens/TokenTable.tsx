@@ -1,12 +1,10 @@
 import { Button } from "@mantine/core";
 import { useState } from "react";
-import { type TokenRow, useRevoke } from "@/api/tokens";
-import { Age } from "@/components/Age";
-import { Chip } from "@/components/Chip";
+import { type TokenRow, useRevoke } from "@/api/deployment";
+import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { Moment } from "@/components/Moment";
-import { useNow } from "@/components/now";
-import { ReasonDialog } from "@/components/ReasonDialog";
+import { ReasonDialog } from "@/components/Dialog";
+import { Age, Moment, useNow } from "@/components/inline";
 import { visible } from "@/format";
 
 type Standing = { word: string; tone: string; sign: string };

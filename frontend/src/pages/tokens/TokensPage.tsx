@@ -1,18 +1,22 @@
 import { Alert, Button, Checkbox, Group, Select, Stack, Tabs, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { ApiProblem } from "@/api/problems";
+import { ApiProblem } from "@/api/client";
+import { type Scope, tokensQuery, useCreateToken } from "@/api/deployment";
 import { useMayAdminister, useMayOperate, useSession } from "@/api/session";
-import { type Scope, tokensQuery, useCreateToken } from "@/api/tokens";
-import { Command, Lines } from "@/components/Copying";
-import { rememberToken, rolldeckCommand, useMadeToken } from "@/components/commandToken";
 import { Dialog } from "@/components/Dialog";
-import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { Panel } from "@/components/Panel";
-import { Guarded } from "@/components/Panels";
+import {
+  Command,
+  EmptyState,
+  ErrorState,
+  Guarded,
+  Panel,
+  rememberToken,
+  rolldeckCommand,
+  Skeletons,
+  useMadeToken,
+} from "@/components/panels";
 import { quickStarts } from "@/components/quickStarts";
-import { Skeletons } from "@/components/Skeletons";
 import { TokenTable } from "@/pages/tokens/TokenTable";
 import { useCommands } from "@/shell/palette/commands";
 
@@ -157,7 +161,7 @@ function QuickStarts() {
         </Tabs.List>
         {starts.map(({ id, text, scopes }) => (
           <Tabs.Panel key={id} value={id}>
-            <Lines text={text} />
+            <Command text={text} />
             <span className="tiny faint">
               Token scopes: {scopes}. <a href="/docs">Full API reference</a>
             </span>

@@ -1,6 +1,6 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { LossOfRuns } from "@/components/DataLoss";
-import { EmptyState } from "@/components/EmptyState";
+import { EmptyState } from "@/components/panels";
 import { SampleList } from "@/samples/SampleList";
 import { KINDS } from "@/samples/search";
 

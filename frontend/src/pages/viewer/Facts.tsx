@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { Fragment, type ReactNode } from "react";
 import type { GroupDetail } from "@/api/groups";
-import { Age } from "@/components/Age";
 import { term } from "@/components/filter/suggest";
+import { Age } from "@/components/inline";
 import { bytes, number, versionName, visible } from "@/format";
 import { useRun } from "@/pages/run/RunContext";
 import { workerIndex } from "@/pages/viewer/search";

@@ -1,9 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { GroupSummary } from "@/api/groups";
-import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { Skeletons } from "@/components/Skeletons";
+import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
 import { counted, number } from "@/format";
 import { byVersion, type Side } from "@/pages/viewer/sides";
 import { TextDiff } from "@/pages/viewer/TextDiff";

@@ -1,6 +1,6 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import { expect, it } from "vitest";
-import type { EpisodeDetail, FragmentDetail, StepWindow } from "@/api/fragments";
+import type { EpisodeDetail, FragmentDetail, StepWindow } from "@/api/groups";
 import { here, load, serverFor } from "@/testing/page";
 import { addRun, runOf } from "@/testing/runs";
 import type { Server } from "@/testing/server";

@@ -1,12 +1,10 @@
 import { Button, Slider } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import { type StepCurves, stepsQuery, WINDOW_STEPS } from "@/api/fragments";
+import { type StepCurves, stepsQuery, WINDOW_STEPS } from "@/api/groups";
 import { Chart } from "@/charts/Chart";
-import { ErrorState } from "@/components/ErrorState";
-import { KeyHint } from "@/components/KeyHint";
-import { Panel } from "@/components/Panel";
-import { Panels } from "@/components/Panels";
+import { KeyHint } from "@/components/inline";
+import { ErrorState, Panel, Panels } from "@/components/panels";
 import { number } from "@/format";
 import { Fact } from "@/pages/viewer/Facts";
 import { endBeside, placeOf, type StepPart, stepOf } from "@/pages/viewer/steps";

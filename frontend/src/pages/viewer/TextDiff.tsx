@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { groupQuery, messagesQuery, sequencesQuery, windowQuery } from "@/api/groups";
-import { Skeletons } from "@/components/Skeletons";
+import { Skeletons } from "@/components/panels";
 import { counted, number, versionName, visible } from "@/format";
 import { type Side, sideOfLink } from "@/pages/viewer/sides";
 import { folded, type Passage, textDiff, transcript } from "@/pages/viewer/textDiff";

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { Boundary } from "@/components/Boundary";
+import { Boundary } from "@/components/panels";
 import styles from "@/pages/viewer/viewer.module.css";
 import type { SampleSearch } from "@/samples/search";
 

@@ -14,11 +14,9 @@ import {
   sequencesQuery,
 } from "@/api/groups";
 import { useMayOperate } from "@/api/session";
-import { Chip } from "@/components/Chip";
-import { EmptyState } from "@/components/EmptyState";
-import { ErrorState } from "@/components/ErrorState";
-import { KeyHint } from "@/components/KeyHint";
-import { Skeletons } from "@/components/Skeletons";
+import { Chip } from "@/components/chips";
+import { KeyHint } from "@/components/inline";
+import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
 import { bytes, count, number, visible } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";

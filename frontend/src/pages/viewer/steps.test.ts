@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { StepWindow } from "@/api/fragments";
+import type { StepWindow } from "@/api/groups";
 import { workerIndex } from "./search";
 import { endBeside, placeOf, rangeText, stepOf, vectorText, versionsText } from "./steps";
 

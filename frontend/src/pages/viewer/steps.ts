@@ -1,6 +1,6 @@
 /** Steps of fragments and episodes as texts. Pure. */
 
-import type { StepWindow } from "@/api/fragments";
+import type { StepWindow } from "@/api/groups";
 import { number, policyStep } from "@/format";
 
 /** The policy versions that acted: one, or the first and last. */

@@ -1,12 +1,73 @@
+/** The command palette. */
+
 import { Kbd, Modal } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
 import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { projectChoicesQuery } from "@/api/projects";
+import { foundRunsQuery } from "@/api/runs";
+import { term } from "@/components/filter/suggest";
 import { counted, visible } from "@/format";
-import type { Command } from "@/shell/palette/commands";
-import { GROUPS, ranked } from "@/shell/palette/rank";
-import { useCommands } from "@/shell/palette/useCommands";
+import { addressOfGuide } from "@/guide";
+import { AUDIT_PAGE, MAIN_PAGES } from "@/shell/mainPages";
+import { type Command, offered, recentRuns } from "@/shell/palette/commands";
 import css from "./palette.module.css";
+
+/** The order of the groups while nothing is typed. */
+export const GROUPS: Command["group"][] = ["This page", "Tabs", "Go to", "Projects", "Runs"];
+
+const starts = (title: string, word: string) =>
+  title.startsWith(word) ? 0 : title.split(/[\s\-_./:&(]+/).some((part) => part.startsWith(word)) ? 1 : 2;
+
+/** The commands with every typed word in title or further words; those whose title begins with the first word come first. */
+export function ranked(commands: Command[], typed: string): Command[] {
+  const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return GROUPS.flatMap((group) => commands.filter((command) => command.group === group));
+  const place = ({ title }: Command) => starts(title.toLowerCase(), words[0] ?? "");
+  return commands
+    .filter(({ title, words: more = "" }) => words.every((word) => `${title} ${more}`.toLowerCase().includes(word)))
+    .sort((a, b) => place(a) - place(b) || a.title.length - b.title.length);
+}
+
+/** Pages of the server beside the dashboard. */
+const BESIDE = [
+  { title: "Admin", words: "django tables", to: "/admin/" },
+  { title: "Audit", words: "changes history log", to: AUDIT_PAGE },
+  { title: "Guide", words: "documentation help", to: addressOfGuide("README") },
+  { title: "API reference", words: "docs openapi swagger", to: "/docs" },
+];
+
+/** All available commands: of the open page, and jumps to pages, projects and runs; runs are searched on the server. */
+export function usePaletteCommands(typed: string): { commands: Command[]; isLooking: boolean } {
+  const navigate = useNavigate();
+  const runs = useQuery(foundRunsQuery(typed));
+  const projects = useQuery(projectChoicesQuery);
+  const pages = [
+    ...MAIN_PAGES.map(({ to, label, key }) => ({ id: to, title: label, keys: ["g", key], act: () => void navigate({ to }) })),
+    ...BESIDE.map(({ title, words, to }) => ({ id: to, title, words, act: () => location.assign(to) })),
+  ];
+  const statuses = new Map<string, string>((runs.data ?? []).map((run) => [run.name, run.status]));
+  const names = new Set([...recentRuns(), ...statuses.keys()]);
+  const commands: Command[] = [
+    ...offered(),
+    ...pages.map((page): Command => ({ ...page, group: "Go to" })),
+    ...(projects.data ?? []).map(
+      ({ name, title }): Command => ({
+        ...{ id: `project:${name}`, group: "Projects", title: name, note: title },
+        act: () => void navigate({ to: "/runs", search: { q: term("project", name) } }),
+      }),
+    ),
+    ...[...names].map(
+      (name): Command => ({
+        ...{ id: `run:${name}`, group: "Runs", title: name, note: statuses.get(name) },
+        act: () => void navigate({ to: "/runs/$name", params: { name } }),
+      }),
+    ),
+  ];
+  return { commands, isLooking: runs.isFetching || projects.isPending };
+}
 
 const SHOWN_AT_MOST = 80;
 const PAGE_ROWS = 8;
@@ -59,7 +120,7 @@ export function Palette({ typed, onType, isEntered, onEnter, onClose }: Props) {
   const [active, setActive] = useState(0);
   const [asked] = useDebouncedValue(typed.trim(), TYPED_MS);
   const id = useId();
-  const { commands, isLooking } = useCommands(asked);
+  const { commands, isLooking } = usePaletteCommands(asked);
   const shown = ranked(commands, typed).slice(0, SHOWN_AT_MOST);
   const at = Math.min(active, shown.length - 1);
 

@@ -1,4 +1,4 @@
-/** Commands of the palette: actions and tabs of the open page, pages, projects and runs. */
+/** Commands of the open page, and recently opened runs. */
 
 import { useEffect, useRef } from "react";
 
@@ -30,4 +30,26 @@ export function useCommands(commands: Command[]): void {
 /** The open page's commands, innermost component first. */
 export function offered(): Command[] {
   return offers.toReversed().flatMap(({ current }) => current);
+}
+
+const KEY = "rolldeck-recent-runs";
+const MOST = 6;
+
+/** Their names, the newest first. */
+export function recentRuns(): string[] {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((name) => typeof name === "string").slice(0, MOST) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** Put a run first. */
+export function remember(run: string): void {
+  try {
+    localStorage.setItem(KEY, JSON.stringify([run, ...recentRuns().filter((known) => known !== run)].slice(0, MOST)));
+  } catch {
+    // A browser that keeps nothing has no recent runs.
+  }
 }

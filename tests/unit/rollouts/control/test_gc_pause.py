@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.fleet.gateway import driver
-from rollouts.fleet.gateway.driver import no_collection
+from rollouts.fleet import ray_internals
+from rollouts.fleet.ray_internals import no_collection
 from tests.waiting import within
 
 
@@ -80,7 +80,7 @@ def test_a_collection_that_has_begun_is_waited_for() -> None:
 
 
 def test_the_wait_for_a_collection_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "MAX_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(ray_internals, "MAX_PAUSE_SECONDS", 0.05)
     begun, may_end = threading.Event(), threading.Event()
 
     def finalize() -> None:

@@ -2,8 +2,7 @@ import { Button, Group, MultiSelect } from "@mantine/core";
 import { useState } from "react";
 import { useMayOperate } from "@/api/session";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { useRequestEvaluations } from "./api";
 import { whyNotEvaluate } from "./steering";
 

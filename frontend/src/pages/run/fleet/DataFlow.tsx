@@ -1,11 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQuery, type StageName } from "@/api/pipeline";
+import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQuery, type StageName } from "@/api/queue";
 import type { RunDetail } from "@/api/types";
-import { ErrorState } from "@/components/ErrorState";
 import { type Lane, Lanes, striped } from "@/components/Lanes";
-import { Panel } from "@/components/Panel";
-import { Skeletons } from "@/components/Skeletons";
+import { ErrorState, Panel, Skeletons } from "@/components/panels";
 import { currentDiagnosis } from "@/diagnosis/current";
 import { Diagnosis } from "@/diagnosis/Diagnosis";
 import { duration, number, percent, preciseDuration } from "@/format";

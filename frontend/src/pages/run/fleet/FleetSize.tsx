@@ -3,9 +3,8 @@ import { useState } from "react";
 import { useResize } from "@/api/runs";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
 import type { RunDetail, WorkerRow } from "@/api/types";
-import { Hint } from "@/components/Hint";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
+import { Hint } from "@/components/inline";
 import { counted } from "@/format";
 import runCss from "@/pages/run/run.module.css";
 

@@ -1,12 +1,9 @@
 import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { FleetPart, RunDetail } from "@/api/types";
-import { rolldeckCommand } from "@/components/commandToken";
-import { EmptyState } from "@/components/EmptyState";
+import { StateChip } from "@/components/chips";
 import { onDemand } from "@/components/onDemand";
-import { Panel } from "@/components/Panel";
-import { Panels } from "@/components/Panels";
-import { StateChip } from "@/components/StateChip";
+import { EmptyState, Panel, Panels, rolldeckCommand } from "@/components/panels";
 import type { FleetPlace } from "@/pages/run/fleet/api";
 import { DataFlow } from "@/pages/run/fleet/DataFlow";
 import { FleetSize, present } from "@/pages/run/fleet/FleetSize";

@@ -1,11 +1,11 @@
 import { Button, Slider } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { problemOf } from "@/api/problems";
+import { problemOf } from "@/api/client";
 import type { RecordingRow } from "@/api/types";
 import { Dialog } from "@/components/Dialog";
-import { ErrorState } from "@/components/ErrorState";
 import { type Fact, Facts } from "@/components/Facts";
+import { ErrorState } from "@/components/panels";
 import { number, policyStep, visible } from "@/format";
 import { recordingUrl } from "@/pages/run/fleet/api";
 import logCss from "@/pages/run/logs/logs.module.css";

@@ -1,9 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { RunEvent } from "@/api/types";
-import { EmptyState } from "@/components/EmptyState";
-import { Hint } from "@/components/Hint";
-import { LongText } from "@/components/LongText";
-import { Panel } from "@/components/Panel";
+import { Hint, LongText } from "@/components/inline";
+import { EmptyState, Panel } from "@/components/panels";
 import { clock, utc, visible } from "@/format";
 import { type Folded, fold } from "@/pages/run/logs/folding";
 import { useRun } from "@/pages/run/RunContext";

@@ -1,8 +1,7 @@
 import { Button } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { onDemand } from "@/components/onDemand";
-import { Panel } from "@/components/Panel";
-import { Panels } from "@/components/Panels";
+import { Panel, Panels } from "@/components/panels";
 import { Events } from "@/pages/run/logs/Events";
 import { processOf, textOf } from "@/pages/run/logs/logAddress";
 import logCss from "@/pages/run/logs/logs.module.css";

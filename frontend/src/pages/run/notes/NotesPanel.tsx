@@ -6,10 +6,9 @@ import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
 import { useMayOperate } from "@/api/session";
 import type { RunEvent } from "@/api/types";
-import { Age } from "@/components/Age";
-import { ErrorState } from "@/components/ErrorState";
+import { Age } from "@/components/inline";
 import { onDemand } from "@/components/onDemand";
-import { Panel } from "@/components/Panel";
+import { ErrorState, Panel } from "@/components/panels";
 import { visible } from "@/format";
 
 type Notes = components["schemas"]["Notes"];

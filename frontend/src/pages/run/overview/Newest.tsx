@@ -1,7 +1,7 @@
 import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { NewestTrajectories, RunDetail } from "@/api/types";
-import { Panel } from "@/components/Panel";
+import { Panel } from "@/components/panels";
 import { usePart } from "@/live/live";
 import { SampleTable } from "@/samples/SampleTable";
 

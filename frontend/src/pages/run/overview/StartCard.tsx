@@ -1,7 +1,6 @@
 import { Button } from "@mantine/core";
 import { useLayoutEffect, useRef, useState } from "react";
-import { Panel } from "@/components/Panel";
-import { TokenCommand } from "@/components/TokenCommand";
+import { Panel, TokenCommand } from "@/components/panels";
 import { visible } from "@/format";
 import { nextSteps, type StartStep, startSteps } from "@/pages/run/overview/startSteps";
 import { useRun } from "@/pages/run/RunContext";

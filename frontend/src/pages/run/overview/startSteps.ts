@@ -1,7 +1,7 @@
 /** Steps from a launched run to its first trained batch. Pure. */
 
 import type { FleetPart, LedgerPart, RunDetail } from "@/api/types";
-import type { Needs } from "@/components/commandToken";
+import type { Needs } from "@/components/panels";
 import { environmentCommand, serveCommand, trainerCommand } from "@/runs/words";
 
 export type StartStep = {

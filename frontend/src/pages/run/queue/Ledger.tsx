@@ -1,7 +1,7 @@
 import type { LedgerCounts, LedgerPart, RunDetail } from "@/api/types";
-import { Hint } from "@/components/Hint";
+import { Hint } from "@/components/inline";
 import { Line, striped } from "@/components/Lanes";
-import { Panel } from "@/components/Panel";
+import { Panel } from "@/components/panels";
 import { counted, number, visible } from "@/format";
 import runCss from "@/pages/run/run.module.css";
 import { unitOf } from "@/runs/queued";

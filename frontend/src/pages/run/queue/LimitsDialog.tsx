@@ -2,8 +2,7 @@ import { NativeSelect, NumberInput } from "@mantine/core";
 import { useState } from "react";
 import { type NewLimits, useChangeLimits } from "@/api/runs";
 import type { RunDetail } from "@/api/types";
-import { ReasonDialog } from "@/components/ReasonDialog";
-import { RECORDED_IN_EVENTS } from "@/components/recordedIn";
+import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { number } from "@/format";
 
 type NumberLimit = "off_policy_tolerance" | "max_staleness" | "lease_seconds";

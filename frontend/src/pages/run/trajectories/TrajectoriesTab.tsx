@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { exportUrl } from "@/api/groups";
 import type { RunDetail } from "@/api/types";
-import { EmptyState } from "@/components/EmptyState";
+import { EmptyState } from "@/components/panels";
 import { useRun } from "@/pages/run/RunContext";
 import { Distribution } from "@/pages/run/trajectories/Distribution";
 import { trainerCommand } from "@/runs/words";

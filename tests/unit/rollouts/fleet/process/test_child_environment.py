@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.embedded import parts
+from rollouts.fleet import ray_internals
 from rollouts.fleet.process import child_environment
 
 SECRETS = {
@@ -69,7 +70,7 @@ def test_the_ray_head_gets_a_path_instead_of_the_token(tmp_path: Path) -> None:
     assert command.env == {
         **NEEDED,
         **RAY,
-        **parts.ON_LOOPBACK,
+        **ray_internals.ON_LOOPBACK,
         "RAY_AUTH_TOKEN_PATH": "/var/ray_token",
     }
 
