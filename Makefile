@@ -78,7 +78,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots chromium clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench chaos gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots chromium clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ bench: $(INSTALLED) ## Run the benchmarks against the peers: ROWS=P1,P2 PAIRS=5 
 	@PYTHONPATH=.:platform:client $(BIN)/python -m benchmarks $(if $(ROWS),--rows $(ROWS)) \
 		$(if $(PAIRS),--pairs $(PAIRS)) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(FULL),--full) $(if $(ALONE),--alone) $(if $(PROFILE),--profile)
+
+chaos: $(INSTALLED) ## Inject faults into an own server and check every group: ARGS="--minutes 15 --seed 7 --faults web,disk"
+	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.chaos $(ARGS)
 
 gpu-check: ## Check policies, engine, weights and fleets on this machine's GPU; PYTHON=… ARGS="--device cpu"
 	@PYTHONPATH=.:platform:client $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) \

@@ -195,6 +195,7 @@ ELSEWHERE: Final = {
 NOT_RUN: Final[dict[str, dict[str, str]]] = {
     "explanation/gpu.md": {"": "measures a GPU for minutes"},
     "explanation/performance.md": {"": "measures for an hour"},
+    "explanation/reliability.md": {"": "runs for minutes; tests/system/test_chaos.py"},
     "howto/alerts.md": {
         "alerts?severity=error": "needs an open alert; tests/api/runs/alerts has the routes",
         "alerts/snoozes": "needs an open alert; tests/api/runs/alerts has the routes",

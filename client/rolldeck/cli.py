@@ -27,6 +27,9 @@ COMMANDS: Final = {
     ),
     "token": Lazy("rolldeck.commands.token:token", "Create, list and revoke API tokens.", CLIENT),
     "api": Lazy("rolldeck.commands.api:api", "Send any request to the API.", CLIENT),
+    "chaos": Lazy(
+        "rolldeck.commands.chaos:chaos", "Test a platform under faults of the network.", CLIENT
+    ),
     "open": Lazy(
         "rolldeck.commands.account:open_run", "Open the page of a run in a browser.", CLIENT
     ),

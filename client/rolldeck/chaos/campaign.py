@@ -1,0 +1,353 @@
+"""Campaign: start the workload, inject faults in a seeded order, and check the history."""
+
+import multiprocessing
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from rolldeck.chaos.checker import Violation, check
+from rolldeck.chaos.content import SEQUENCES
+from rolldeck.chaos.history import Event, History, HistoryReader
+from rolldeck.chaos.proxy import NetworkFault, Proxy
+from rolldeck.chaos.workload import (
+    BATCH_SEQUENCES,
+    LEASE_SECONDS,
+    ClientPlan,
+    Role,
+    run_client,
+)
+from rolldeck.client import ENDED, Client
+from rolldeck.errors import NotFoundError, RolldeckError
+from rolldeck.http import Call
+
+NETWORK: Final[tuple[NetworkFault, ...]] = (
+    "refuse",
+    "reset",
+    "silence",
+    "half_open",
+    "delay",
+    "cut_request",
+    "cut_answer",
+)
+RUNS: Final[Mapping[str, tuple[Role, ...]]] = {
+    "atropos": ("json", "list", "keyless", "atropos", "follower"),
+    "library": ("binary", "json", "trainer", "follower"),
+    "ranks": ("binary", "list", "ranks", "follower"),
+}
+"""Clients of each run. Every second one goes through the proxy."""
+CALM_SECONDS: Final = 2.0
+"""Time without a fault before the next one."""
+PAIRED_SHARE: Final = 0.25
+DRAIN_SECONDS: Final = 300.0
+READY_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault that a campaign can inject.
+
+    Attributes:
+        name: Its name in options and in the report.
+        inject: Starts it; returns the function that ends it.
+        seconds: Range of its length; (0, 0) for an instant.
+        limit_seconds: Longest time from its end until every run accepts groups again.
+    """
+
+    name: str
+    inject: Callable[[], Callable[[], None]]
+    seconds: tuple[float, float] = (0.0, 0.0)
+    limit_seconds: float = 10.0
+
+
+@dataclass(slots=True)
+class Injected:
+    """An injected fault, with the longest time without an accepted push after its end."""
+
+    name: str
+    seconds: float
+    limit_seconds: float
+    recovery_seconds: float
+
+
+@dataclass(slots=True)
+class Result:
+    """Outcome of a campaign.
+
+    Attributes:
+        accepted: Accepted groups.
+        attempts: Attempts of pushes.
+        served: Distinct groups that trainers received.
+        injected: The faults, in order.
+        violations: Broken rules.
+        seed: Seed of the workload and of the faults.
+    """
+
+    accepted: int
+    attempts: int
+    served: int
+    seconds: float
+    seed: int
+    injected: list[Injected] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+
+
+class Campaign:
+    """One campaign against a platform."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        folder: Path,
+        *,
+        seed: int,
+        rate: float,
+        prefix: str = "chaos",
+    ) -> None:
+        """Configure a campaign.
+
+        Args:
+            url: URL of the platform.
+            token: Token of an administrator or operator.
+            folder: Empty folder for the history.
+            seed: Seed of all random choices.
+            rate: Pushes a second of all producers together.
+            prefix: First part of the names of the runs.
+        """
+        self._url = url
+        self._folder = folder
+        self._seed = seed
+        self._rate = rate
+        self._random = random.Random(seed)  # noqa: S311 a seeded workload
+        self._client = Client(url, token, retry_for_seconds=READY_SECONDS)
+        self._history = History(folder, -1)
+        self._reader = HistoryReader(folder)
+        self._names = {kind: f"{prefix}-{seed}-{kind}" for kind in RUNS}
+        self.proxy = Proxy(urlsplit(url).hostname or "", urlsplit(url).port or 80, seed=seed)
+
+    def network_faults(self) -> list[Fault]:
+        """Return the faults of the campaign's own proxy."""
+
+        def injector(kind: NetworkFault) -> Callable[[], Callable[[], None]]:
+            def inject() -> Callable[[], None]:
+                self.proxy.set_fault(kind)
+                return lambda: self.proxy.set_fault("none")
+
+            return inject
+
+        return [Fault(f"network: {kind}", injector(kind), (2.0, 8.0)) for kind in NETWORK]
+
+    @staticmethod
+    def faults_named(faults: Sequence[Fault], words: str) -> list[Fault]:
+        """Return the faults whose names have one of the words, which commas separate.
+
+        Raises:
+            ValueError: If no fault has one.
+        """
+        parts = [word.strip() for word in words.split(",") if word.strip()]
+        found = [each for each in faults if not parts or any(part in each.name for part in parts)]
+        if not found:
+            names = ", ".join(fault.name for fault in faults)
+            raise ValueError(f"no fault is named {words!r}; there are: {names}")
+        return found
+
+    def run(
+        self,
+        faults: Sequence[Fault],
+        *,
+        seconds: float,
+        drain_seconds: float = DRAIN_SECONDS,
+        on_event: Callable[[str], None] = print,
+    ) -> Result:
+        """Run the workload with faults, drain it, and check the history.
+
+        Args:
+            faults: The faults to choose from; none for a run without faults.
+            seconds: Length of the workload before the drain.
+            drain_seconds: Longest time for trainers and followers to receive everything.
+            on_event: Called with a line for each fault.
+        """
+        began = time.monotonic()
+        with self._clients():
+            injected = []
+            self._wait_for_pushes(time.monotonic(), READY_SECONDS)
+            while faults and time.monotonic() - began < seconds:
+                injected.append(self._inject(faults))
+                last = injected[-1]
+                on_event(
+                    f"{time.monotonic() - began:6.0f} s  {last.name}: {last.seconds:.1f} s, "
+                    f"accepted again after {last.recovery_seconds:.1f} s"
+                )
+                time.sleep(CALM_SECONDS * (0.5 + self._random.random()))
+            time.sleep(max(0.0, began + seconds - time.monotonic()))
+            is_drained = self._drain(drain_seconds)
+            ledgers = {name: self._ledger(name) for name in self._names.values()}
+        events = HistoryReader(self._folder).read()
+        result = result_of(events, ledgers, injected, self._seed, time.monotonic() - began)
+        if not is_drained:
+            text = f"groups or followers are left {drain_seconds:.0f} s after the last push"
+            result.violations.append(Violation("every_run_is_drained", "", text))
+        return result
+
+    def delete_runs(self) -> None:
+        """End and delete the runs of the campaign that exist."""
+        reason = "the campaign has ended"
+        for name in self._names.values():
+            with suppress(NotFoundError):
+                run = self._client.runs.get(name)
+                if run.status not in ENDED:
+                    run = run.kill(reason).wait(timeout_seconds=READY_SECONDS)
+                run.delete(reason)
+
+    def close(self) -> None:
+        """Close the proxy and the connection."""
+        self.proxy.close()
+        self._client.close()
+
+    @contextmanager
+    def _clients(self) -> Iterator[list[SpawnProcess]]:
+        """Create the runs, and start a process for each client."""
+        plans = list(self._plans())
+        context = multiprocessing.get_context("spawn")
+        processes = [
+            context.Process(target=run_client, args=(plan,), name=f"{plan.role} {plan.client}")
+            for plan in plans
+        ]
+        for process in processes:
+            process.start()
+        try:
+            yield processes
+        finally:
+            (self._folder / "stop").touch()
+            (self._folder / "end").touch()
+            for process in processes:
+                process.join(30)
+                process.kill()
+
+    def _plans(self) -> Iterator[ClientPlan]:
+        producers = sum(len(roles) for roles in RUNS.values()) - 2 * len(RUNS)
+        client = 1
+        for kind, roles in RUNS.items():
+            name = self._names[kind]
+            self._client.runs.create(name, kind="outside")
+            body = {
+                "lease_seconds": LEASE_SECONDS,
+                "batch_size": BATCH_SEQUENCES,
+                "off_policy_tolerance": 1024,
+            }
+            connection = self._client.connection
+            connection.json(Call(method="PATCH", path=f"/api/v1/runs/{name}", json=body))
+            token = connection.json(
+                Call(
+                    method="POST",
+                    path="/api/v1/tokens",
+                    json={"name": name, "run": name, "scopes": ["env", "trainer"]},
+                )
+            )
+            for role in roles:
+                yield ClientPlan(
+                    client=client,
+                    role=role,
+                    url=self.proxy.url if client % 2 else self._url,
+                    run=name,
+                    token=token["token"],
+                    seed=self._seed * 1000 + client,
+                    interval_seconds=producers / self._rate,
+                    folder=str(self._folder),
+                )
+                client += 1
+
+    def _inject(self, faults: Sequence[Fault]) -> Injected:
+        """Inject one fault, or two that overlap, and wait until pushes are accepted again."""
+        chosen = [self._random.choice(faults)]
+        if len(faults) > 1 and self._random.random() < PAIRED_SHARE:
+            chosen.append(self._random.choice([fault for fault in faults if fault not in chosen]))
+        name = " and ".join(fault.name for fault in chosen)
+        call = self._history.begin("fault", text=name)
+        began = time.monotonic()
+        heals = []
+        for fault in chosen:
+            heals.append(fault.inject())
+            time.sleep(self._random.uniform(*fault.seconds) / len(chosen))
+        for heal in heals[::-1]:
+            heal()
+        self._history.end("fault", call, "ok", text=name)
+        healed = time.monotonic()
+        limit = sum(fault.limit_seconds for fault in chosen)
+        recovery = self._wait_for_pushes(healed, limit + READY_SECONDS)
+        return Injected(name, healed - began, limit, recovery)
+
+    def _wait_for_pushes(self, since: float, seconds: float) -> float:
+        """Return the seconds after `since` until every run has accepted a push begun after it."""
+        first: dict[str, float] = {}
+        begun: set[tuple[int, int]] = set()
+        while time.monotonic() < since + seconds:
+            for event in self._reader.read():
+                if event.at < since or event.op != "push":
+                    continue
+                if event.outcome == "begin":
+                    begun.add((event.client, event.call))
+                elif event.outcome == "ok" and (event.client, event.call) in begun:
+                    first.setdefault(event.run, event.at)
+            if len(first) == len(self._names):
+                return max(first.values()) - since
+            time.sleep(0.1)
+        return float("inf")
+
+    def _drain(self, seconds: float) -> bool:
+        """End the pushers; return whether trainers and followers receive everything in time."""
+        (self._folder / "stop").touch()
+        deadline = time.monotonic() + seconds
+        is_drained = False
+        while not is_drained and time.monotonic() < deadline:
+            time.sleep(1.0)
+            is_drained = all(self._is_drained(name) for name in self._names.values())
+        (self._folder / "end").touch()
+        time.sleep(3.0)
+        return is_drained
+
+    def _is_drained(self, name: str) -> bool:
+        with suppress(RolldeckError):
+            groups = self._ledger(name)["groups"]
+            path = f"/api/v1/runs/{name}/followers/chaos"
+            follower = self._client.connection.json(Call(method="GET", path=path))
+            least = BATCH_SEQUENCES // SEQUENCES
+            rest = groups["queued"] + groups["waiting"]
+            return bool(rest < least and groups["leased"] == 0 and follower["lag"] == 0)
+        return False
+
+    def _ledger(self, name: str) -> dict[str, Any]:
+        path = f"/api/v1/runs/{name}/ledger"
+        ledger: dict[str, Any] = self._client.connection.json(Call(method="GET", path=path))
+        return ledger
+
+
+def result_of(
+    events: Sequence[Event],
+    ledgers: Mapping[str, Mapping[str, Any]],
+    injected: list[Injected],
+    seed: int,
+    seconds: float,
+) -> Result:
+    """Return the counts of a history and the rules that it breaks."""
+    violations = check(events, ledgers)
+    for fault in injected:
+        if fault.recovery_seconds > fault.limit_seconds:
+            text = f"{fault.name}: {fault.recovery_seconds:.1f} s of {fault.limit_seconds:.0f} s"
+            violations.append(Violation("recovery_is_in_time", "", text))
+    pushes = [event for event in events if event.op == "push"]
+    return Result(
+        accepted=len({m for e in pushes if e.outcome == "ok" for m in e.marks}),
+        attempts=sum(event.outcome == "begin" for event in pushes),
+        served=len({m for e in events if e.op == "lease" for m in e.marks}),
+        seconds=seconds,
+        seed=seed,
+        injected=injected,
+        violations=violations,
+    )

@@ -1,0 +1,273 @@
+"""The checker of campaigns finds every kind of fault in a history, and none in a good one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from rolldeck.chaos.checker import check
+from rolldeck.chaos.history import Event, Mark, Outcome
+
+RUN = "chaos"
+GROUPS = 24
+GROUPS_OF_A_BATCH = 4
+
+
+@dataclass
+class Story:
+    """A history, and the ledger after it."""
+
+    events: list[Event] = field(default_factory=list)
+    ledger: dict[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+
+    def call(self, client: int, op: str, outcome: Outcome = "ok", **fields: Any) -> Event:
+        """Add a call that begins and ends."""
+        self.at += 1.0
+        number = len(self.events)
+        begun = {name: value for name, value in fields.items() if name in {"marks", "is_keyed"}}
+        common: dict[str, Any] = {"client": client, "op": op, "call": number, "run": RUN}
+        self.events.append(Event(at=self.at, outcome="begin", **common, **begun))
+        self.at += 1.0
+        event = Event(at=self.at, outcome=outcome, **common, **fields)
+        self.events.append(event)
+        return event
+
+    def index(self, op: str, nth: int, outcome: str = "ok") -> int:
+        """Return the position of the nth end of a call."""
+        return [
+            at
+            for at, event in enumerate(self.events)
+            if event.op == op and event.outcome == outcome and (op != "lease" or event.marks)
+        ][nth]
+
+    def change(self, op: str, nth: int, **fields: Any) -> None:
+        """Replace fields of the nth end of a call."""
+        at = self.index(op, nth)
+        self.events[at] = msgspec.structs.replace(self.events[at], **fields)
+
+
+def good() -> Story:
+    """Return the history of three producers, two trainers and a follower without a fault."""
+    story = Story()
+    stored: list[Mark] = []
+    for number in range(GROUPS // 3):
+        for client in (1, 2, 3):
+            mark = (client, number)
+            if number == 2 and client == 1:
+                story.call(client, "push", "unknown", marks=(mark,), text="TimeoutError")
+                story.call(client, "push", "refused", marks=(mark,), status=503, retry_after=True)
+            story.call(client, "push", marks=(mark,), status=200, is_keyed=client < 3)
+            stored.append(mark)
+    story.call(3, "push", "unknown", marks=((3, 99),), is_keyed=False)
+    story.call(3, "push", "refused", marks=((3, 98),), is_keyed=False, status=503, retry_after=True)
+    story.call(5, "follow", marks=tuple(stored[:10]))
+    story.call(5, "follow", marks=tuple(stored[10:]))
+    served = stored[: GROUPS - GROUPS_OF_A_BATCH]
+    for ordinal in range(1, len(served) // GROUPS_OF_A_BATCH + 1):
+        marks = tuple(served[(ordinal - 1) * GROUPS_OF_A_BATCH : ordinal * GROUPS_OF_A_BATCH])
+        lease: dict[str, Any] = {
+            "batch": f"b{ordinal}",
+            "ordinal": ordinal,
+            "marks": marks,
+            "digest": f"d{ordinal}",
+        }
+        story.call(4, "lease", fence=1, **lease)
+        if ordinal == 2:
+            story.call(4, "lease", fence=2, **lease)
+            story.call(4, "ack", "refused", batch="b2", ordinal=2, fence=1, status=409)
+        fence = 2 if ordinal == 2 else 1
+        if ordinal == 3:
+            story.call(4, "ack", "unknown", batch="b3", ordinal=3, fence=1)
+        story.call(4, "ack", batch=f"b{ordinal}", ordinal=ordinal, fence=fence)
+        story.call(4, "publish", version=ordinal, digest=f"w{ordinal}")
+        story.call(4, "weights", version=ordinal, digest=f"w{ordinal}")
+    groups = {
+        "accepted": GROUPS,
+        "queued": GROUPS_OF_A_BATCH,
+        "waiting": 0,
+        "leased": 0,
+        "served": len(served),
+        "quarantined": 0,
+        "dropped": {},
+        "balanced": True,
+    }
+    story.ledger = {"groups": groups, "problem": ""}
+    return story
+
+
+def test_a_history_without_a_fault_breaks_no_rule() -> None:
+    story = good()
+
+    assert check(story.events, {RUN: story.ledger}) == []
+
+
+def lose(story: Story) -> None:
+    at = story.index("follow", 1)
+    story.events[at] = msgspec.structs.replace(story.events[at], marks=story.events[at].marks[1:])
+
+
+def invent(story: Story) -> None:
+    story.call(5, "follow", marks=((7, 7),))
+
+
+def store_refused(story: Story) -> None:
+    story.call(5, "follow", marks=((3, 98),))
+
+
+def store_twice(story: Story) -> None:
+    story.call(5, "follow", marks=((1, 0),))
+
+
+def store_unkeyed_twice(story: Story) -> None:
+    story.call(5, "follow", marks=((3, 0),))
+
+
+def swap_stored(story: Story) -> None:
+    at = story.index("follow", 0)
+    marks = story.events[at].marks
+    story.events[at] = msgspec.structs.replace(
+        story.events[at], marks=(marks[3], *marks[1:3], marks[0], *marks[4:])
+    )
+
+
+def swap_batches(story: Story) -> None:
+    first, last = story.index("lease", 0), story.index("lease", -1)
+    marks = story.events[first].marks, story.events[last].marks
+    story.events[first] = msgspec.structs.replace(story.events[first], marks=marks[1])
+    story.events[last] = msgspec.structs.replace(story.events[last], marks=marks[0])
+
+
+def serve_twice(story: Story) -> None:
+    marks = story.events[story.index("lease", 0)].marks
+    story.call(4, "lease", batch="b6", ordinal=6, fence=1, marks=marks, digest="d6")
+
+
+def repeat_in_a_batch(story: Story) -> None:
+    marks = story.events[story.index("lease", 0)].marks
+    story.change("lease", 0, marks=(marks[0], *marks[:3]))
+
+
+def serve_after_ack(story: Story) -> None:
+    marks = story.events[story.index("lease", 0)].marks
+    story.call(4, "lease", batch="b1", ordinal=1, fence=2, marks=marks, digest="d1")
+
+
+def accept_an_old_fence(story: Story) -> None:
+    at = story.index("ack", 0, "refused")
+    story.events[at] = msgspec.structs.replace(story.events[at], outcome="ok", status=200)
+
+
+def lower_a_fence(story: Story) -> None:
+    story.change("lease", 2, fence=0)
+
+
+def skip_an_ordinal(story: Story) -> None:
+    story.events = [event for event in story.events if event.ordinal != 4]
+
+
+def share_an_ordinal(story: Story) -> None:
+    story.change("lease", 5, ordinal=4)
+
+
+def change_a_batch(story: Story) -> None:
+    story.change("lease", 2, digest="other")
+
+
+def overlap_shards(story: Story) -> None:
+    shared: dict[str, Any] = {"batch": "b6", "ordinal": 6, "fence": 1, "digest": "d6"}
+    story.call(6, "push", marks=((6, 0), (6, 1)), status=200)
+    story.call(5, "follow", marks=((6, 0), (6, 1)))
+    story.call(4, "lease", marks=((6, 0), (6, 1)), shard=(0, 2), **shared)
+    story.call(4, "lease", marks=((6, 1),), shard=(1, 2), **(shared | {"digest": "d7"}))
+
+
+def return_to_an_older_batch(story: Story) -> None:
+    for digest in ("u1", "u2", "u1"):
+        story.call(9, "lease", marks=((1, 0),), digest=digest)
+
+
+def forget_served(story: Story) -> None:
+    story.events = [event for event in story.events if event.ordinal != 5]
+
+
+def ledger(**fields: Any) -> Callable[[Story], None]:
+    def change(story: Story) -> None:
+        story.ledger["groups"] |= fields
+
+    return change
+
+
+def answer(op: str, **fields: Any) -> Callable[[Story], None]:
+    def change(story: Story) -> None:
+        story.call(1, op, "unknown", **fields)
+
+    return change
+
+
+def change(op: str, nth: int, **fields: Any) -> Callable[[Story], None]:
+    return lambda story: story.change(op, nth, **fields)
+
+
+def audit_fails(story: Story) -> None:
+    story.ledger["problem"] = "7 groups are missing"
+
+
+FAULTS: list[tuple[str, Callable[[Story], None], str]] = [
+    ("an accepted group is lost", lose, "no_group_is_lost"),
+    ("a group is invented", invent, "no_group_is_invented"),
+    ("a refused group is stored", store_refused, "no_group_is_invented"),
+    ("a group is stored twice", store_twice, "no_group_is_stored_twice"),
+    ("a group without a key is stored twice", store_unkeyed_twice, "no_group_is_stored_twice"),
+    ("bytes of a batch change", change("lease", 1, damaged=1), "no_content_is_changed"),
+    ("bytes of a follower change", change("follow", 0, damaged=2), "no_content_is_changed"),
+    ("a group is in two batches", serve_twice, "no_group_is_in_two_batches"),
+    ("a group is twice in a batch", repeat_in_a_batch, "no_group_is_in_two_batches"),
+    ("a batch has two contents", change_a_batch, "a_batch_has_one_content"),
+    ("an ordinal has two batches", share_an_ordinal, "a_batch_has_one_content"),
+    ("two shards share a group", overlap_shards, "a_batch_has_one_content"),
+    (
+        "an older batch comes again",
+        return_to_an_older_batch,
+        "an_unnamed_batch_is_repeated_only_at_once",
+    ),
+    (
+        "a batch comes after its acknowledgement",
+        serve_after_ack,
+        "nothing_is_served_after_its_acknowledgement",
+    ),
+    ("an old fence is accepted", accept_an_old_fence, "an_old_fence_acknowledges_nothing"),
+    ("a fence falls", lower_a_fence, "fences_rise"),
+    ("an ordinal is skipped", skip_an_ordinal, "ordinals_have_no_gaps"),
+    ("two stored groups are swapped", swap_stored, "groups_keep_their_order"),
+    ("two batches are swapped", swap_batches, "groups_keep_their_order"),
+    ("served groups vanish", forget_served, "every_stored_group_is_served_or_queued"),
+    ("the ledger does not balance", ledger(balanced=False), "the_ledger_counts_every_group"),
+    ("the ledger counts too many", ledger(accepted=25), "the_ledger_counts_every_group"),
+    ("the ledger counts too few as served", ledger(served=4), "the_ledger_counts_every_group"),
+    ("the audit has a problem", audit_fails, "the_ledger_counts_every_group"),
+    ("a server error", answer("push", status=500), "statuses_are_documented"),
+    ("a gateway error", answer("lease", status=502), "statuses_are_documented"),
+    ("503 without Retry-After", answer("push", status=503), "statuses_are_documented"),
+    ("507 without Retry-After", answer("push", status=507), "statuses_are_documented"),
+    (
+        "a version goes back",
+        change("weights", 4, version=2, digest="w2"),
+        "versions_rise_unchanged",
+    ),
+    ("weights change", change("weights", 1, digest="other"), "versions_rise_unchanged"),
+]
+
+
+@pytest.mark.parametrize(("name", "fault", "rule"), FAULTS, ids=[name for name, *_ in FAULTS])
+def test_a_fault_in_a_history_is_found(
+    name: str, fault: Callable[[Story], None], rule: str
+) -> None:
+    story = good()
+    fault(story)
+
+    found = check(story.events, {RUN: story.ledger})
+
+    assert rule in {violation.rule for violation in found}, (name, found)
