@@ -11,5 +11,5 @@ register_read_only(
     search_help="Part of a name or a title",
     ordering=("name",),
     run_lookup="",
-    dashboard="/projects",
+    dashboard="/runs?q=project:{row.name}",
 )

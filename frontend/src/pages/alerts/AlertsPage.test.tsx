@@ -45,6 +45,7 @@ it("acknowledges all alerts of a kind", async () => {
   server
     .on("GET", "/api/v1/alerts", { results: [groupOf(alert, 3)], next: null, summary })
     .on("GET", "/api/v1/alerts/{alert}", { ...alert, details: {}, deliveries: [] })
+    .on("GET", "/api/v1/alerts/kinds", { results: [], next: null })
     .on("POST", "/api/v1/alerts/{alert}/acknowledge", { ...alert, state: "acknowledged", details: {}, deliveries: [] });
   await load("/alerts?alert=2");
   fill(await screen.findByLabelText("Reason"), "one cause");
@@ -62,6 +63,7 @@ it("snoozes an alert until the snooze is ended, and lists it until then", async 
   const server = serverFor()
     .on("GET", "/api/v1/alerts", { results: [groupOf(alert)], next: null, summary: summaryOf() })
     .on("GET", "/api/v1/alerts/{alert}", { ...alert, details: {}, deliveries: [] })
+    .on("GET", "/api/v1/alerts/kinds", { results: [], next: null })
     .on("POST", "/api/v1/alerts/snoozes", row)
     .on("GET", "/api/v1/alerts/snoozes", () => ({ results: rows, next: null }))
     .on("DELETE", "/api/v1/alerts/snoozes/{snooze}", () => {

@@ -8,7 +8,7 @@ import { AttentionStrip } from "@/pages/runs/AttentionStrip";
 import { Start } from "@/pages/runs/Start";
 import { RunList } from "@/runs/RunList";
 
-const Projects = onDemand(() => import("@/pages/projects/Projects"), "Projects");
+const Projects = onDemand(() => import("@/pages/runs/Projects"), "Projects");
 
 /** The list of runs, below what needs attention on the server. */
 export function RunsPage() {

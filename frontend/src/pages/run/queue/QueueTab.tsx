@@ -259,7 +259,7 @@ export function QueueTab() {
         range={search}
         onRange={(range) => void navigate({ search: (old) => ({ ...old, ...range }), replace: true, resetScroll: false })}
         className={run.kind === "fleet" ? "span-12" : "span-6"}
-        current={{ queue: data?.ledger[unitOf(run.kind)].queued ?? null }}
+        current={{ queue: data?.ledger?.[unitOf(run.kind)].queued ?? null }}
       />
       <BatchTable run={run} names={names} rereadMs={refetchInterval} />
       {search.batch && (
