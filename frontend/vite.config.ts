@@ -46,8 +46,8 @@ export default defineConfig(({ command }) => ({
               test: /@floating-ui|react-remove-scroll|@mantine\/core\/esm\/components\/(Combobox|Drawer|Menu|Modal|ModalBase|Popover|ScrollArea|Select|Tooltip)\/|src\/components\/(Dialog|HintBox|OpenedMenu|ReasonDialog)/,
               priority: 4,
             },
-            // The first page of a run loads no other file of its tabs; a tab loads `shared` and its own.
-            { name: "run", test: /src\/pages\/run\/((?!RunDialogs)\w+\.\w+$|overview|notes)/, priority: 3 },
+            // One file of all tabs of a run: with a file for each group of tabs, a tab made 16 or 17 requests.
+            { name: "run", test: /src\/pages\/(run|viewer)\/(?!RunDialogs)/, priority: 3 },
             {
               name: "shared",
               test: /^(?!.*(node_modules\/yaml\/|src\/forms\/(yaml|ConfigPanel)))/,
@@ -56,10 +56,6 @@ export default defineConfig(({ command }) => ({
               priority: 2,
             },
             { name: "yaml", test: /src\/forms\/(yaml|ConfigPanel)/, priority: 1 },
-            { name: "reader", test: /src\/pages\/(viewer|run\/trajectories)\//, priority: 1 },
-            { name: "data", test: /src\/pages\/run\/(queue|environments|weights)\//, priority: 1 },
-            { name: "fleet", test: /src\/pages\/run\/(fleet|logs|pipeline)\//, priority: 1 },
-            { name: "learning", test: /src\/pages\/run\/(curriculum|evaluations|episodes)\//, priority: 1 },
           ],
         },
       },

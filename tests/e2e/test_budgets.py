@@ -19,8 +19,7 @@ pytestmark = [
 FIRST_SCRIPT_BYTES = 200_000
 FONT_BYTES = 60_000
 RUN_PAGE_REQUESTS = 15
-RUN_SCRIPT_BYTES = 330_000
-TAB_SCRIPT_BYTES = 375_000
+RUN_SCRIPT_BYTES = 400_000
 RUN_PAGES = [address for address in pages.addresses() if address.startswith("/runs/$name")]
 IDLE_BYTES_PER_SECOND = 5_000
 IDLE_SECONDS = 24.0
@@ -115,8 +114,7 @@ def test_a_run_page_needs_few_requests_and_little_script(
 
     size = sum(scripts.values())
     print(f"\n{address}: {len(requested)} requests, {size} bytes of script")  # noqa: T201 figures
-    is_first = address in {"/runs/$name", "/runs/seed-cartpole-live"}
-    assert size <= (RUN_SCRIPT_BYTES if is_first else TAB_SCRIPT_BYTES), scripts
+    assert size <= RUN_SCRIPT_BYTES, scripts
     assert len([url for url in requested if "/ws/" in url]) == 1
     # On a slow machine a page is polled before all of it is read: a repeated request counts once.
     # The code of Markdown is loaded by the pages that show some: the overview's notes, and groups.

@@ -1,7 +1,8 @@
 """A researcher reads the curves of a run: overview, zoom, comparison and export."""
 
 import re
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -14,6 +15,7 @@ pytestmark = [
     pytest.mark.full("one page in a browser; the journey is in test_dashboard.py"),
 ]
 STEPS = 5000
+LOG_OF_SIGNED: Final = quote('{"signed":"log"}')
 SPIKE_AT = 3210
 
 
@@ -163,14 +165,14 @@ def test_a_log_axis_reports_values_that_it_cannot_show(signed_in: Page, measured
     values = [1.0, 0.0, -2.0, 4.0, 8.0]
     samples = [{"name": "signed", "step": i, "value": value} for i, value in enumerate(values)]
     measured.post("/api/v1/runs/curves-b/metrics", {"samples": samples})
-    signed_in.goto(f"{measured.url}/runs/curves-b/metrics?q=signed&log=signed")
+    signed_in.goto(f"{measured.url}/runs/curves-b/metrics?q=signed&looks={LOG_OF_SIGNED}")
 
     expect(card(signed_in, "signed")).to_contain_text("2 values at or below 0 omitted")
 
 
 def test_lines_are_toggled_and_read_without_a_mouse(signed_in: Page, measured: Server) -> None:
     loss = opened(signed_in, measured, "?q=loss&with=curves-b")
-    entry = loss.get_by_role("button", name="curves-b")
+    entry = signed_in.get_by_role("button", name="Show curves-b")
     expect(entry).to_have_attribute("aria-pressed", "true")
     entry.focus()
     signed_in.keyboard.press("Space")

@@ -63,7 +63,7 @@ WAYS: dict[str, list[list[str]]] = {
     f"{MIX}/queue": [["[data-batch] [data-open] >> nth=0"], [button("Change limits")]],
     f"{MIX}/environments": [[button("(Disc|Rec)onnect")]],
     f"{LANGUAGE}/curriculum": [["[data-lesson] [data-open] >> nth=0"]],
-    f"{LANGUAGE}/trajectories": [[button("Tag group")], [button("Columns")]],
+    f"{LANGUAGE}/trajectories": [[button("Columns")]],
     "/alerts": [[ROW, button("Snooze")]],
     "/alerts?view=rules": [[ROW], [button("Delete")]],
     "/alerts?view=snoozed": [[button("End the snooze")]],
