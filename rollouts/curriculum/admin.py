@@ -31,7 +31,7 @@ register_read_only(
     "expires_at finished_at reason",
     filters=("state", RUN_FILTER),
     ordering=("-created_at", "id"),
-    dashboard="/runs/{run}/evaluations",
+    dashboard="/runs/{run}/curriculum",
 )
 register_read_only(
     Curriculum,

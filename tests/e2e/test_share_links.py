@@ -79,7 +79,7 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
     chart = page.locator("[data-panel='train/loss']")
     chart.scroll_into_view_if_needed()
     chart.locator("canvas").wait_for()
-    chart.get_by_role("button", name="shared-b").click()
+    page.get_by_role("button", name="Show shared-b").click()
     chart.get_by_role("button", name="Options of train/loss").click()
     page.get_by_role("menuitem", name="Copy link").click()
     link = copied(page, measured)
@@ -100,8 +100,12 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
     )
     smoothing = colleague.get_by_role("slider", name="Smoothing")
     expect(smoothing).to_have_attribute("aria-valuenow", "0.9")
-    expect(shown.get_by_role("button", name="shared-b")).to_have_attribute("aria-pressed", "false")
-    expect(shown.get_by_role("button", name="shared-a")).to_have_attribute("aria-pressed", "true")
+    expect(colleague.get_by_role("button", name="Show shared-b")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+    expect(colleague.get_by_role("button", name="Show shared-a")).to_have_attribute(
+        "aria-pressed", "true"
+    )
     expect(colleague.get_by_role("button", name="Reset zoom")).to_be_visible()
 
 

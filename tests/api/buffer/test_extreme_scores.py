@@ -28,7 +28,6 @@ PATHS = (
     "runs/demo/ledger",
     "runs/demo/pipeline",
     "runs/demo/bias",
-    "prompts?runs=demo",
     "environments",
     "trajectories?sort=-score",
     "runs?sort=return",
