@@ -32,7 +32,7 @@ def test_an_environment_is_found_opened_and_links_to_its_run(
 
     gsm8k.get_by_role("button", name="gsm8k").press("Enter")
     drawer = page.get_by_role("dialog", name="gsm8k")
-    expect(drawer.locator("pre")).to_contain_text("/atropos/seed-atropos-mix")
+    expect(drawer.locator("code")).to_contain_text("/atropos/seed-atropos-mix")
     expect(drawer).to_contain_text("2 registered")
     page.reload()
     expect(drawer).to_be_visible()
@@ -47,7 +47,7 @@ def test_the_command_and_the_form_launch_this_environment(
     page.goto("/environments?kind=tokens")
     page.get_by_role("button", name="task:reverse").click()
     drawer = page.get_by_role("dialog", name="task:reverse")
-    expect(drawer.locator("pre")).to_contain_text("rolldeck run create --name reverse")
+    expect(drawer.locator("code")).to_contain_text("rolldeck run create --name reverse")
     expect(drawer).to_contain_text("reverse-4-letters")
     drawer.get_by_role("button", name="Close").click()
     expect(drawer).to_have_count(0)
@@ -55,7 +55,7 @@ def test_the_command_and_the_form_launch_this_environment(
     page.get_by_text("steps", exact=True).first.click()
     page.get_by_role("button", name="gymnasium:Pendulum-v1").click()
     pendulum = page.get_by_role("dialog", name="gymnasium:Pendulum-v1")
-    expect(pendulum.locator("pre")).to_have_text(
+    expect(pendulum.locator("code")).to_have_text(
         "rolldeck run create --name pendulum-v1 --preset pendulum"
     )
     pendulum.get_by_label("Max. steps").fill("20")
