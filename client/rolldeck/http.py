@@ -27,12 +27,7 @@ from urllib.request import getproxies, proxy_bypass
 import certifi
 import msgspec
 import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NewConnectionError,
-    ProtocolError,
-)
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, ProtocolError
 from urllib3.fields import RequestField
 from urllib3.filepost import choose_boundary
 from urllib3.util.request import ACCEPT_ENCODING

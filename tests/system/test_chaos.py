@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from rolldeck.chaos.campaign import Campaign, Result
+from rolldeck.client import Client
+from rolldeck.errors import ConflictError
 from tests.chaos.faults import local_faults
 from tests.chaos.mutations import MUTATIONS, Mutation, mutated_tree
 from tests.chaos.server import ChaosServer
@@ -54,6 +56,25 @@ def test_a_short_campaign_breaks_no_rule(folder: Path) -> None:
     assert [v for v in result.violations if v.rule != "recovery_is_in_time"] == []
     assert len(result.injected) >= 4
     assert result.accepted > 500
+
+
+@pytest.mark.full("starts a server")
+def test_a_campaign_deletes_only_runs_that_it_created(folder: Path) -> None:
+    server = ChaosServer(folder / "var")
+    try:
+        server.wait_until_ready()
+        with Client(server.url, server.token) as client:
+            client.runs.create("chaos-1-library", kind="outside")
+            run = Campaign(server.url, server.token, folder, seed=1, rate=30)
+
+            with pytest.raises(ConflictError):
+                run.run([], seconds=1)
+            run.delete_runs()
+            run.close()
+
+            assert [each.name for each in client.runs.list()] == ["chaos-1-library"]
+    finally:
+        server.stop()
 
 
 @pytest.mark.alone("starts and loads 25 servers, each with a fault")

@@ -129,6 +129,7 @@ class Campaign:
         self._history = History(folder, -1)
         self._reader = HistoryReader(folder)
         self._names = {kind: f"{prefix}-{seed}-{kind}" for kind in RUNS}
+        self._created: list[str] = []
         self.proxy = Proxy(urlsplit(url).hostname or "", urlsplit(url).port or 80, seed=seed)
 
     def network_faults(self) -> list[Fault]:
@@ -196,9 +197,9 @@ class Campaign:
         return result
 
     def delete_runs(self) -> None:
-        """End and delete the runs of the campaign that exist."""
+        """End and delete the runs that the campaign has created."""
         reason = "the campaign has ended"
-        for name in self._names.values():
+        for name in self._created:
             with suppress(NotFoundError):
                 run = self._client.runs.get(name)
                 if run.status not in ENDED:
@@ -236,6 +237,7 @@ class Campaign:
         for kind, roles in RUNS.items():
             name = self._names[kind]
             self._client.runs.create(name, kind="outside")
+            self._created.append(name)
             body = {
                 "lease_seconds": LEASE_SECONDS,
                 "batch_size": BATCH_SEQUENCES,

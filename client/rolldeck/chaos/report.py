@@ -17,7 +17,7 @@ def write_report(folder: Path, result: Result) -> str:
 
 
 def claim(result: Result) -> str:
-    """Return one sentence on what was accepted, injected and found."""
+    """Return the numbers of groups, faults and violations in one sentence."""
     worst = max((fault.recovery_seconds for fault in result.injected), default=0.0)
     return (
         f"{result.accepted:,} accepted groups ({result.attempts:,} attempts, {result.served:,} "
