@@ -103,7 +103,7 @@ def admin(words: Words) -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 def ray(words: Words) -> int:
     """Run Ray's command line, with the platform's packages importable in the node it starts."""
-    add_source()
+    _add_checked_source()
     try:
         cli = import_module(import_module("rollouts.fleet.ray_internals").COMMAND_LINE)
     except ModuleNotFoundError as error:
@@ -116,9 +116,9 @@ def _set_up() -> None:
     """Set up Django with the platform's settings.
 
     Raises:
-        Failure: If a setting is invalid.
+        Failure: If a setting is invalid, or the installation is half-finished.
     """
-    add_source()
+    _add_checked_source()
     from config.command_line import set_up
     from config.env import InvalidSetting
 
@@ -128,15 +128,19 @@ def _set_up() -> None:
         raise Failure(str(error)) from error
 
 
+def _add_checked_source() -> None:
+    if problem := problem_of_installation():
+        raise Failure(problem)
+    add_source()
+
+
 def _print_line(line: str) -> None:
     click.echo(line)
     sys.stdout.flush()
 
 
 def _django(program: str, *words: str) -> None:
-    if problem := problem_of_installation():
-        raise Failure(problem)
-    add_source()
+    _add_checked_source()
     from config.command_line import run
 
     run([program, *words])
@@ -150,7 +154,7 @@ def __getattr__(name: str) -> Any:
     """
     if name not in OF_PARTS:
         raise AttributeError(name)
-    add_source()
+    _add_checked_source()
     module, _, command = OF_PARTS[name].partition(":")
     try:
         return getattr(import_module(module), command)

@@ -12,6 +12,7 @@ from rest_framework.exceptions import APIException
 
 from buffer.atropos import schemas as messages
 from buffer.ingest.schemas.bodies import InvalidBody
+from buffer.ingest.services.idempotency import KeyReused
 from buffer.items.api import AnyAccept, AtroposCallers
 from runs.access.api.authentication import TokenAuthentication
 from runs.access.rules import ADMINISTER, Rule
@@ -84,13 +85,23 @@ class AtroposView(ApiView):
             status = exc.status_code
         else:  # limits of bodies have one format on all routes
             return super().handle_exception(exc)
-        response = json_response({"detail": str(exc)}, status=status)
+        response = json_response({"detail": _detail(exc, status)}, status=status)
         if status == 401:
             response["WWW-Authenticate"] = self.get_authenticate_header(self.request) or "Bearer"
         wait = getattr(exc, "retry_after_seconds", None)
         if wait is not None:
             response["Retry-After"] = str(wait)
         return response
+
+
+def _detail(error: Exception, status: int) -> str | list[dict[str, Any]]:
+    """Return the error as FastAPI does: a list of locations for 422, else a text."""
+    if status != 422:
+        return str(error)
+    field = getattr(error, "field", "")
+    place = "header" if field == KeyReused.field else "body"
+    kind = getattr(error, "code", "invalid")
+    return [{"type": kind, "loc": [place, *filter(None, [field])], "msg": str(error)}]
 
 
 def unavailable() -> HttpResponse:

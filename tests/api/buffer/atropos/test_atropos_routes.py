@@ -278,6 +278,13 @@ def test_a_retried_push_is_stored_once(server: Server) -> None:
     assert "Idempotent-Replayed" not in first.headers
     assert again.headers["Idempotent-Replayed"] == "true"
     assert other.status_code == 422
+    assert other.json()["detail"] == [
+        {
+            "type": "idempotency_conflict",
+            "loc": ["header", "Idempotency-Key"],
+            "msg": "key 'k1' was already used with another body",
+        }
+    ]
     assert TrajectoryGroup.objects.count() == 1
     assert IdempotencyRecord.objects.get().receipt == [{}]  # queued; no words of the answer
 
