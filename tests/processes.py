@@ -72,6 +72,16 @@ def descendants(pid: int) -> dict[int, str]:
     return {name: line for name, line in lines.items() if is_below(name)}
 
 
+def is_waiting_spare(pid: int, line: str) -> bool:
+    """Return whether a process has not taken the place of another one yet."""
+    if not line.endswith(" spare "):
+        return False
+    try:
+        return Path(f"/proc/{pid}/fd/0").readlink().name.startswith("pipe:")
+    except OSError:
+        return False
+
+
 def _processes() -> Iterator[tuple[int, str, str]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

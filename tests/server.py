@@ -16,7 +16,7 @@ import httpx
 
 from tests import processes
 from tests.initial_database import copy_database
-from tests.processes import descendants
+from tests.processes import descendants, is_waiting_spare
 from tests.ray_head import SAME_PRIORITY
 
 T = TypeVar("T")
@@ -140,9 +140,16 @@ class Server:
         return (self.var / "up.log").read_text(errors="replace")[-4000:]
 
     def children(self, *words: str) -> list[int]:
-        """Return the server's processes, at any depth, whose command line has all `words`."""
+        """Return the server's processes, at any depth, whose command line has all `words`.
+
+        A spare counts once it works.
+        """
         processes = descendants(self.process.pid).items()
-        return sorted(pid for pid, line in processes if all(word in line for word in words))
+        return sorted(
+            pid
+            for pid, line in processes
+            if all(word in line for word in words) and not is_waiting_spare(pid, line)
+        )
 
     def child(self, *words: str) -> int:
         """Return the supervisor's direct child whose command line has all `words`.

@@ -7,7 +7,6 @@ connection, with five middlewares, and a waiting request holds neither thread no
 """
 
 import asyncio
-import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +34,7 @@ from buffer.batches.api.batches import StoredAnswer, TrackedAnswer
 from config.database_connections import MACHINE_THREADS
 from config.decompression import CompressedRequest
 from config.http_protocol import Parts
+from config.postgresql.base import closed_by_server
 from web.http.problems import respond
 from web.http.push_answers import CLIENT_LEFT
 from web.http.waiting import Waiting
@@ -251,16 +251,9 @@ def _use_own_connection() -> None:
 def _connected(work: Callable[[], T]) -> T:
     """Run `work` on this thread's database connection, and keep a healthy connection open."""
     raw = connection.connection
-    if raw is not None:
-        is_closed = raw.closed
-        if not is_closed:
-            # An idle server sends data only when it closes the connection.
-            news = select.poll()  # unlike select.select, works above descriptor 1,023
-            news.register(raw.fileno(), select.POLLIN)
-            is_closed = bool(news.poll(0))
-        if is_closed:
-            raw.close()
-            connection.close()
+    if raw is not None and closed_by_server(raw):
+        raw.close()
+        connection.close()
     try:
         return work()
     finally:

@@ -3,11 +3,13 @@
 ``python -m config.web 0.0.0.0:8000 2`` serves on an address with two processes.
 ``python -m config.web 7 1`` serves on file descriptor 7, a socket bound by the supervisor: during
 a restart of the web process, connections wait there instead of being refused.
+``python -m config.web 7 1 spare`` imports the platform, and serves once its stdin names its log.
 """
 
 import os
 import socket
 import sys
+from importlib import import_module
 from typing import Final
 
 import django
@@ -26,8 +28,14 @@ BACKLOG: Final = 2048
 MAX_SOCKET_MESSAGE_BYTES: Final = 64 * 1024
 
 
-def serve(listener: socket.socket, *, workers: int) -> None:
-    """Serve until SIGTERM or SIGINT; exit at once if the folders are not those of the database."""
+def serve(listener: socket.socket, *, workers: int, is_spare: bool = False) -> None:
+    """Serve until SIGTERM or SIGINT; exit at once if the folders are not those of the database.
+
+    Args:
+        listener: Bound socket.
+        workers: Number of processes.
+        is_spare: Whether to wait, with the platform imported, until stdin names the log.
+    """
     child_environment.hide_this_process()
     raise_open_files()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.base")
@@ -35,6 +43,9 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         django.setup(set_prefix=False)
     except InvalidSetting as error:
         sys.exit(f"rolldeck: {error}")
+    if is_spare:
+        import_module("config.asgi")
+        _wait_for_work()
     from config.database_connections import check_or_exit
     from config.own_folders import claim_or_exit  # Django's applications load first
 
@@ -64,6 +75,15 @@ def serve(listener: socket.socket, *, workers: int) -> None:
         Multiprocess(config, sockets=[listener]).run()
 
 
+def _wait_for_work() -> None:
+    log = sys.stdin.readline().rstrip("\n")
+    if not log:
+        sys.exit(0)  # the supervisor has ended
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for target, source in ((1, output), (2, output), (0, os.open(os.devnull, os.O_RDONLY))):
+        os.dup2(source, target)
+
+
 def listener_at(place: str) -> socket.socket:
     """Return the socket of a file descriptor, or a new one at ``host:port``."""
     if place.isdigit():
@@ -81,4 +101,4 @@ def listener_at(place: str) -> socket.socket:
 
 
 if __name__ == "__main__":
-    serve(listener_at(sys.argv[1]), workers=int(sys.argv[2]))
+    serve(listener_at(sys.argv[1]), workers=int(sys.argv[2]), is_spare=sys.argv[3:] == ["spare"])

@@ -287,6 +287,28 @@ def test_pages_that_use_up_the_pool_do_not_delay_pushes(
     assert server.get(f"/api/v1/runs/{run}/ledger")["groups"]["accepted"] == 20
 
 
+def test_connections_of_a_restarted_database_fail_no_page(
+    server: Server, browser: httpx.Client
+) -> None:
+    def page(_: int) -> int:
+        return browser.get("/api/v1/presets", timeout=120).status_code
+
+    with session_of(server) as session, ThreadPoolExecutor(PAGES) as threads:
+        # Every connection of every pool was in use.
+        with session.transaction():
+            session.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")
+            pages = [threads.submit(page, number) for number in range(PAGES)]
+            wait_until(
+                lambda: any(page.done() for page in pages), seconds=60, what="the pools are full"
+            )
+        assert {page.result() for page in pages} == {200, 503}
+        session.execute(  # waits for their end, up to 60 s each
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        assert list(map(page, range(4 * POOL_CONNECTIONS))) == [200] * 4 * POOL_CONNECTIONS
+
+
 @pytest.mark.last("the pool for pages reconnects at growing intervals")
 def test_pushes_are_answered_at_once_when_the_server_has_no_connection_left(server: Server) -> None:
     run = server.new_run("taken")

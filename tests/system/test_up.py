@@ -19,7 +19,7 @@ import pytest
 from tests import processes
 from tests.initial_database import copy_database
 from tests.login_links import redeem
-from tests.processes import wait_until_gone
+from tests.processes import descendants, is_waiting_spare, wait_until_gone
 from tests.server import (
     ADMIN_TOKEN,
     NO_RAY,
@@ -220,6 +220,23 @@ def test_a_connection_waits_while_the_web_process_starts_again(shared: Server) -
     wait_until_gone(web)
 
     assert shared.get("/api/v1/runs")["results"] == []
+
+
+def test_a_spare_takes_the_place_of_killed_web_processes(shared: Server) -> None:
+    wait_until_every_part_is_ready(shared)
+
+    def spares() -> set[int]:
+        lines = descendants(shared.process.pid).items()
+        return {pid for pid, line in lines if is_waiting_spare(pid, line)}
+
+    wait_until(spares, seconds=60, what="a spare waits")
+    (spare,) = spares()
+    for pid in shared.children("config.web"):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: spare in shared.children("config.web"), seconds=60, what="the spare works")
+
+    assert shared.get("/api/v1/runs")["results"] == []
+    wait_until(lambda: spares() - {spare}, seconds=60, what="another spare waits")
 
 
 def test_two_servers_never_share_a_folder(shared: Server) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 from config import env
 from rollouts.fleet.process import die_with_parent
@@ -19,6 +19,11 @@ from rollouts.fleet.process import die_with_parent
 # Start and stop child processes that end with their supervisor.
 
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
+SPARE: Final = "spare"
+"""Last argument of a process that loads its program, then waits on stdin for the path of its log.
+
+It ends without work if its stdin is closed first.
+"""
 
 
 class StartFailed(Exception):
@@ -56,25 +61,42 @@ class Child:
     """
 
     def __init__(self, command: Command, *, log_folder: Path) -> None:
+        self._begin(command, log_folder)
+        is_spare = command.argv[-1] == SPARE
+        with self.log_path.open("ab") as log:
+            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
+            # then ends the children in order.
+            self._process = subprocess.Popen(
+                [*die_with_parent.shim(command.death_signal), *command.argv],
+                env=dict(command.env),
+                bufsize=0,
+                stdin=subprocess.PIPE if is_spare else subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=command.pass_fds,
+            )
+
+    def take_over(self, command: Command) -> bool:
+        """Begin the work of a spare as another command; return False if the spare has ended."""
+        self._begin(command, self.log_path.parent)
+        stdin = cast(IO[bytes], self._process.stdin)
+        try:
+            self._process.send_signal(signal.SIGCONT)  # it may have been stopped
+            stdin.write(f"{self.log_path}\n".encode())
+            stdin.close()
+        except OSError:  # it has ended
+            self.kill()
+        return self.exit_code is None
+
+    def _begin(self, command: Command, log_folder: Path) -> None:
         self.command = command
         self.log_path = log_folder / f"{command.name}.log"
         self.started_at = time.monotonic()
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         if self._log_bytes() > MAX_LOG_BYTES:
             self.log_path.replace(self._old_log)
-        with self.log_path.open("ab") as log:
-            self._log_starts_at = log.tell()
-            # In a separate session, Ctrl-C in the terminal reaches only the supervisor, which
-            # then ends the children in order.
-            self._process = subprocess.Popen(
-                [*die_with_parent.shim(command.death_signal), *command.argv],
-                env=dict(command.env),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=command.pass_fds,
-            )
+        self._log_starts_at = self._log_bytes()
 
     @property
     def pid(self) -> int:
@@ -109,6 +131,8 @@ class Child:
         self._kill_group()
         self._process.kill()
         self._process.wait()
+        if self._process.stdin:
+            self._process.stdin.close()
 
     def last_lines(self, count: int = 15) -> str:
         """Return the end of the child's output since its start."""

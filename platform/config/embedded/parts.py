@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import redis
 
 from config.database_connections import JOB_PROCESSES
-from config.embedded.children import Child, Command, started, valkey_server
+from config.embedded.children import SPARE, Child, Command, started, valkey_server
 from config.embedded.postgres import Postgres
 from config.embedded.process_watch import Part
 from config.embedded.services import Folders
@@ -228,7 +229,10 @@ def ray_part(
 
 
 def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, str]) -> Part:
-    """Return one of the web processes, which share a bound socket; they are numbered from 1."""
+    """Return one of the web processes, which share a bound socket; they are numbered from 1.
+
+    A new process takes seconds to import the platform, so that a spare has done this.
+    """
     command = Command(
         name="web" if number == 1 else f"web-{number}",
         argv=(sys.executable, "-P", "-m", "config.web", str(listener.fileno()), "1"),
@@ -238,7 +242,12 @@ def web_part(listener: socket.socket, *, number: int, environment: Mapping[str, 
         pass_fds=(listener.fileno(),),
     )
     first_answer = FirstAnswer(listener)
-    return Part(name="web", prepare=lambda: command, is_ready=lambda _: first_answer.has_answered())
+    return Part(
+        name="web",
+        prepare=lambda: command,
+        is_ready=lambda _: first_answer.has_answered(),
+        spare=replace(command, name="web-spare", argv=(*command.argv, SPARE)),
+    )
 
 
 def default_web_processes() -> int:

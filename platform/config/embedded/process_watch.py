@@ -22,6 +22,8 @@ MAX_DELAY_SECONDS: Final = 10.0
 STABLE_SECONDS: Final = 3.0
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_GENERATIONS: Final = 8
+SPARE_SECONDS: Final = 5.0
+"""Shortest time between the starts of two spares of one name."""
 
 LOG_FOLLOWS: Final = "; end of "
 """Separates the reason of a failed start from the last lines of its log."""
@@ -44,6 +46,8 @@ class Part:
         start_seconds: Timeout for the start.
         is_essential: Whether the deployment is useless without it. A failed start of another part
             is reported, and the part is started again like one that has ended.
+        spare: Command of a process that waits until a part of this name ends, and takes its place.
+            Its last argument is `SPARE`.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Part:
     is_ready: Callable[[Child], bool]
     start_seconds: float = 30.0
     is_essential: bool = True
+    spare: Command | None = None
 
 
 class WatchedPart:
@@ -97,6 +102,8 @@ class ProcessWatch:
         self._log_folder = log_folder
         self._print = print_line
         self._watched: list[WatchedPart] = []
+        self._spares: dict[str, Child] = {}
+        """The waiting spare, or the last one that has ended, by name of the part."""
         self._stop_requested = threading.Event()
         self._adopts_orphans = False
         self._began_at = time.monotonic()
@@ -142,15 +149,17 @@ class ProcessWatch:
         while not self._stop_requested.wait(POLL_SECONDS):
             self.check_children()
             known = {watched.child.pid for watched in self._watched}
+            known |= {spare.pid for spare in self._spares.values()}
             for pid in _children_of_this_process() - known:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 
     def check_children(self) -> None:
-        """Restart the ended parts that are due, and limit the logs of all."""
+        """Restart the ended parts that are due, start missing spares, and limit all logs."""
         for watched in self._watched:
             self._check_child(watched)
             watched.child.limit_log()
+        self._start_spares()
 
     def stop(self, *, order: Sequence[Collection[str]], meanwhile: Collection[str] = ()) -> None:
         """Stop all parts, then kill left-over processes.
@@ -159,6 +168,9 @@ class ProcessWatch:
             order: Names of parts that are stopped together, group after group.
             meanwhile: Names of parts that are stopped at first and waited for last.
         """
+        for spare in self._spares.values():
+            spare.kill()
+        self._spares.clear()
         independent = self._request_stop(meanwhile)
         for names in order:
             for child, deadline in self._request_stop(names):
@@ -264,12 +276,28 @@ class ProcessWatch:
     def _start_again(self, watched: WatchedPart) -> None:
         watched.again_at = None
         try:
-            watched.child = Child(watched.part.prepare(), log_folder=self._log_folder)
+            command = watched.part.prepare()
+            spare = self._spares.pop(watched.part.name, None)
+            if spare is not None and spare.take_over(command):
+                watched.child = spare
+            else:
+                watched.child = Child(command, log_folder=self._log_folder)
         except StartFailed as error:
             watched.failures += 1
             watched.again_at = time.monotonic() + delay_seconds(watched.failures)
             self._print(f"  {watched.part.name}: {error}")
             self._report_failure(watched.part.name, str(error), "")
+
+    def _start_spares(self) -> None:
+        """Start missing spares while every part is ready, so that they delay no start."""
+        if any(watched.ready_at is None for watched in self._watched):
+            return
+        now = time.monotonic()
+        for part in [watched.part for watched in self._watched if watched.part.spare]:
+            last = self._spares.get(part.name)
+            is_due = last is None or now - last.started_at >= SPARE_SECONDS
+            if part.spare and is_due and (last is None or last.exit_code is not None):
+                self._spares[part.name] = Child(part.spare, log_folder=self._log_folder)
 
 
 def _ending(exit_code: int) -> str:

@@ -71,7 +71,7 @@ def database(url: str) -> dict[str, Any]:
             reason = "put a password with special characters into DATABASE_PASSWORD"
         raise InvalidSetting(f"DATABASE_URL is no valid URL: {reason}") from None
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "config.postgresql",
         "NAME": parts.get("dbname", ""),
         "USER": parts.get("user", ""),
         "PASSWORD": parts.get("password", ""),

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,38 @@ def test_delays_grow_for_a_part_that_is_ready_and_ends_soon(tmp_path: Path) -> N
     part = SupervisedPart(tmp_path, ready=True, lives=0.1)
 
     assert part.waits(starts=3) == ["now", "in 0.5 s"]
+
+
+def test_a_spare_takes_the_place_of_a_part_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_watch, "SPARE_SECONDS", 0.0)
+    command = Command(name="web", argv=("sleep", "61"), stop_seconds=0.3)
+    script = "read log && echo I work >>$log && exec sleep 62"
+    spare = Command(name="web-spare", argv=("sh", "-c", script, children.SPARE))
+    watching = watch(tmp_path, [])
+    watching.start(Part(name="web", prepare=lambda: command, is_ready=lambda _: True, spare=spare))
+    watching.wait_until_ready(["web"])
+    watching.check_children()
+    mine = ("--parent", str(os.getpid()), "-f")
+
+    def is_running(command: str) -> bool:
+        return subprocess.run(["pgrep", *mine, command], capture_output=True).returncode == 0
+
+    log = tmp_path / "web.log"
+
+    def kill_and_wait(command: str, *, until: Callable[[], bool]) -> None:
+        subprocess.run(["pkill", "-KILL", *mine, command], check=True)
+        eventually(lambda: (watching.check_children(), until())[1], 20)
+
+    kill_and_wait("sleep 61", until=lambda: log.read_bytes() == b"I work\n")
+    # The next spare is killed with the one that works: the part starts by itself.
+    kill_and_wait("sleep 62", until=lambda: is_running("^sleep 61"))
+
+    assert log.read_bytes() == b"I work\n"
+    assert (tmp_path / "web-spare.log").read_bytes() == b""
+    watching.stop(order=[["web"]])
+    assert not is_running("sleep 6[12]")
 
 
 def test_a_part_that_ends_at_once_is_named_with_its_last_output(tmp_path: Path) -> None:
