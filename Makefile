@@ -78,7 +78,7 @@ MANAGE := DJANGO_SETTINGS_MODULE=config.settings.test DATABASE_URL='postgresql:/
 	$(BIN)/python -W ignore manage.py
 WRITE_SCHEMA := $(MANAGE) spectacular --format openapi-json --validate --fail-on-warn --file
 
-.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench chaos gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots chromium clean
+.PHONY: help setup runtime docs serve example-runs demo demo-grpo release bench chaos gpu-check test check format schema lock test-frontend tests-read test-python test-full test-others test-alone test-changed test-partners test-ray-versions test-debian durations pictures snapshots test-programs clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,7 +131,7 @@ gpu-check: ## Check policies, engine, weights and fleets on this machine's GPU; 
 		-m benchmarks.gpu_check $(ARGS)
 
 test: ## Run every check and the tests to run before a commit: 15 minutes; ARGS=path for some
-	@$(MAKE) --jobs 3 setup chromium
+	@$(MAKE) --jobs 3 setup test-programs
 	@$(MAKE) --jobs 3 --output-sync=target check test-frontend tests-read
 	@$(MAKE) test-python
 
@@ -174,21 +174,21 @@ tests-read: $(INSTALLED)
 
 # With more processes than cores, additional threads of torch slow the tests down.
 test-python test-others test-alone test-changed: export OMP_NUM_THREADS := 1
-test-python: setup chromium
+test-python: setup test-programs
 	$(BIN)/pytest -n $(PROCESSES) $(SPREAD) -m "$(QUICK)" --durations 30 $(ARGS)
 
 test-full: ## Run all other tests of one machine: browsers, clusters, kills, budgets
 	@$(MAKE) test-others
 	@$(MAKE) test-alone
 
-test-others: setup chromium
+test-others: setup test-programs
 	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -n $(FULL_PROCESSES) $(SPREAD) -m "$(FULL_TESTS)" --durations 30 $(ARGS) $(NONE_SELECTED)
 
 # Tests that measure time: one after the other, without another test process.
-test-alone: setup chromium
+test-alone: setup test-programs
 	$(BIN)/pytest $(RERUN) $(FILE_ORDER) -s -m "$(ALONE_TESTS)" --durations 20 $(ARGS) $(NONE_SELECTED)
 
-test-changed: setup chromium ## Run the tests that a change can reach, the nearest first; SINCE=revision
+test-changed: setup test-programs ## Run the tests that a change can reach, the nearest first; SINCE=revision
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.changed $(SINCE)
 
 durations: $(INSTALLED) ## Store the seconds of the last runs of make test and make test-full
@@ -226,14 +226,14 @@ $(UV): requirements/lock.in
 	@.ci/pip-install .cache/uv/bin/pip -r $<
 	@touch $@
 
-pictures: setup chromium ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
+pictures: setup test-programs ## Update the screenshots in docs/images; ARGS="runs audit" for some of them
 	@PYTHONPATH=.:platform:client $(BIN)/python -m tests.e2e.screenshots $(ARGS)
 
-snapshots: setup chromium ## Accept every page as it looks now, in tests/e2e/snapshots; ARGS="-k queue" for some
+snapshots: setup test-programs ## Accept every page as it looks now, in tests/e2e/snapshots; ARGS="-k queue" for some
 	$(BIN)/pytest --accept-snapshots tests/e2e/test_visual_snapshots.py $(ARGS)
 
-chromium:
-	@.ci/chromium
+test-programs:
+	@.ci/test-programs
 
 clean: ## Remove installed and built files; data in ./var stays
 	rm -rf $(VENV) frontend/node_modules frontend/dist dist build/docs build/docs.zip .cache
