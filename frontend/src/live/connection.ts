@@ -1,7 +1,6 @@
 /** The tab's WebSocket: subscribe, resync, reconnect, and poll if it cannot open. */
 
 import {
-  applyBackfill,
   applyDelta,
   applyError,
   applyPoll,
@@ -12,7 +11,6 @@ import {
   nothingYet,
   type Parts,
   parseFrame,
-  type Row,
   type SeriesRows,
   type Step,
   type TopicState,
@@ -148,12 +146,6 @@ export class LiveConnection {
   read(name: string): TopicState {
     const topic = this.topics.get(name);
     return topic?.held ?? topic?.state ?? nothingYet;
-  }
-
-  /** Prepend older rows of a series to those from the socket. */
-  addBackfill(name: string, series: string, rows: Row[]): void {
-    const topic = this.topic(name);
-    this.set(topic, applyBackfill(topic.state, series, rows));
   }
 
   watchStatus(listener: () => void): () => void {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import {
-  applyBackfill,
   applyDelta,
   applyPoll,
   applySnapshot,
@@ -191,14 +190,6 @@ describe("rows", () => {
     expect(mergeRows([], many)).toHaveLength(ROWS_KEPT);
     expect(mergeRows([], many).at(-1)?.id).toBe(ROWS_KEPT + 49);
   });
-});
-
-it("older rows are prepended and never replace newer ones", () => {
-  const state = applySnapshot(nothingYet, snapshot(3, {}, [row(5), row(6)])).state;
-  const past = applyBackfill(state, "episodes", [row(3), row(4), { id: 5, value: "old" }]);
-  expect(past.series.episodes).toEqual([row(3), row(4), row(5), row(6)]);
-  expect(past.sequence).toBe(3);
-  expect(applyBackfill(past, "episodes", [row(6)])).toBe(past);
 });
 
 it("polling adds rows without waiting for deltas", () => {

@@ -156,15 +156,6 @@ export function disconnected(state: TopicState): TopicState {
   return state.sequence === null ? state : { ...state, sequence: null };
 }
 
-/** Add older rows of a series, read over REST. */
-export function applyBackfill(state: TopicState, name: string, rows: Row[]): TopicState {
-  const shown = state.series[name] ?? [];
-  const first = shown[0]?.id ?? Infinity;
-  const older = rows.filter((row) => row.id < first);
-  if (older.length === 0) return state;
-  return { ...state, series: { ...state.series, [name]: [...older, ...shown].slice(-ROWS_KEPT) } };
-}
-
 /** Apply a poll: the newest parts, and rows that may already be present. */
 export function applyPoll(state: TopicState, at: string, parts: Parts, series: SeriesRows): TopicState {
   return {

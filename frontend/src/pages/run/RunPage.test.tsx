@@ -129,7 +129,8 @@ it("takes a reason before a pause", async () => {
   addRun(server, runOf("explained"));
   server.on("POST", "/api/v1/runs/{run}/pause", () => addRun(server, runOf("explained", { status: "paused", allowed_verbs: ["resume"] })));
   await load("/runs/explained");
-  await press("Give a reason");
+  await press("More actions");
+  fireEvent.click(await screen.findByRole("menuitem", { name: "Pause with a reason…" }));
   const asked = await dialog("Pause explained?");
   fill(asked.getByLabelText("Reason"), "the disk is swapped");
   fireEvent.click(asked.getByRole("button", { name: "Pause" }));
@@ -166,36 +167,17 @@ function event(id: number, kind: string, details: RunEvent["details"], reason = 
   return { id, at: new Date().toISOString(), kind, level: "info", actor: "user:ada", message: kind, reason, details, request_id: "" };
 }
 
-it("restores earlier settings of a run", async () => {
+it("shows the values that an event changed", async () => {
   const server = serverFor();
-  const run = addRun(server, runOf("restored", { max_staleness: 7, max_age_seconds: 90 }));
-  let events = [
-    event(3, "settings_changed", { max_staleness: { before: 4, after: 7 }, max_age_seconds: { before: null, after: 90 } }),
-    event(2, "settings_changed", { max_staleness: { before: null, after: 4 } }),
-    event(1, "created", {}),
-  ];
-  server
-    .on("GET", "/api/v1/runs/{run}/events", () => ({ results: events, next: null }))
-    .on("PATCH", "/api/v1/runs/{run}", ({ body }) => {
-      const details = { max_staleness: { before: 7, after: null }, max_age_seconds: { before: 90, after: null } };
-      events = [event(4, "settings_changed", details, String(body.reason)), ...events];
-      return run;
-    });
-  await load("/runs/restored/config");
-  const made = await one("[data-change=created]");
-  fireEvent.click(within(made).getByRole("button", { name: /^Restore these settings/ }));
-  const asked = await dialog("Restore these settings?");
-  const changes = within(asked.getByLabelText("Changes")).getAllByRole("listitem");
-  expect(changes.map(({ textContent }) => textContent)).toEqual(["max_staleness 7 → none", "max_age_seconds 90 → none"]);
-  fill(asked.getByLabelText("Reason"), "it was better before");
-  fireEvent.click(asked.getByRole("button", { name: "Restore" }));
-
-  await waitFor(() => expect(document.querySelector("[data-change=settings_changed]")).toHaveTextContent("it was better before"));
-  expect(document.querySelector("[data-change=settings_changed]")).toHaveTextContent("user:ada");
-  const restored = { max_staleness: null, max_age_seconds: null, reason: "it was better before" };
-  expect(server.bodies("PATCH", "/api/v1/runs/restored")).toEqual([restored]);
-  // The current value has nothing to restore.
-  await waitFor(() => expect(within(made).queryByRole("button", { name: /Restore/ })).toBeNull());
+  addRun(server, runOf("changed"));
+  const details = { max_staleness: { before: 4, after: null }, advantages: { before: "", after: "rloo" }, env_id: 0, from: "running" };
+  server.on("GET", "/api/v1/runs/{run}/events", { results: [event(3, "settings_changed", details, "it was better before")], next: null });
+  await load("/runs/changed/config");
+  const changed = await one("[data-event=settings_changed]");
+  const changes = within(changed).getAllByRole("listitem");
+  expect(changes.map(({ textContent }) => textContent)).toEqual(["max_staleness 4 → none", "advantages empty → rloo"]);
+  expect(changed).toHaveTextContent("it was better before");
+  expect(changed).toHaveTextContent("user:ada");
 });
 
 it("changes the weight of an environment and mutes another", async () => {

@@ -8,7 +8,7 @@ import { presetsQuery } from "@/forms/api";
 import { ChangeList } from "@/forms/ChangeList";
 import { baseOf, changesOf, startsOf } from "@/forms/launch";
 import { type Config, completed, edited } from "@/forms/schema";
-import { ChangeHistory } from "@/pages/run/config/ChangeHistory";
+import { History } from "@/pages/run/logs/Events";
 import { useRun } from "@/pages/run/RunContext";
 import { trainerCommand } from "@/runs/words";
 
@@ -43,6 +43,12 @@ function Configuration({ run }: { run: RunDetail }) {
   );
 }
 
+/** The kinds of events that change the state or the settings of a run. */
+const KINDS = [
+  ...["created", "status", "settings_changed", "environment_changed", "archived", "epoch_opened"],
+  ...["batch_released", "batch_discarded", "trainer_registered", "environment_registered", "fleet_launched", "tokenizer_set"],
+].join(",");
+
 /** The run's configuration as launched, and all later changes with author, time and reason. */
 export function ConfigTab() {
   const { run } = useRun();
@@ -61,7 +67,7 @@ export function ConfigTab() {
       ) : (
         <Configuration run={run} />
       )}
-      <ChangeHistory run={run} />
+      <History title="Changes" kinds={KINDS} className="span-6" />
     </Panels>
   );
 }
