@@ -49,7 +49,7 @@ export const COLUMNS: RunColumn[] = [
     className: "wide-only",
     isShown: true,
     cell: (run) => (
-      <span className={`soft clipped ${css.environment}`} title={environmentOf(run)}>
+      <span className="soft clipped" title={environmentOf(run)}>
         {environmentOf(run)}
       </span>
     ),
@@ -186,7 +186,7 @@ function namedColumn(id: NamedColumn): RunColumn {
       if (typeof own === "number") return <span title={String(own)}>{number(own)}</span>;
       const text = visible(String(own ?? "–"));
       return (
-        <span className={`clipped ${css.value}`} title={text}>
+        <span className="clipped" title={text}>
           {text}
         </span>
       );

@@ -7,8 +7,7 @@ import { StateChip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { ReasonDialog } from "@/components/Dialog";
 import { Age, Hint } from "@/components/inline";
-import { Lanes } from "@/components/Lanes";
-import { bytes, counted, number, percent, policyStep, visible } from "@/format";
+import { bytes, counted, percent, policyStep, visible } from "@/format";
 import { useWorkerOrder, type WorkerVerb } from "@/pages/run/fleet/api";
 import { withoutTime } from "@/pages/run/logs/levels";
 import { type Words, wordsOf } from "@/runs/words";
@@ -56,19 +55,6 @@ function State({ worker }: { worker: WorkerRow }) {
   );
 }
 
-function Versions({ worker }: { worker: WorkerRow }) {
-  const superseded = worker.transfers.superseded ?? 0;
-  const left = superseded ? ` ${number(superseded)} were superseded before loading.` : "";
-  return (
-    <Hint label={`Weights versions: announced to, received by and active in this worker.${left}`}>
-      <span>
-        {policyStep(worker.announced_step)} <span className="faint">›</span> {policyStep(worker.staged_step)}{" "}
-        <span className="faint">›</span> <b>{policyStep(worker.active_step)}</b>
-      </span>
-    </Hint>
-  );
-}
-
 const share = (part: number | null) => percent(part === null ? null : part / 100);
 
 function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[] {
@@ -78,8 +64,14 @@ function columnsOf(words: Words, hasGpu: boolean): (Column<WorkerRow> | false)[]
     { label: "pid", className: "num soft", cell: ({ pid }) => pid ?? "–" },
     { label: `${words.work}/s`, className: "num", value: (worker) => worker.env_steps_per_second },
     {
-      ...{ label: "Weights: announced › staged › active", className: "num", value: (worker) => worker.active_step },
-      cell: (worker) => <Versions worker={worker} />,
+      ...{ label: "Weights", title: "Active version, after the announced one if the worker has yet to load it", className: "num" },
+      value: (worker) => worker.active_step,
+      cell: ({ active_step, announced_step }) => (
+        <>
+          {announced_step !== active_step && <span className="faint">{policyStep(announced_step)} › </span>}
+          <b>{policyStep(active_step)}</b>
+        </>
+      ),
     },
     { label: "Unsent", title: `${words.envelopes} waiting to be sent`, className: "num", value: ({ to_send }) => to_send },
     { label: "Restarts", className: "num", value: ({ restarts }) => restarts },
@@ -136,38 +128,20 @@ function LogLink({ run, log, label }: { run: string; log: string; label: string 
   );
 }
 
-/** The passages of each stage: their time, and the mean and the 95th percentile of one. */
-function Stages({ stages }: { stages: WorkerRow["stages"] }) {
-  const named = Object.entries(stages);
-  if (named.length === 0) return null;
-  const most = Math.max(...named.map(([, timing]) => timing.mean_ms * timing.count), 1e-9);
-  return (
-    <Lanes
-      label="Time by stage"
-      lanes={named.map(([name, timing]) => ({
-        key: name,
-        label: visible(name).replaceAll("_", " "),
-        segments: [{ key: name, width: (timing.mean_ms * timing.count) / most, fill: "var(--chart-1)" }],
-        aside: `${number(timing.mean_ms)} ms, 95th percentile ${number(timing.p95_ms)} ms`,
-      }))}
-    />
-  );
-}
-
-type Action = { title: string; submit: string; help: string; does: string };
+type Action = { title: string; submit: string; does: string };
 
 /** The actions on one worker, by verb. */
 const ACTIONS: Record<WorkerVerb, Action> = {
   replace: {
-    ...{ title: "Replace worker", submit: "Replace", help: "Stop it and start a new worker in its place." },
+    ...{ title: "Replace worker", submit: "Replace" },
     does: "The worker exits and a new one starts with the newest weights. Finished fragments are sent; steps of incomplete fragments are lost and counted. Other workers continue.",
   },
   drain: {
-    ...{ title: "Drain and cordon worker", submit: "Drain", help: "Finish its current work, exit, and keep its place free." },
+    ...{ title: "Drain and cordon worker", submit: "Drain" },
     does: "The worker starts no new work, finishes and sends its current work, and exits. It is not replaced: the fleet has one worker less until it is uncordoned. Other workers continue.",
   },
   uncordon: {
-    ...{ title: "Uncordon worker", submit: "Uncordon", help: "Start a new worker in its place." },
+    ...{ title: "Uncordon worker", submit: "Uncordon" },
     does: "A new worker starts in its place with the newest weights. If the old worker is still draining, it exits first.",
   },
 };
@@ -195,7 +169,7 @@ function WorkerActions({ run, worker }: { run: RunDetail; worker: WorkerRow }) {
         </p>
       )}
       {verbsOf(worker).map((verb) => (
-        <Hint key={verb} label={mayOperate ? ACTIONS[verb].help : TAKES_OPERATOR}>
+        <Hint key={verb} label={mayOperate ? ACTIONS[verb].does : TAKES_OPERATOR}>
           <Button size="compact-xs" variant="default" disabled={!mayOperate} onClick={() => setOpen(verb)}>
             {ACTIONS[verb].submit} worker {index}
           </Button>
@@ -285,7 +259,6 @@ export function Workers({ run, workers, chosen, onOpen }: Props) {
             <td colSpan={columns.filter(Boolean).length - 1}>
               {worker.time_use && <p className="soft small anywhere">{visible(worker.time_use)}</p>}
               <Slots run={run.name} worker={worker} words={words} />
-              <Stages stages={worker.stages} />
               <WorkerActions run={run} worker={worker} />
             </td>
           </tr>

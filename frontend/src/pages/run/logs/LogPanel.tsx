@@ -1,5 +1,4 @@
 import { Button, Checkbox, Select, SimpleGrid, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { WorkerRow } from "@/api/types";
@@ -14,7 +13,6 @@ import { plain, wantedLine } from "@/pages/run/logs/logText";
 import { type LogsSearch, textOf } from "@/pages/run/logs/search";
 
 const LINES = 1000;
-const TYPING_MS = 250;
 const LEVEL_OPTIONS = [
   { value: "info", label: "info and above" },
   { value: "warning", label: "warnings and errors" },
@@ -62,11 +60,9 @@ export function LogPanel({ run, workers, place, search, onSearch }: Props) {
 }
 
 function Log({ run, place, search, onSearch }: Omit<Props, "workers"> & { place: FleetPlace }) {
-  const { level, at } = search;
+  const { level, at, words = "" } = search;
   // A linked moment stays in place instead of following.
   const [follows, setFollows] = useState(at === undefined);
-  const [words, setWords] = useState(search.words ?? "");
-  const keepWords = useDebouncedCallback((text: string) => onSearch({ words: text || undefined }), TYPING_MS);
   const { data, error } = useQuery(logQuery(run, place, LINES, follows));
   const isThis = data?.worker === place.worker && data?.slot === place.slot;
   const read = useMemo(() => (isThis ? data.lines.map(plain) : []), [isThis, data?.lines]);
@@ -91,10 +87,7 @@ function Log({ run, place, search, onSearch }: Omit<Props, "workers"> & { place:
           size="xs"
           value={words}
           error={wantedLine(words) ? undefined : "Invalid expression, or it might not terminate."}
-          onChange={(event) => {
-            setWords(event.currentTarget.value);
-            keepWords(event.currentTarget.value);
-          }}
+          onChange={(event) => onSearch({ words: event.currentTarget.value || undefined })}
         />
         <Select
           aria-label="Level"

@@ -8,17 +8,12 @@ import { type Column, DataTable } from "@/components/DataTable";
 import { Age, Hint, useNow } from "@/components/inline";
 import { EmptyState, Panel } from "@/components/panels";
 import { count, duration, number, percent, visible } from "@/format";
-import { compositionText, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
+import { compositionText, LOOKS, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import { trainerCommand } from "@/runs/words";
 import css from "./queue.module.css";
 
-const STATES: { value: BatchState; label: string }[] = [
-  { value: "leased", label: "Leased" },
-  { value: "returned", label: "Expired" },
-  { value: "quarantined", label: "Quarantined" },
-  { value: "confirmed", label: "Acknowledged" },
-  { value: "dropped", label: "Released" },
-];
+/** The filter by state: `Leased`, `Expired` … */
+const STATES = Object.entries(LOOKS).map(([value, { words }]) => ({ value, label: words.replace(/^./, (letter) => letter.toUpperCase()) }));
 
 export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
   const { tone, sign, words } = lookOf(batch, useNow());

@@ -188,7 +188,7 @@ function Preview({ queue, preview: data, names }: { queue: QueueAnswer; preview:
           <>
             {REASONS[data.reason]}{" "}
             <span className="faint">
-              {number(queue.queued_sequences)} of {number(data.batch_size)} sequences queued
+              {number(queue.queued_sequences)} of {counted(data.batch_size, "sequence")} queued
               {stale > 0 && `, ${number(stale)} of them stale`}.
             </span>
           </>

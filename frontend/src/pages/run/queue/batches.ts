@@ -4,7 +4,7 @@ import type { BatchRow, EnvironmentRow, QueueAnswer } from "@/api/types";
 
 type BatchLook = { tone: string; sign: string; words: string };
 
-const LOOKS: Record<BatchRow["state"], BatchLook> = {
+export const LOOKS: Record<BatchRow["state"], BatchLook> = {
   leased: { tone: "busy", sign: "◷", words: "leased" },
   returned: { tone: "held", sign: "↺", words: "expired" },
   quarantined: { tone: "bad", sign: "✕", words: "quarantined" },
