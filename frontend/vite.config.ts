@@ -46,8 +46,14 @@ export default defineConfig(({ command }) => ({
               test: /@floating-ui|react-remove-scroll|@mantine\/core\/esm\/components\/(Combobox|Drawer|Menu|Modal|ModalBase|Popover|ScrollArea|Select|Tooltip)\/|src\/components\/(Dialog|HintBox|OpenedMenu|ReasonDialog)/,
               priority: 4,
             },
-            // One file of all tabs of a run: with a file for each group of tabs, a tab made 16 or 17 requests.
-            { name: "run", test: /src\/pages\/(run|viewer)\/(?!RunDialogs)/, priority: 3 },
+            // One file of all tabs of a run: with a file for each group of tabs, a tab made 16 or 17 requests. What opens
+            // later, and the readers of samples, are files of their own.
+            {
+              name: "run",
+              test: /src\/pages\/run\/(?!RunDialogs|fleet\/RecordingViewer|queue\/(BatchDrawer|LimitsDialog)|.*\/(LessonDrawer|MarksDrawer|PointDrawer))/,
+              priority: 3,
+            },
+            { name: "viewer", test: /src\/pages\/viewer\//, priority: 2.5 },
             {
               name: "shared",
               test: /^(?!.*(node_modules\/yaml\/|src\/forms\/(yaml|ConfigPanel)))/,

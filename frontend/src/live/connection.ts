@@ -2,7 +2,6 @@
 
 import {
   applyDelta,
-  applyError,
   applyPoll,
   applySnapshot,
   disconnected,
@@ -246,8 +245,9 @@ export class LiveConnection {
   }
 
   private step(state: TopicState, frame: Exclude<Frame, { type: "beat" }>): Step {
-    if (frame.type === "snapshot") return applySnapshot(state, frame);
-    return frame.type === "delta" ? applyDelta(state, frame) : applyError(state, frame);
+    if (frame.type === "delta") return applyDelta(state, frame);
+    if (frame.type === "snapshot") return { state: applySnapshot(state, frame), resync: false };
+    return { state: { ...state, error: { code: frame.code, detail: frame.detail } }, resync: false };
   }
 
   private subscribe(name: string, topic: Topic): void {

@@ -5,7 +5,7 @@ import { isNamed, type NamedColumn, type SortName } from "@/api/runs";
 import { ProjectTag, RunChip } from "@/components/chips";
 import type { Column } from "@/components/DataTable";
 import { Age, Spark } from "@/components/inline";
-import { count, moment, number, policyStep, visible } from "@/format";
+import { count, moment, number, visible } from "@/format";
 import { unitOf } from "@/runs/queued";
 import { RETURN_MEANING, type ShownRun } from "@/runs/rows";
 import css from "@/runs/runs.module.css";
@@ -85,15 +85,6 @@ export const COLUMNS: RunColumn[] = [
     ),
   },
   {
-    id: "policy",
-    label: "Policy",
-    title: "Newest published weights",
-    sort: "policy",
-    className: NUMBER,
-    isShown: false,
-    cell: (run) => policyStep(run.policy_step),
-  },
-  {
     id: "return",
     label: "Return",
     title: "Mean return of the last 20 training episodes; for outside runs, mean score of the newest groups",
@@ -143,7 +134,6 @@ export const COLUMNS: RunColumn[] = [
     measure: (run) => run.staleness_p50,
     cell: (run) => <span title={measured(run)}>{number(run.staleness_p50)}</span>,
   },
-  { id: "workers", label: "Workers", className: NUMBER, isShown: false, cell: (run) => number(run.workers) },
   { id: "kind", label: "Kind", className: "wide-only", isShown: false, cell: (run) => run.kind },
   {
     id: "owner",

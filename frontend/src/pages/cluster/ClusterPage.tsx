@@ -1,4 +1,4 @@
-import { Button, TextInput } from "@mantine/core";
+import { Button, Code, List, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { type Cluster, type Notice, type Part, type PartExit, useClearNotice, useSetNotice } from "@/api/deployment";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -73,16 +73,10 @@ function servicesOf({ database, broker, storage, ray, jobs, versions }: Cluster)
 }
 
 function Details({ part, facts, address }: Service) {
-  const isOld = part.state !== "up" && part.confirmed_at !== null;
   return (
     <>
       {part.problem && <div className={part.state === "absent" ? "soft" : "held"}>{visible(part.problem)}</div>}
-      {(part.state === "up" || isOld) && (
-        <div className={isOld ? "faint" : "soft"}>
-          {isOld && "Last successful check: "}
-          {facts.map(visible).join(" · ")}
-        </div>
-      )}
+      {part.state === "up" && <div className="soft">{facts.map(visible).join(" · ")}</div>}
       {address && <div className="mono tiny faint">{visible(address)}</div>}
     </>
   );
@@ -108,45 +102,25 @@ const SERVICES: Column<Service>[] = [
   { label: "Details", className: "anywhere small", cell: (service) => <Details {...service} /> },
 ];
 
-const EXITS: Column<PartExit>[] = [
-  {
-    ...{ label: "Part", className: css.process, value: ({ part }) => part },
-    cell: ({ part, host }) => (
-      <>
-        <b>{visible(part)}</b> <span className="soft small anywhere">{visible(host)}</span>
-      </>
-    ),
-  },
-  {
-    ...{ label: "Last exit", className: "soft", value: ({ last_at }) => last_at },
-    cell: ({ last_at }) => <Age at={last_at} suffix=" ago" />,
-  },
-  {
-    ...{ label: "Exits", value: ({ exits }) => exits },
-    cell: ({ exits, first_at }) => (
-      <>
-        {number(exits)}
-        {exits > 1 && <span className="faint small"> since {clock(first_at)}</span>}
-      </>
-    ),
-  },
-  {
-    ...{ label: "Reason", className: "anywhere" },
-    cell: ({ reason, log }) => (
-      <>
-        {visible(reason)}
+/** Processes that ended by themselves, with the last lines of their logs. */
+const Exits = ({ exits }: { exits: PartExit[] }) => (
+  <List size="sm" mt="sm" aria-label="Exits">
+    {exits.map(({ part, host, exits: times, first_at, last_at, reason, log }) => (
+      <List.Item key={`${part} ${host}`} className="anywhere" data-exit={part}>
+        <b>{visible(part)}</b> <span className="soft">{visible(host)}</span>: {counted(times, "exit")}
+        {times > 1 && ` since ${clock(first_at)}`}, the last <Age at={last_at} suffix=" ago" />: {visible(reason)}
         {log && (
-          <details className="small">
+          <details>
             <summary>Last lines of the log</summary>
-            <pre className={css.log} tabIndex={0}>
+            <Code block mah="18rem" tabIndex={0}>
               {visible(log)}
-            </pre>
+            </Code>
           </details>
         )}
-      </>
-    ),
-  },
-];
+      </List.Item>
+    ))}
+  </List>
+);
 
 /** Set, change or remove the notice that is shown above every page. */
 function NoticeDialog({ notice, onClose }: { notice: Notice | null; onClose: () => void }) {
@@ -235,15 +209,7 @@ export function ClusterPage() {
                 Outside runs need no Ray cluster. Set <code>RAY_ADDRESS</code> to launch fleets on one.
               </p>
             )}
-            {data.exits.length > 0 && (
-              <DataTable
-                label="Exits"
-                rows={data.exits}
-                columns={EXITS}
-                keyOf={({ part, host }) => `${part} ${host}`}
-                attributes={({ part }) => ({ "data-exit": part })}
-              />
-            )}
+            {data.exits.length > 0 && <Exits exits={data.exits} />}
           </Panel>
           <Panel title="Services" note="checked every 5 s while this page is open" className="span-12">
             <DataTable

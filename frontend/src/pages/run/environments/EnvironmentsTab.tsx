@@ -19,7 +19,7 @@ import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { term } from "@/components/filter/suggest";
 import { Age } from "@/components/inline";
 import { EmptyState, ErrorState, Panel, Skeletons } from "@/components/panels";
-import { count, number, percent, visible } from "@/format";
+import { counted, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/live";
 import { type EnvironmentView, environmentViews, type Hold, holdOf } from "@/pages/run/environments/rows";
 import { useRun } from "@/pages/run/RunContext";
@@ -156,32 +156,21 @@ function State({ environment, hold }: { environment: EnvironmentRow; hold: Hold 
   );
 }
 
-function Facts({ environment }: { environment: EnvironmentRow }) {
-  return (
-    <div className="faint small">
-      id {environment.env_id} · groups of {number(environment.group_size)}
-      {environment.max_token_length > 0 && ` · up to ${count(environment.max_token_length)} tokens`}
-      {environment.min_batch_allocation !== null && ` · at least ${percent(environment.min_batch_allocation)}`}
-      {environment.spec && <span className="anywhere"> · {visible(environment.spec)}</span>}
-    </div>
-  );
-}
-
 function Name({ run, view: { name, environment } }: { run: RunDetail; view: EnvironmentView }) {
-  const isFleet = run.kind === "fleet";
+  const facts = environment && [
+    `id ${environment.env_id}`,
+    `groups of ${number(environment.group_size)}`,
+    environment.max_token_length > 0 && `up to ${counted(environment.max_token_length, "token")}`,
+    environment.min_batch_allocation !== null && `at least ${percent(environment.min_batch_allocation)}`,
+    visible(environment.spec),
+  ];
+  const search = { ...(run.kind === "fleet" ? { kind: "episode" as const } : {}), q: term("env", name) };
   return (
     <>
-      <b>{visible(name)}</b>
-      {environment && <Facts environment={environment} />}
-      <Link
-        to="/runs/$name/trajectories"
-        params={{ name: run.name }}
-        search={{ ...(isFleet ? { kind: "episode" as const } : {}), q: term("env", name) }}
-        className="small"
-        aria-label={`Samples of ${name}`}
-      >
-        Samples
+      <Link to="/runs/$name/trajectories" params={{ name: run.name }} search={search} className="strong" aria-label={`Samples of ${name}`}>
+        {visible(name)}
       </Link>
+      {facts && <div className="faint small anywhere">{facts.filter(Boolean).join(" · ")}</div>}
     </>
   );
 }

@@ -1,5 +1,4 @@
-import { Button } from "@mantine/core";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import type { FleetPart, RunDetail } from "@/api/types";
 import { StateChip } from "@/components/chips";
 import { AppLink } from "@/components/inline";
@@ -10,8 +9,9 @@ import { FleetSize, present } from "@/pages/run/fleet/FleetSize";
 import { Recordings } from "@/pages/run/fleet/Recordings";
 import { Resources } from "@/pages/run/fleet/Resources";
 import { Workers } from "@/pages/run/fleet/Workers";
+import { NoDataYet } from "@/pages/run/NoDataYet";
 import { useRun } from "@/pages/run/RunContext";
-import { environmentCommand, trainerCommand, wordsOf } from "@/runs/words";
+import { environmentCommand, wordsOf } from "@/runs/words";
 import { FLEET_START_SECONDS, isOver, WORKER_PROOF_SECONDS } from "@/theme/chips";
 
 const route = getRouteApi("/shell/runs/$name/fleet");
@@ -48,14 +48,9 @@ function NoWorkers({ run }: { run: RunDetail }) {
     );
   }
   return (
-    <EmptyState
-      title="No workers yet"
-      guide="start/trainer"
-      command={trainerCommand(run, location.origin)}
-      needs={{ scope: "trainer", run: of }}
-    >
+    <NoDataYet title="No workers yet" guide="start/trainer">
       Workers appear when the fleet has started. They generate data once a trainer has published its first weights.
-    </EmptyState>
+    </NoDataYet>
   );
 }
 
@@ -74,15 +69,6 @@ function FleetTable({ fleet, run }: { fleet: FleetPart | undefined; run: RunDeta
       aside={
         <>
           <FleetChip fleet={fleet} />
-          {workers.length > 0 && (
-            <Button
-              size="compact-sm"
-              variant="default"
-              renderRoot={(props) => <Link to="/runs/$name/logs" params={{ name: run.name }} search={{ log: "manager" }} {...props} />}
-            >
-              Manager log
-            </Button>
-          )}
           {!isOver(run.status) && <FleetSize run={run} workers={workers} />}
         </>
       }

@@ -119,9 +119,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
         empty={
           <EmptyState
             title="No recordings yet"
-            command={rolldeckCommand(
-              run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
-            )}
+            command={rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`)}
             needs={{ scope: "user", run: run.name }}
           >
             {canRecord && mayOperate

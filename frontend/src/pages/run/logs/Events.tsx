@@ -5,13 +5,13 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef } from "react";
 import type { RunEvent } from "@/api/types";
 import { Hint, LongText } from "@/components/inline";
-import { EmptyState, ErrorState, Panel, Skeletons } from "@/components/panels";
+import { ErrorState, Panel, Skeletons } from "@/components/panels";
 import { ShowMore } from "@/components/Table";
 import { moment, utc, visible } from "@/format";
 import { useChangeFeed, useSeries } from "@/live/live";
 import { eventsQuery } from "@/pages/run/logs/api";
+import { NoDataYet } from "@/pages/run/NoDataYet";
 import { useRun } from "@/pages/run/RunContext";
-import { trainerCommand } from "@/runs/words";
 import css from "./logs.module.css";
 
 const SIGNS = { info: ["·", ""], warning: ["▲", "held"], error: ["✕", "bad"] } as const;
@@ -73,14 +73,13 @@ type Props = {
 
 /** A panel of given events. */
 export function Events({ title = "Events", className = "span-12", events, at, children }: Props) {
-  const { run } = useRun();
   const marked = at === undefined ? undefined : events.find((event) => Date.parse(event.at) <= at);
   return (
     <Panel title={title} note="newest first" className={className}>
       {events.length === 0 ? (
-        <EmptyState title="No events yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+        <NoDataYet title="No events yet">
           Starts, pauses, restarts and registrations are recorded here, such as that of a trainer.
-        </EmptyState>
+        </NoDataYet>
       ) : (
         <ol className={css.events} tabIndex={0} aria-label={`${title}, newest first`}>
           {events.map((event) => (

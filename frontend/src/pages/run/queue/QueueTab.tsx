@@ -15,7 +15,7 @@ import { ErrorState, Panel, Panels, Skeletons } from "@/components/panels";
 import { counted, duration, inUnit, number, percent, visible } from "@/format";
 import { usePartChangeFeed } from "@/live/live";
 import { BatchTable, Composition } from "@/pages/run/queue/BatchTable";
-import { incompleteText, type Names, namesOf } from "@/pages/run/queue/batches";
+import { type Names, namesOf } from "@/pages/run/queue/batches";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
 import { RunWall } from "@/pages/run/RunWall";
@@ -49,11 +49,11 @@ function Gate({ gate: { rule, limit, amount, closed, condition } }: { gate: Queu
   );
 }
 
-/** The backpressure conditions with their values, who set the limits, and when producers resume. */
+/** The backpressure conditions with their values, and when producers resume. */
 function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
   const mayOperate = useMayOperate();
   const [isChanging, setChanging] = useState(false);
-  const { paused, gates, since, set_by, resumes_in_seconds, trained_per_second, unit } = queue;
+  const { paused, gates, since, resumes_in_seconds, trained_per_second, unit } = queue;
   const change = mayOperate && !isOver(run.status) && (
     <Button
       size="compact-sm"
@@ -88,15 +88,6 @@ function WhyPaused({ run, queue }: { run: RunDetail; queue: QueueAnswer }) {
                 : `in about ${duration(resumes_in_seconds)} at this rate`}
             </span>,
           ],
-          set_by && [
-            "Limit set by",
-            <span key="set-by">
-              {visible(set_by.actor)}
-              {set_by.is_initial ? " when the run was created, " : ", "}
-              <Age at={set_by.at} suffix=" ago" />
-              {set_by.reason && <span className="soft"> “{visible(set_by.reason)}”</span>}
-            </span>,
-          ],
         ]}
       />
       {isChanging && <LimitsDialog run={run} onClose={() => setChanging(false)} />}
@@ -125,7 +116,6 @@ const queuedColumns = (unit: string): Column<Queued>[] => [
     cell: (each) => (
       <span data-incomplete={each.waiting}>
         {number(each.waiting)}
-        {incompleteText(each) && <div className="faint small">{incompleteText(each)}</div>}
         {each.waiting_since && (
           <div className="faint small">
             oldest <Age at={each.waiting_since} />

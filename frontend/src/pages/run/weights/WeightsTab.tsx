@@ -8,10 +8,11 @@ import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
 import { RECORDED_IN_EVENTS, ReasonDialog } from "@/components/Dialog";
 import { Age } from "@/components/inline";
-import { EmptyState, ErrorState, Panel, Panels } from "@/components/panels";
+import { ErrorState, Panel, Panels } from "@/components/panels";
 import { bytes, counted, duration, number, policyStep, versionName, visible } from "@/format";
 import { usePart, usePartChangeFeed } from "@/live/live";
 import { nameOf } from "@/pages/run/curriculum/steering";
+import { NoDataYet } from "@/pages/run/NoDataYet";
 import { useRun } from "@/pages/run/RunContext";
 import { deliveriesQuery, EVERY_MS, ordersQuery, usePin, versionQuery, versionsQuery } from "@/pages/run/weights/api";
 import {
@@ -28,7 +29,6 @@ import {
   whyNotOrder,
   withNewest,
 } from "@/pages/run/weights/commands";
-import { trainerCommand } from "@/runs/words";
 import { isOver } from "@/theme/chips";
 import css from "./weights.module.css";
 
@@ -235,13 +235,9 @@ export function WeightsTab() {
           })}
           pages={pages}
           empty={
-            <EmptyState
-              title="No weights published yet"
-              command={trainerCommand(run, location.origin)}
-              needs={{ scope: "trainer", run: run.name }}
-            >
+            <NoDataYet title="No weights published yet">
               A trainer publishes its initial weights as version 0; until then no data is generated.
-            </EmptyState>
+            </NoDataYet>
           }
         />
       </Panel>
