@@ -47,13 +47,13 @@ export default defineConfig(({ command }) => ({
               priority: 4,
             },
             // One file of all tabs of a run: with a file for each group of tabs, a tab made 16 or 17 requests. What opens
-            // later, and the readers of samples, are files of their own.
+            // later is loaded then; the reader of steps, whose page makes few requests, is a file of its own.
             {
               name: "run",
-              test: /src\/pages\/run\/(?!RunDialogs|fleet\/RecordingViewer|queue\/(BatchDrawer|LimitsDialog)|.*\/(LessonDrawer|MarksDrawer|PointDrawer))/,
+              test: /src\/pages\/(run\/(?!RunDialogs|fleet\/RecordingViewer|queue\/(BatchDrawer|LimitsDialog)|.*\/(LessonDrawer|MarksDrawer|PointDrawer))|viewer\/(?!Step|steps))/,
               priority: 3,
             },
-            { name: "viewer", test: /src\/pages\/viewer\//, priority: 2.5 },
+            { name: "steps", test: /src\/pages\/viewer\/(Step|steps)/, priority: 2.5 },
             {
               name: "shared",
               test: /^(?!.*(node_modules\/yaml\/|src\/forms\/(yaml|ConfigPanel)))/,

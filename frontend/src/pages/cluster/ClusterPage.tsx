@@ -83,7 +83,7 @@ function Details({ part, facts, address }: Service) {
 }
 
 const SERVICES: Column<Service>[] = [
-  { label: "Service", cell: ({ title }) => <b>{visible(title.trim())}</b>, value: ({ title }) => title },
+  { label: "Service", className: "nowrap", cell: ({ title }) => <b>{visible(title.trim())}</b>, value: ({ title }) => title },
   {
     ...{ label: "State", value: ({ part }: Service) => part.state },
     cell: ({ id, part }) => (

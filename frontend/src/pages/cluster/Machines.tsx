@@ -103,7 +103,7 @@ function Doing({ row }: { row: ProcessRow | JobWorker }) {
   ));
   return (
     <>
-      {active === null ? "jobs unknown" : active.length === 0 ? "idle" : work}
+      · {active === null ? "jobs unknown" : active.length === 0 ? "idle" : work}
       <span className="faint">{` · ${number(concurrency)} at once of ${queues.map(visible).join(", ") || "no queue"}`}</span>
     </>
   );
@@ -118,9 +118,12 @@ function Processes({ processes, proofSeconds, columns }: { processes: Process[];
       <td>
         <StateChip state="running" provenAt={row.confirmed_at} allowedSeconds={proofSeconds} />
       </td>
-      <td className="wide-only num soft">{bytes(row.memory_bytes)}</td>
-      <td className="wide-only soft" colSpan={columns - 3}>
-        started <Age at={row.started_at} suffix=" ago" /> <Doing row={row} />
+      {/* Memory is in the column of that of the machine. */}
+      <td className="wide-only" colSpan={columns - 5} />
+      <td className="wide-only soft">{bytes(row.memory_bytes)}</td>
+      <td className="wide-only soft" colSpan={2}>
+        started <Age at={row.started_at} suffix=" ago" />
+        <Doing row={row} />
       </td>
     </tr>
   ));

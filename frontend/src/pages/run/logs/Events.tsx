@@ -1,8 +1,7 @@
-/** Events of a run with time, author, reason and changed values, newest first. */
+/** Events of a run with time, author and reason, newest first. */
 
-import { List } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useMemo, useRef } from "react";
 import type { RunEvent } from "@/api/types";
 import { Hint, LongText } from "@/components/inline";
 import { ErrorState, Panel, Skeletons } from "@/components/panels";
@@ -17,23 +16,30 @@ import css from "./logs.module.css";
 const SIGNS = { info: ["·", ""], warning: ["▲", "held"], error: ["✕", "bad"] } as const;
 const REREAD_MS = 3_000;
 
-const words = (value: unknown): string => (value == null ? "none" : typeof value === "string" ? value || "empty" : JSON.stringify(value));
+/** Adjacent events as one, the newest, with their number and the time of the first. */
+type Folded = { event: RunEvent; times: number; firstAt: string };
 
-/** The values that an event changed, before and after. */
-export function revisionsOf({ details }: Pick<RunEvent, "details">): { name: string; before: string; after: string }[] {
-  return Object.entries(details).flatMap(([name, value]) => {
-    const { before, after } = (value ?? {}) as { before?: unknown; after?: unknown };
-    return before === undefined && after === undefined ? [] : [{ name, before: words(before), after: words(after) }];
-  });
+const shapeOf = ({ kind, actor, message }: RunEvent) => `${kind} ${actor} ${message.replace(/\d+/g, "")}`;
+
+/** Combine adjacent events that differ in numbers only and need no attention, so that rare ones stay visible. */
+export function fold(events: RunEvent[]): Folded[] {
+  const folded: Folded[] = [];
+  for (const event of events) {
+    const last = folded.at(-1);
+    const isQuiet = last && [last.event, event].every(({ level, reason }) => level === "info" && !reason);
+    if (isQuiet && shapeOf(last.event) === shapeOf(event))
+      folded[folded.length - 1] = { ...last, times: last.times + 1, firstAt: event.at };
+    else folded.push({ event, times: 1, firstAt: event.at });
+  }
+  return folded;
 }
 
-function EventLine({ event, isMarked }: { event: RunEvent; isMarked: boolean }) {
+function EventLine({ event, times, firstAt, isMarked }: Folded & { isMarked: boolean }) {
   const line = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (isMarked) line.current?.scrollIntoView({ block: "center" });
   }, [isMarked]);
   const [sign, tone] = SIGNS[event.level];
-  const revisions = revisionsOf(event);
   return (
     <li ref={line} data-event={event.kind} data-marked={isMarked || undefined}>
       <Hint label={utc(event.at)}>
@@ -46,16 +52,8 @@ function EventLine({ event, isMarked }: { event: RunEvent; isMarked: boolean }) 
       </span>
       <div className="anywhere">
         <LongText text={event.message} /> <span className="faint small">{visible(event.actor)}</span>
+        {times > 1 && <span className="faint small">{` · ${times} times since ${moment(firstAt)}`}</span>}
         {event.reason && <div className="soft small">“{visible(event.reason)}”</div>}
-        {revisions.length > 0 && (
-          <List size="sm">
-            {revisions.map(({ name, before, after }) => (
-              <List.Item key={name}>
-                <span className="mono tiny">{name}</span> <del className="faint">{visible(before)}</del> → <b>{visible(after)}</b>
-              </List.Item>
-            ))}
-          </List>
-        )}
       </div>
     </li>
   );
@@ -73,7 +71,8 @@ type Props = {
 
 /** A panel of given events. */
 export function Events({ title = "Events", className = "span-12", events, at, children }: Props) {
-  const marked = at === undefined ? undefined : events.find((event) => Date.parse(event.at) <= at);
+  const folded = useMemo(() => fold(events), [events]);
+  const marked = at === undefined ? undefined : folded.find(({ firstAt }) => Date.parse(firstAt) <= at);
   return (
     <Panel title={title} note="newest first" className={className}>
       {events.length === 0 ? (
@@ -82,8 +81,8 @@ export function Events({ title = "Events", className = "span-12", events, at, ch
         </NoDataYet>
       ) : (
         <ol className={css.events} tabIndex={0} aria-label={`${title}, newest first`}>
-          {events.map((event) => (
-            <EventLine key={event.id} event={event} isMarked={event === marked} />
+          {folded.map((each) => (
+            <EventLine key={each.event.id} {...each} isMarked={each === marked} />
           ))}
         </ol>
       )}

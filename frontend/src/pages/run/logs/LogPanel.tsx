@@ -80,7 +80,7 @@ function Log({ run, place, search, onSearch }: Omit<Props, "workers"> & { place:
     save(new Blob([rows.map(({ text }) => `${text}\n`).join("")], { type: "text/plain" }), fileName(`${run}-${nameOf(place)}`, "log"));
   return (
     <>
-      <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="xs" mt="xs" style={{ alignItems: "center" }}>
+      <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="xs" my="xs" style={{ alignItems: "center" }}>
         <TextInput
           aria-label="Search"
           placeholder="text or /regex/"
@@ -118,7 +118,7 @@ function Log({ run, place, search, onSearch }: Omit<Props, "workers"> & { place:
       {isThis && rows.length === 0 && data.state === "read" ? (
         <p className="faint">{words || level ? "No matching lines." : "The log is empty."}</p>
       ) : (
-        <LogLines rows={rows} at={at} />
+        rows.length > 0 && <LogLines rows={rows} at={at} />
       )}
     </>
   );
