@@ -34,10 +34,21 @@ export function count(value: number | null | undefined): string {
   return number(value);
 }
 
-/** A count with its noun: 1 worker, 12,400 workers. */
-export function counted(value: number, noun: string, plural = `${noun}s`): string {
+/** A count with its noun: 1 worker, 12,400 workers, 2 batches. */
+export function counted(
+  value: number | null | undefined,
+  noun: string,
+  plural = `${noun}${/(ch|sh|s|x)$/.test(noun) ? "es" : "s"}`,
+): string {
   return `${number(value)} ${value === 1 ? noun : plural}`;
 }
+
+/** A unit that is given in the plural, such as one of the API, for a count: 1 fragment, 12 fragments. */
+export const unitFor = (value: number | null | undefined, units: string): string =>
+  value === 1 && !units.includes("/") ? units.replace(/(ch|sh|s|x)es$|s$/, "$1") : units;
+
+/** A count with such a unit. */
+export const inUnit = (value: number | null | undefined, units: string): string => `${number(value)} ${unitFor(value, units)}`;
 
 /** Bytes in a suitable unit: 512 B, 1.4 GB. */
 export function bytes(value: number | null | undefined): string {

@@ -7,7 +7,6 @@ import { alertsSearch } from "@/pages/alerts/search";
 import { pageCode, tabCode } from "@/pages/code";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "@/pages/environments/api";
 import { LoginPage } from "@/pages/LoginPage";
-import { type FleetSearch, logOf } from "@/pages/run/fleet/views";
 import { logsSearch } from "@/pages/run/logs/search";
 import { queueSearch } from "@/pages/run/queue/search";
 import { viewerSearch } from "@/pages/viewer/search";
@@ -119,7 +118,7 @@ const runTabs = [
     getParentRoute: () => run,
     path: "fleet",
     component: page(tabCode.fleet, "FleetTab"),
-    validateSearch: (search): FleetSearch => ({ worker: whole(search.worker), log: logOf(search.log) }),
+    validateSearch: (search): { worker?: number } => ({ worker: whole(search.worker) }),
   }),
   createRoute({
     getParentRoute: () => run,

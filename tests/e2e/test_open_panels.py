@@ -56,7 +56,6 @@ WAYS: dict[str, list[list[str]]] = {
     ],
     f"{LIVE}/fleet?worker=0": [
         [button("Replace worker")],
-        [button("Log of worker")],
         [button("Record")],
     ],
     f"{LIVE}/weights": [[button("Pin a version")]],

@@ -67,25 +67,16 @@ export const arrivalsQuery = (run: string) =>
     queryFn: (): Promise<EnvironmentPushRate[]> => results(api.GET("/api/v1/runs/{run}/environments/push-rates", at(run))),
   });
 
-type AskedOf<T> = T & { envId: number; reason: string };
+export type EnvironmentChange = { weight: number } | { connected: boolean } | { muted: boolean };
 
-/** Change one property of an environment, with a reason. */
-const useEnvironmentChange = <T extends object>(run: string) =>
+/** Change an environment: its weight in batches, whether it counts as connected, or whether its groups are used for training. */
+export const useChangeEnvironment = (run: string) =>
   useChange(
     ["environments", run],
-    ({ envId, ...change }: AskedOf<T>): Promise<EnvironmentRow> =>
-      body(api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(envId) } }, body: change })),
+    ({ env_id, ...change }: EnvironmentChange & { env_id: number; reason: string }): Promise<EnvironmentRow> =>
+      body(api.PATCH("/api/v1/runs/{run}/environments/{env_id}", { params: { path: { run, env_id: String(env_id) } }, body: change })),
     ["mixing", run],
   );
-
-/** Set the environment's weight in batches. */
-export const useReweigh = (run: string) => useEnvironmentChange<{ weight: number }>(run);
-
-/** Mark the environment as disconnected or connected. */
-export const useConnect = (run: string) => useEnvironmentChange<{ connected: boolean }>(run);
-
-/** Mute or unmute the environment: whether its groups are used for training. */
-export const useMute = (run: string) => useEnvironmentChange<{ muted: boolean }>(run);
 
 export type Pipeline = components["schemas"]["Pipeline"];
 export type PipelineStage = components["schemas"]["PipelineStage"];

@@ -266,7 +266,7 @@ export function useCopying(text: (() => string) | null): void {
 
 function summary({ name, lines, x }: ChartProps): string {
   const newest = lines.map((line) => `${line.label} ${number(line.values.findLast((value) => value !== undefined))}`).join(", ");
-  return `${name}: ${x.length} points; newest ${newest}`;
+  return `${name}: ${counted(x.length, "point")}; newest ${newest}`;
 }
 
 type Seen = { plotted: Plotted & { x: number[] }; left: number };

@@ -13,7 +13,7 @@ import { csvText, isShown, sheetOf } from "@/charts/sheet";
 import { placeName } from "@/charts/TipBox";
 import { Dialog } from "@/components/Dialog";
 import { Table } from "@/components/Table";
-import { clock, number, utc } from "@/format";
+import { clock, counted, number, utc } from "@/format";
 
 const MARGIN = 16;
 const TITLE = 30;
@@ -114,7 +114,9 @@ export function SheetDialog({ name, sheet, isTime, onClose }: Props) {
   const { head, rows, place } = sheet;
   const page = rows.slice(first, first + ROWS_A_PAGE);
   const range =
-    rows.length > 0 ? `${number(first + 1)} – ${number(first + page.length)} of ${number(rows.length)} rows in view` : "No data in view.";
+    rows.length > 0
+      ? `${number(first + 1)} – ${number(first + page.length)} of ${counted(rows.length, "row")} in view`
+      : "No data in view.";
   return (
     <Dialog onClose={onClose} title={`${name} as a table`} size="xl">
       <Table

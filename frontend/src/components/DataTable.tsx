@@ -16,9 +16,12 @@ export type Column<T> = {
   cell?: (row: T) => ReactNode;
   /** The value that the column sorts by; without it, the column does not sort. */
   value?: (row: T) => string | number | null | undefined;
+  /** Name of the order in a list that the server sorts. */
+  sort?: string;
 };
 
-type Sort = { id: string; isDown: boolean };
+/** Rows below a row of their own, which names them. */
+export type RowGroup<T> = { key: string; head: ReactNode; rows: readonly T[] };
 
 type Props<T> = {
   label: string;
@@ -30,6 +33,13 @@ type Props<T> = {
   attributes?: (row: T) => HTMLAttributes<HTMLTableRowElement> & Record<`data-${string}`, string | number | boolean | undefined>;
   /** Cells of a further row below a row, of all columns; null for none. */
   below?: (row: T) => ReactNode;
+  /** The row around its cells, for rows with a state; defaults to `tr` with the attributes. */
+  line?: (row: T, cells: ReactNode) => ReactNode;
+  /** The rows in groups, in place of one list. */
+  groups?: readonly RowGroup<T>[];
+  /** The order of a list that the server sorts, with `-` if descending; and its change by a heading. */
+  order?: string;
+  onOrder?: (order: string) => void;
   /** Makes the table a landmark that can be scrolled with the keyboard. */
   role?: "group";
   /** Number of rows shown at once; a button shows more. */
@@ -41,6 +51,7 @@ type Props<T> = {
   /** The list of which the rows are the pages that have been read. */
   pages?: Pages;
   className?: string;
+  tableClass?: string;
 };
 
 /** Rows by the value of a column; rows without one come last in both directions. */
@@ -58,19 +69,63 @@ const textOf = (value: string | number | null | undefined) => (typeof value === 
 const idOf = <T,>({ id, label }: Column<T>) => id ?? String(label);
 
 /** A table whose rows sort by a click on a heading: descending first for numbers, then the other way, then as given. */
-export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, page = Infinity, empty, error, pages, ...table }: Props<T>) {
-  const [sort, setSort] = useState<Sort | null>(null);
+export function DataTable<T>(props: Props<T>) {
+  const {
+    rows: read,
+    columns,
+    keyOf,
+    attributes,
+    below,
+    line,
+    groups,
+    order: asked,
+    onOrder,
+    page = Infinity,
+    empty,
+    error,
+    pages,
+    ...table
+  } = props;
+  const [own, setOwn] = useState("");
   const [most, setMost] = useState(page);
   const rows = read ?? NONE;
   const shown = columns.filter((column) => column !== false);
-  const value = shown.find((column) => idOf(column) === sort?.id)?.value;
-  const ordered = useMemo(() => (value && sort ? sorted(rows, value, sort.isDown) : rows), [rows, value, sort]);
-  const press = (column: Column<T>) => {
-    const id = idOf(column);
-    const isFirstDown = column.className?.split(" ").includes("num") ?? false;
-    if (sort?.id !== id) setSort({ id, isDown: isFirstDown });
-    else setSort(sort.isDown === isFirstDown ? { id, isDown: !isFirstDown } : null);
+  const order = onOrder ? asked : own;
+  const [by, isDown] = [order?.replace(/^-/, ""), order?.startsWith("-") ?? false];
+  const value = onOrder ? undefined : shown.find((column) => idOf(column) === by)?.value;
+  const ordered = useMemo(() => (value ? sorted(rows, value, isDown) : rows), [rows, value, isDown]);
+  const headingOf = (column: Column<T>) => {
+    const { label, title, className } = column;
+    const name = onOrder ? column.sort : column.value && idOf(column);
+    if (!name) return { label, title, className };
+    const isFirstDown = onOrder !== undefined || (className?.split(" ").includes("num") ?? false);
+    const [first, second] = isFirstDown ? [`-${name}`, name] : [name, `-${name}`];
+    const next = order === first ? second : order === second && !onOrder ? "" : first;
+    const direction = by !== name ? undefined : isDown ? ("descending" as const) : ("ascending" as const);
+    return {
+      ...{ title, className, "aria-sort": direction },
+      label: (
+        <UnstyledButton className={css.sort} onClick={() => (onOrder ?? setOwn)(next)}>
+          {label}
+          <span aria-hidden="true">{direction && (isDown ? " ↓" : " ↑")}</span>
+        </UnstyledButton>
+      ),
+    };
   };
+  const lines = (members: readonly T[]) =>
+    members.map((row) => {
+      const cells = shown.map((column) => (
+        <td key={idOf(column)} className={column.className}>
+          {column.cell ? column.cell(row) : textOf(column.value?.(row))}
+        </td>
+      ));
+      return (
+        <Fragment key={keyOf(row)}>
+          {line ? line(row, cells) : <tr {...attributes?.(row)}>{cells}</tr>}
+          {below?.(row)}
+        </Fragment>
+      );
+    });
   const [noun] = table.label.split(",");
   if (!read) return error ? <ErrorState title={`${noun} unavailable`} error={error} /> : <Skeletons heights={[200]} />;
   return (
@@ -78,35 +133,10 @@ export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, pa
       {error && <ErrorState title={`${noun} not refreshed`} error={error} />}
       {read.length === 0 && empty}
       {(read.length > 0 || empty === undefined) && (
-        <Table
-          {...table}
-          columns={shown.map((column) => {
-            const { label, title, className } = column;
-            if (!column.value) return { label, title, className };
-            const direction = sort?.id !== idOf(column) ? undefined : sort.isDown ? "descending" : "ascending";
-            return {
-              ...{ title, className, "aria-sort": direction },
-              label: (
-                <UnstyledButton className={css.sort} onClick={() => press(column)}>
-                  {label}
-                  <span aria-hidden="true">{direction && (sort?.isDown ? " ↓" : " ↑")}</span>
-                </UnstyledButton>
-              ),
-            };
-          })}
-        >
-          {ordered.slice(0, most).map((row) => (
-            <Fragment key={keyOf(row)}>
-              <tr {...attributes?.(row)}>
-                {shown.map((column) => (
-                  <td key={idOf(column)} className={column.className}>
-                    {column.cell ? column.cell(row) : textOf(column.value?.(row))}
-                  </td>
-                ))}
-              </tr>
-              {below?.(row)}
-            </Fragment>
-          ))}
+        <Table {...table} columns={shown.map(headingOf)}>
+          {groups
+            ? groups.map(({ key, head, rows: members }) => [head, <Fragment key={`of ${key}`}>{lines(members)}</Fragment>])
+            : lines(ordered.slice(0, most))}
         </Table>
       )}
       {most < ordered.length && (

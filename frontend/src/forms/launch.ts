@@ -2,7 +2,7 @@
 
 import type { Project } from "@/api/projects";
 import type { Preset } from "@/api/types";
-import { number } from "@/format";
+import { counted, number } from "@/format";
 import type { SavedPreset } from "@/forms/api";
 import { type Config, isConfig, valueAt, withAt } from "@/forms/schema";
 
@@ -127,10 +127,7 @@ export function cardsOf(starts: StartPreset[]): PresetCard[] {
 }
 
 /** An amount of resources: at most two decimals. */
-function amount(value: number, unit: string): string {
-  const text = number(Math.round(value * 100) / 100);
-  return `${text} ${unit}${value === 1 ? "" : "s"}`;
-}
+const amount = (value: number, unit: string): string => counted(Math.round(value * 100) / 100, unit);
 
 /** The resources of all workers, and what else a run of a configuration needs besides its trainer. */
 export function needsOf(config: Config): string {

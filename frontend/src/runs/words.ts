@@ -5,31 +5,28 @@ import { PLACE } from "@/components/panels";
 import { quickStarts } from "@/components/quickStarts";
 
 export type Words = {
-  /** What `env_steps` counts, as a heading and within a sentence. */
+  /** What `env_steps` counts, as a heading. */
   work: string;
-  works: string;
   /** Unit of episode length. */
   length: string;
-  /** Noun for a worker's slots. */
-  slots: string;
+  /** Noun for one of a worker's slots. */
+  slot: string;
   /** Noun for unsent data. */
   envelopes: string;
 };
 
 const STEPS: Words = {
   work: "Env steps",
-  works: "env steps",
   length: "env steps",
-  slots: "env slots",
+  slot: "env slot",
   envelopes: "Fragments",
 };
 
 /** In a language run an episode is one answer: workers count episodes, and length is in tokens. */
 const LANGUAGE: Words = {
   work: "Episodes",
-  works: "episodes",
   length: "tokens",
-  slots: "concurrent batches",
+  slot: "concurrent batch",
   envelopes: "Group envelopes",
 };
 

@@ -187,12 +187,15 @@ type CoverageProps = {
 /** What the list covers, if that is not everything. */
 function Coverage({ kind, isSearch, isSorted, is_partial, runs, runs_left_out, unindexed, partly_searched }: CoverageProps) {
   const facts = [
-    runs_left_out > 0 && `Searched the newest ${number(runs)} runs; ${number(runs_left_out)} older ones match too.`,
+    runs_left_out > 0 &&
+      `Searched the newest ${counted(runs, "run")}; ${counted(runs_left_out, "older one matches", "older ones match")} too.`,
     is_partial &&
       (isSorted
         ? `Sorted among the newest ${LABELS[kind].toLowerCase()}; older ones are not sorted in.`
         : `Searched a part of the ${LABELS[kind].toLowerCase()}; older ones may match too.`),
-    isSearch && unindexed > 0 && `${unindexed >= 10_000 ? "10,000+" : number(unindexed)} groups are not indexed yet.`,
+    isSearch &&
+      unindexed > 0 &&
+      `${unindexed >= 10_000 ? "10,000+ groups are" : counted(unindexed, "group is", "groups are")} not indexed yet.`,
     partly_searched > 0 &&
       `${counted(partly_searched, "group")} with over 64,000 characters of text searched in part: the beginning and the end of each message.`,
   ].filter(Boolean);

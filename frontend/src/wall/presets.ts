@@ -3,7 +3,6 @@
 import { BUILTIN_RETURN, linesQuery, type Span } from "@/api/metrics";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import { returnsFirst, titleOf } from "@/runs/metricOrder";
-import { wordsOf } from "@/runs/words";
 import { namesOf, OWN, type PanelSpec, type Source } from "@/wall/panels";
 
 type Kind = RunDetail["kind"];
@@ -128,7 +127,7 @@ const length = (kind: Kind): Preset => ({
 const throughput = (kind: Kind): Preset => ({
   key: "throughput",
   title: "Throughput",
-  note: kind === "fleet" ? `${wordsOf(kind).works} per second` : "tokens leased per second",
+  note: kind === "fleet" ? "env steps per second" : "tokens leased per second",
   curves: [
     {
       name: kind === "fleet" ? "env_steps_per_second" : "tokens_per_second",

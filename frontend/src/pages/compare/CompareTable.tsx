@@ -188,7 +188,7 @@ export function CompareTable({ chosen, kinds, metrics, returnName, view, rows, o
   return (
     <Panel
       title="Runs side by side"
-      note={rows === "all" ? `${number(found)} settings` : counted(found, "setting differs", "settings differ")}
+      note={rows === "all" ? counted(found, "setting") : counted(found, "setting differs", "settings differ")}
       aside={
         <SegmentedControl
           size="xs"

@@ -12,7 +12,7 @@ import { AppLink } from "@/components/inline";
 import { EmptyState, ErrorState, Guarded, Skeletons } from "@/components/panels";
 import { currentDiagnosis } from "@/diagnosis/current";
 import { visible } from "@/format";
-import { useEventBackfill, usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
+import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";
 import { RunContext } from "@/pages/run/RunContext";
 import { RunHeader } from "@/pages/run/RunHeader";
@@ -75,7 +75,6 @@ function LiveRun({ name }: { name: string }) {
   const error = useTopicError(topic);
   const isViewer = useLocation({ select: ({ pathname }) => isViewerAt(pathname) });
   const ask = useAsk(name);
-  useEventBackfill(name, topic, shown !== undefined);
   const run = newer(shown, ask.data);
   const workers = fleet?.workers ?? [];
   const speed = workers.length > 0 ? workers.reduce((sum, worker) => sum + worker.env_steps_per_second, 0) : null;
@@ -99,9 +98,9 @@ function LiveRun({ name }: { name: string }) {
     <ReadOnlyContext value={run.archived_at !== null}>
       <RunContext value={parts}>
         <Guarded>
-          <RunHeader title={run.name} run={addressed} fleet={fleet} ask={ask} isCompact={isViewer} />
+          <RunHeader title={run.name} isCompact={isViewer} />
           <ReadOnlyContext value={false}>
-            {run.archived_at && <ArchivedBanner run={run} address={name} archivedAt={run.archived_at} />}
+            {run.archived_at && <ArchivedBanner name={run.name} archivedAt={run.archived_at} />}
           </ReadOnlyContext>
           <RunTabs run={addressed} />
           {!run.archived_at && <RunLosses run={run.name} />}

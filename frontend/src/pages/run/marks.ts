@@ -2,7 +2,7 @@
 
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { api, body, useChange } from "@/api/client";
+import { api, at, body, useChange } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { MetricAxis, RunDetail } from "@/api/types";
 import type { Mark } from "@/charts/model";
@@ -26,21 +26,16 @@ export function annotationsQuery(run: string, events: MarkedEvents = "run") {
   });
 }
 
-export function useAnnotate(run: string) {
-  return useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
-    body(api.POST("/api/v1/runs/{run}/annotations", { params: { path: { run } }, body: annotation })),
+export const useAnnotate = (run: string) =>
+  useChange(annotationsQuery(run).queryKey, (annotation: NewAnnotation) =>
+    body(api.POST("/api/v1/runs/{run}/annotations", { ...at(run), body: annotation })),
   );
-}
 
-export function useDeleteAnnotation(run: string, annotation: number) {
-  return useChange(annotationsQuery(run).queryKey, (reason: string) =>
-    body(
-      api.DELETE("/api/v1/runs/{run}/annotations/{annotation}", {
-        params: { path: { run, annotation: String(annotation) }, query: { reason } },
-      }),
-    ),
-  );
-}
+export const useDeleteAnnotation = (run: string, annotation: number) =>
+  useChange(annotationsQuery(run).queryKey, (reason: string) => {
+    const params = { path: { run, annotation: String(annotation) }, query: { reason } };
+    return body(api.DELETE("/api/v1/runs/{run}/annotations/{annotation}", { params }));
+  });
 
 type Placed = { at: string; step: number | null; amount: number | null };
 

@@ -28,7 +28,7 @@ const leftOf = ({ characters, parts, extra, extra_characters }: MessageView) =>
 /** What a collapsed message contains. */
 function contentsOf({ parts, characters }: MessageView): string {
   const calls = parts.flatMap(({ kind, name }) => (kind === "tool_call" ? [visible(name) || "a tool"] : []));
-  return [`${number(characters)} characters`, ...(calls.length > 0 ? [`calls ${calls.join(", ")}`] : [])].join(" · ");
+  return [counted(characters, "character"), ...(calls.length > 0 ? [`calls ${calls.join(", ")}`] : [])].join(" · ");
 }
 
 type MessageProps = {
@@ -74,7 +74,7 @@ function Message({ message, place, isRaw, isOpen, tools, onToggle }: MessageProp
               loading={more.isFetching}
               onClick={() => setCharacters(Math.min(MOST_CHARACTERS, Math.max(FIRST_CHARACTERS, longest) * 4))}
             >
-              Show more of {number(left)} characters
+              Show more of {counted(left, "character")}
             </Button>
           )}
           {left > 0 && longest >= MOST_CHARACTERS && <p className="faint tiny">{number(left)} more characters are in the export.</p>}
@@ -148,7 +148,7 @@ function Find({ root, left }: { root: React.RefObject<HTMLElement | null>; left:
       />
       <span className="soft small" role="status">
         {needle && result}
-        {needle && left > 0 && `; ${number(left)} characters are not loaded`}
+        {needle && left > 0 && `; ${counted(left, "character is", "characters are")} not loaded`}
       </span>
     </>
   );
@@ -279,7 +279,7 @@ function Part({ part, isRaw, tool }: PartProps) {
     case "reasoning":
       return (
         <details className={styles.fold} data-part="reasoning">
-          <summary>Reasoning, {number(part.characters)} characters</summary>
+          <summary>Reasoning, {counted(part.characters, "character")}</summary>
           {written}
         </details>
       );

@@ -7,7 +7,7 @@ import { Chip } from "@/components/chips";
 import { term } from "@/components/filter/suggest";
 import { KeyHint } from "@/components/inline";
 import { ErrorState, Skeletons } from "@/components/panels";
-import { bytes, number, shortId, visible } from "@/format";
+import { bytes, counted, number, shortId, visible } from "@/format";
 import { Fact, StepFacts } from "@/pages/viewer/Facts";
 import { type ListedPart, StepsReader } from "@/pages/viewer/StepsReader";
 import { versionsText } from "@/pages/viewer/steps";
@@ -253,7 +253,7 @@ function FragmentFacts({ run, detail }: { run: string; detail: FragmentDetail })
           </Link>
         </Fact>
       )}
-      {fragment.uses > 0 && <Fact name="Sampled into">{number(fragment.uses)} batches</Fact>}
+      {fragment.uses > 0 && <Fact name="Sampled into">{counted(fragment.uses, "batch")}</Fact>}
       {!fragment.contiguous && <Fact name="Contiguous">no</Fact>}
     </StepFacts>
   );

@@ -17,7 +17,7 @@ import { useMayOperate } from "@/api/session";
 import { Chip } from "@/components/chips";
 import { KeyHint } from "@/components/inline";
 import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
-import { bytes, count, number, visible } from "@/format";
+import { bytes, count, number, unitFor, visible } from "@/format";
 import { DiscardDialog } from "@/marks/DiscardDialog";
 import { MarkBar } from "@/marks/MarkBar";
 import { nextChannel } from "@/pages/viewer/channels";
@@ -236,7 +236,7 @@ function SequenceStrip({ sequences, shown, onShow }: StripProps) {
             </span>
           </span>
           <span className={styles.stripLow}>
-            {count(sequence.tokens)} tokens
+            {count(sequence.tokens)} {unitFor(sequence.tokens, "tokens")}
             {sequence.advantage !== null && <span title="Mean advantage"> · advantage {signed(sequence.advantage)}</span>}
             {sequence.zero_advantage && (
               <span className="held" title="The environment sets its advantage to 0">

@@ -48,7 +48,7 @@ export function summaryOf({ effective_lessons, completed_at, ...counts }: Curric
     count: lessons ? lessons.filter(({ status }) => status === state).length : counts[state],
   }));
   const found = states.filter(({ count }) => count > 0);
-  if (completed_at && found.every(({ state }) => state === "graduated")) return `all ${found[0]?.count ?? 0} lessons graduated`;
+  if (completed_at && found.every(({ state }) => state === "graduated")) return `all ${counted(found[0]?.count ?? 0, "lesson")} graduated`;
   const active = states[0]?.count ?? 0;
   const spread = active > 1 ? ` · effective number of sampled lessons ${number(effective_lessons, 2)}` : "";
   return found.map(({ state, count }) => `${count} ${state}`).join(", ") + spread;

@@ -1,4 +1,4 @@
-import { Button, Group, Select } from "@mantine/core";
+import { Button, Group, Select, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { TAKES_OPERATOR, useMayOperate } from "@/api/session";
@@ -11,7 +11,6 @@ import { onDemand } from "@/components/onDemand";
 import { EmptyState, Panel, rolldeckCommand } from "@/components/panels";
 import { bytes, policyStep, visible } from "@/format";
 import { recordingsQuery, useRequestRecordings } from "@/pages/run/fleet/api";
-import logCss from "@/pages/run/logs/logs.module.css";
 import { isOver } from "@/theme/chips";
 
 const Viewer = onDemand(() => import("@/pages/run/fleet/RecordingViewer"), "default");
@@ -25,7 +24,7 @@ function Ask({ run, workers, onClose }: AskProps) {
   const [episodes, setEpisodes] = useState("1");
   const ask = useRequestRecordings(run.name);
   const running = workers.filter(({ state }) => state !== "stopped");
-  const order = { worker: worker === "any" ? null : Number(worker), slot: null, episodes: Number(episodes) };
+  const order = { worker: worker === "any" ? null : Number(worker), episodes: Number(episodes) };
   return (
     <ReasonDialog
       title={`Record episodes of ${run.name}`}
@@ -72,14 +71,16 @@ const columnsOf = (onOpen: (recording: string) => void): Column<RecordingRow>[] 
     cell: (row) => <Age at={row.requested_at} suffix=" ago" />,
   },
   {
-    ...{ id: "watch", label: <span className="unseen">Watch</span>, className: logCss.recordingEnd },
+    ...{ id: "watch", label: <span className="unseen">Watch</span>, className: "num" },
     cell: ({ id, state, reason }) =>
       state === "ready" ? (
         <Button size="compact-xs" variant="default" onClick={() => onOpen(id)}>
           Watch
         </Button>
       ) : (
-        <span className="small soft anywhere">{visible(reason)}</span>
+        <Text size="sm" component="div" maw="22rem" className="soft anywhere" style={{ whiteSpace: "normal" }}>
+          {visible(reason)}
+        </Text>
       ),
   },
 ];
@@ -118,9 +119,7 @@ export function Recordings({ run, workers }: { run: RunDetail; workers: WorkerRo
         empty={
           <EmptyState
             title="No recordings yet"
-            command={rolldeckCommand(
-              run.allowed_verbs.includes("start") ? `start ${run.name}` : `api POST runs/${run.name}/recordings episodes=1`,
-            )}
+            command={rolldeckCommand(`api POST runs/${run.name}/recordings episodes=1`)}
             needs={{ scope: "user", run: run.name }}
           >
             {canRecord && mayOperate

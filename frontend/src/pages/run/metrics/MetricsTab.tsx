@@ -8,7 +8,7 @@ import type { RunDetail } from "@/api/types";
 import { namesOf, toggled, wordOf } from "@/charts/names";
 import { onDemand } from "@/components/onDemand";
 import { EmptyState, ErrorState, Skeletons } from "@/components/panels";
-import { number, visible } from "@/format";
+import { counted, number, visible } from "@/format";
 import { annotationsQuery, useMarks } from "@/pages/run/marks";
 import { MetricTree, withWords } from "@/pages/run/metrics/MetricTree";
 import { useRun } from "@/pages/run/RunContext";
@@ -138,7 +138,8 @@ export function MetricsTab() {
         />
       )}
       <p className="small soft" role="status">
-        {number(found.length)} metrics{under ? ` in ${visible(under)}` : ""}
+        {counted(found.length, "metric")}
+        {under ? ` in ${visible(under)}` : ""}
         {q ? ` matching “${q}”` : ""}. Drag to zoom, double-click to reset, click a point for its batches and weights.
       </p>
       {picked && <PointDrawer run={run} point={picked} axis={axis} unit={wallView.xLabel} onClose={() => change(UNPICKED)} />}

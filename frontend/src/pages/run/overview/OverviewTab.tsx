@@ -19,6 +19,8 @@ import classes from "./overview.module.css";
 const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
 const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
 
+const EVENTS_SHOWN = 60;
+
 /** Open alerts of the run; nothing if there are none. */
 function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   if (rows.length === 0) return null;
@@ -66,7 +68,7 @@ export function OverviewTab() {
           <NotesPanel run={run.name} events={events} />
         </div>
         <Newest run={run} />
-        <Events events={events} />
+        <Events events={events.slice(-EVENTS_SHOWN).reverse()} />
       </Panels>
     </Guarded>
   );

@@ -10,8 +10,8 @@ import { Facts } from "@/components/Facts";
 import { Age, AppLink, useNow } from "@/components/inline";
 import { Copy, ErrorState, Skeletons } from "@/components/panels";
 import { bytes, counted, duration, number, percent, policyStep, visible } from "@/format";
-import { BatchChip, Composition, Staleness } from "@/pages/run/queue/BatchTable";
-import { latencySeconds, mayDecide, type Names, stalenessBars } from "@/pages/run/queue/batches";
+import { BatchChip, Composition } from "@/pages/run/queue/BatchTable";
+import { latencySeconds, mayDecide, type Names } from "@/pages/run/queue/batches";
 import css from "./queue.module.css";
 
 function Lease({ batch }: { batch: BatchRow }) {
@@ -43,25 +43,11 @@ function Lease({ batch }: { batch: BatchRow }) {
         ["Policy", `version ${policyStep(batch.policy_step)} in epoch ${batch.epoch}`],
         [
           "Size",
-          `${number(batch.items)} items, ${number(batch.sequences)} sequences, ${bytes(batch.size_bytes)}${batch.padding === null ? "" : `, ${percent(batch.padding)} padding`}`,
-        ],
-        [
-          "Staleness",
-          <span key="staleness">
-            <Staleness staleness={batch.staleness} /> {behindText(batch.staleness)}
-          </span>,
+          `${counted(batch.items, "item")}, ${counted(batch.sequences, "sequence")}, ${bytes(batch.size_bytes)}${batch.padding === null ? "" : `, ${percent(batch.padding)} padding`}`,
         ],
       ]}
     />
   );
-}
-
-/** `8 versions behind`, or the share of each. */
-function behindText(staleness: BatchRow["staleness"]): string {
-  const bars = stalenessBars(staleness);
-  const only = bars.length === 1 ? bars[0] : undefined;
-  if (only) return `${counted(only.versions, "version")} behind`;
-  return bars.map(({ versions, part }) => `${number(versions)} behind ${percent(part)}`).join(", ");
 }
 
 type Item = BatchItems["results"][number];

@@ -5,20 +5,15 @@ import { type BatchState, batchesQuery } from "@/api/queue";
 import type { BatchRow, RunDetail } from "@/api/types";
 import { Chip } from "@/components/chips";
 import { type Column, DataTable } from "@/components/DataTable";
-import { Age, Hint, useNow } from "@/components/inline";
+import { Age, AppLink, Hint, useNow } from "@/components/inline";
 import { EmptyState, Panel } from "@/components/panels";
 import { count, duration, number, percent, visible } from "@/format";
-import { compositionText, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
-import { trainerCommand } from "@/runs/words";
+import { NoDataYet } from "@/pages/run/NoDataYet";
+import { compositionText, LOOKS, latencySeconds, lookOf, type Names, nameIn, stalenessBars } from "@/pages/run/queue/batches";
 import css from "./queue.module.css";
 
-const STATES: { value: BatchState; label: string }[] = [
-  { value: "leased", label: "Leased" },
-  { value: "returned", label: "Expired" },
-  { value: "quarantined", label: "Quarantined" },
-  { value: "confirmed", label: "Acknowledged" },
-  { value: "dropped", label: "Released" },
-];
+/** The filter by state: `Leased`, `Expired` … */
+const STATES = Object.entries(LOOKS).map(([value, { words }]) => ({ value, label: words.replace(/^./, (letter) => letter.toUpperCase()) }));
 
 export function BatchChip({ batch }: { batch: Pick<BatchRow, "state" | "lease_expires_at"> }) {
   const { tone, sign, words } = lookOf(batch, useNow());
@@ -94,20 +89,10 @@ function columnsOf(run: RunDetail, names: Names, state: BatchState | undefined):
 
 function Nothing({ run, isFiltered }: { run: RunDetail; isFiltered: boolean }) {
   const text = "A batch is formed when a trainer requests one and the queue holds enough data.";
-  if (isFiltered) {
-    const all = (
-      <Link to="/runs/$name/queue" params={{ name: run.name }} search={{}}>
-        Batches in all states
-      </Link>
-    );
-    return (
-      <EmptyState title="No batches in this state" action={all}>
-        {text}
-      </EmptyState>
-    );
-  }
+  if (!isFiltered) return <NoDataYet title="No batches leased yet">{text}</NoDataYet>;
+  const all = <AppLink to={`/runs/${encodeURIComponent(run.name)}/queue`}>Batches in all states</AppLink>;
   return (
-    <EmptyState title="No batches leased yet" command={trainerCommand(run, location.origin)} needs={{ scope: "trainer", run: run.name }}>
+    <EmptyState title="No batches in this state" action={all}>
       {text}
     </EmptyState>
   );

@@ -7,7 +7,7 @@ import { valueAt } from "@/charts/scale";
 import { type Column, DataTable } from "@/components/DataTable";
 import { term } from "@/components/filter/suggest";
 import { ErrorState, Skeletons } from "@/components/panels";
-import { number, percent, visible } from "@/format";
+import { inUnit, number, percent, visible } from "@/format";
 import css from "@/pages/run/trajectories/distribution.module.css";
 import { type Range, rangeIn, taskIn, withRange, withTask } from "@/pages/run/trajectories/ranges";
 import { wordsOf } from "@/runs/words";
@@ -65,7 +65,7 @@ export function Distribution({ run, of, search, onSearch }: Props) {
         />
         <span className="faint tiny">
           {data.is_sampled && "a sample of "}
-          {number(data.counted)} {data.unit}
+          {inUnit(data.counted, data.unit)}
         </span>
       </div>
       {data.counted === 0 ? (
@@ -102,7 +102,7 @@ function Bars({ spread: { counts, least, most, unit }, range, onRange }: BarsPro
     <div className={css.bars} role="group" aria-label="Bars; Shift and a click extend the range">
       {counts.map((count, bar) => {
         const [from, to] = [edge(bar), edge(bar + 1)];
-        const words = `${number(from)} to ${number(to)}: ${number(count)} ${unit}`;
+        const words = `${number(from)} to ${number(to)}: ${inUnit(count, unit)}`;
         return (
           <button
             key={from}
