@@ -51,7 +51,7 @@ WAYS: dict[str, list[list[str]]] = {
         [button("Views"), entry("Save as new view")],
         [button("Annotations")],
         [button("Options of"), entry("Show as table")],
-        [button("Options of"), entry("Metric as x axis")],
+        [button("Enlarge")],
         [button("Options of"), entry("Alert when")],
     ],
     f"{LIVE}/fleet?worker=0": [

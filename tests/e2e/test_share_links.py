@@ -74,7 +74,7 @@ def test_a_link_to_a_chart_opens_its_range_smoothing_and_lines(
 ) -> None:
     page = signed_in
     page.goto(
-        "/runs/shared-a/metrics?q=loss&from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc"
+        "/runs/shared-a/metrics?pin=train/loss&from=100&to=400&smooth=0.9&with=shared-b&secret=rd_abc"
     )
     chart = page.locator("[data-panel='train/loss']")
     chart.scroll_into_view_if_needed()

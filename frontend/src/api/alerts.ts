@@ -86,8 +86,6 @@ export function useAlertAction() {
 export type AlertRule = Schemas["AlertRuleRow"];
 export type SetAlertRule = Schemas["SetAlertRuleRequest"];
 export type Snooze = Schemas["SnoozeRow"];
-/** An alert or a rule, by id. */
-export type SnoozeSubject = { alert: number } | { rule: number };
 export type Comparator = AlertRule["comparator"];
 
 export const COMPARATORS: Record<Comparator, string> = {
@@ -135,8 +133,8 @@ export const useDeleteRule = (id: number) =>
   );
 
 export const useSnooze = () =>
-  useRuleChange((snooze: SnoozeSubject & { until: string | null; reason: string }) =>
-    body(api.POST("/api/v1/alerts/snoozes", { body: { alert: null, rule: null, ...snooze } })),
+  useRuleChange((snooze: { alert: number; until: string | null; reason: string }) =>
+    body(api.POST("/api/v1/alerts/snoozes", { body: { rule: null, ...snooze } })),
   );
 
 export const useEndSnooze = (id: number) =>

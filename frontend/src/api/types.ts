@@ -18,7 +18,6 @@ export type EpisodeRow = Schemas["EpisodeRow"];
 export type LessonRow = Schemas["LessonRow"];
 export type LessonChange = Schemas["LessonChangeRow"];
 export type EvaluationRow = Schemas["EvaluationRow"];
-export type MicroEvaluationRow = Schemas["MicroEvaluationRow"];
 export type CurriculumPart = Schemas["CurriculumSummary"];
 export type LedgerPart = Schemas["LedgerPart"];
 export type LedgerAnswer = Schemas["LedgerAnswer"];

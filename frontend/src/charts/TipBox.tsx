@@ -1,5 +1,6 @@
 /** Points of a chart: the values under the cursor, and their choice. */
 
+import { Text } from "@mantine/core";
 import { useState } from "react";
 import type uPlot from "uplot";
 import { Swatch } from "@/charts/lineStyles";
@@ -33,13 +34,12 @@ type Props = {
   points: number;
   textOf: (index: number) => string;
   onMove: (index: number) => void;
-  onCopy: (index: number) => void;
   /** Absent for charts whose points cannot be chosen. */
   onChoose?: (index: number) => void;
 };
 
 /** Keyboard access to chart points: a slider that is visible while focused. */
-export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Props) {
+export function PointKeys({ name, points, textOf, onMove, onChoose }: Props) {
   const [wanted, setWanted] = useState(Number.POSITIVE_INFINITY);
   const at = Math.min(wanted, points - 1);
   return (
@@ -58,11 +58,7 @@ export function PointKeys({ name, points, textOf, onMove, onCopy, onChoose }: Pr
         onMove(event.currentTarget.valueAsNumber);
       }}
       onKeyDown={(event) => {
-        const isCopy = (event.ctrlKey || event.metaKey) && event.key === "c";
-        if (!isCopy && !(event.key === "Enter" && onChoose)) return;
-        event.preventDefault();
-        if (isCopy) onCopy(at);
-        else onChoose?.(at);
+        if (event.key === "Enter") onChoose?.(at);
       }}
     />
   );
@@ -89,9 +85,9 @@ export function TipBox({ tip, chart, width, nearest }: TipBoxProps) {
     <div className="chart-tip" style={{ top: 8, ...side }} aria-hidden="true">
       <div className="faint">{placeName(chart, place)}</div>
       {tip.marks?.map((mark) => (
-        <div key={`${mark.x} ${mark.text}`} className="chart-tip-mark">
+        <Text key={`${mark.x} ${mark.text}`} fz="xs" c="var(--accent)" maw="16rem" className="anywhere" style={{ whiteSpace: "normal" }}>
           {mark.role === "note" ? "⚑" : "·"} {visible(mark.text)}
-        </div>
+        </Text>
       ))}
       {rows.map(({ line, value, isNearest }) => (
         <div key={line.label} className="chart-tip-row" data-nearest={isNearest || undefined}>

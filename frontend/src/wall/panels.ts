@@ -80,6 +80,23 @@ export function namesOf(source: Source): string[] {
   return names.map((name) => prefix + name);
 }
 
+/** Names that contain every word, case-insensitive. */
+export function withWords(names: readonly string[], words: string): readonly string[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return wanted.length === 0 ? names : names.filter((name) => wanted.every((word) => name.toLowerCase().includes(word)));
+}
+
+/** The beginnings of names, up to a slash or a dot, that several names have; with their number. */
+export function branchesOf(names: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const name of names)
+    for (const { index } of name.matchAll(/[/.]/g)) {
+      const branch = name.slice(0, index + 1);
+      counts.set(branch, (counts.get(branch) ?? 0) + 1);
+    }
+  return new Map([...counts].filter(([, count]) => count > 1));
+}
+
 /** Lines of one panel. */
 export const LINES_AT_MOST = 20;
 const MATCH_MS = 200;

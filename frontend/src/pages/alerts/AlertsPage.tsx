@@ -1,4 +1,4 @@
-import { Button, SegmentedControl, Select, TextInput } from "@mantine/core";
+import { Box, Button, SegmentedControl, Select, SimpleGrid, TextInput } from "@mantine/core";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -22,7 +22,6 @@ import { EmptyState, Skeletons } from "@/components/panels";
 import { counted, number, visible } from "@/format";
 import { AlertDrawer } from "@/pages/alerts/AlertDrawer";
 import type { AlertsSearch } from "@/pages/alerts/search";
-import css from "./alerts.module.css";
 
 const RulesPanel = onDemand(() => import("@/pages/alerts/RulesPanel"), "RulesPanel", <Skeletons heights={[260]} />);
 
@@ -47,7 +46,7 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
     { label: "State", className: "wide-only", cell: (alert) => <AlertChip alert={alert} /> },
     {
       label: "Alert",
-      className: `anywhere ${css.what}`,
+      className: "anywhere",
       cell: (alert) => (
         <>
           <div className="narrow-only">
@@ -71,7 +70,7 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
       ),
     },
     {
-      ...{ label: "Run", className: `wide-only ${css.run}`, value: ({ run }) => run },
+      ...{ label: "Run", className: "wide-only", value: ({ run }) => run },
       cell: ({ run }) =>
         run ? (
           <Link to="/runs/$name" params={{ name: run }} className="strong run-name">
@@ -100,7 +99,7 @@ function columnsOf(look: Look): Column<AlertGroup>[] {
 function Filters({ asked, look }: { asked: AskedAlerts; look: Look }) {
   const kinds = useAlertKinds();
   return (
-    <div className={css.boxes}>
+    <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="xs" px="md" py="sm">
       <TextInput
         {...{ size: "xs", label: "Text", placeholder: "in the message", value: asked.text ?? "" }}
         data-filter
@@ -120,7 +119,7 @@ function Filters({ asked, look }: { asked: AskedAlerts; look: Look }) {
         value={asked.severity ?? null}
         onChange={(severity) => look({ severity: (severity as AskedAlerts["severity"]) ?? undefined })}
       />
-    </div>
+    </SimpleGrid>
   );
 }
 
@@ -267,7 +266,7 @@ export function AlertsPage() {
     <>
       <div className="page-title">
         <h1>Alerts</h1>
-        <div className={css.lists}>
+        <Box maw="100%" style={{ overflowX: "auto" }}>
           <SegmentedControl
             size="xs"
             aria-label="List"
@@ -275,7 +274,7 @@ export function AlertsPage() {
             value={view ?? asked.state ?? "unresolved"}
             onChange={show}
           />
-        </div>
+        </Box>
         <span className="spacer" />
         {summary && (
           <span className="soft small" data-summary>

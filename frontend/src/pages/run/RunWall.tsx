@@ -25,7 +25,7 @@ type Props = {
 /** Panels of the open run on one axis, with a range of their own. */
 export function RunWall({ panels, together, axis = "time", range, onRange, className, events, current }: Props) {
   const { run } = useRun();
-  const marks = useMarks(run, axis, "all", events);
+  const marks = useMarks(run, axis, events);
   const view = useWallView({
     ...{ runs: [run.name], kinds: [run.kind], view: range, usual: axis, points: PRESET_POINTS, sync: axis, marks },
     ...{ isLive: mayMeasure(run.status), change: ({ from, to }) => onRange({ from, to }) },

@@ -46,25 +46,23 @@ const PLACE: Record<MetricAxis, (placed: Placed, beganAt: string) => number | nu
   amount: ({ amount }) => amount,
 };
 
-export type Shown = "all" | "notes" | "none";
-
 /** The marks of a run on one axis; those without a position on it are omitted. */
-export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganAt: string, shown: Shown): Mark[] {
-  if (!found || shown === "none") return [];
+export function marksOf(found: Annotations | undefined, axis: MetricAxis, beganAt: string): Mark[] {
+  if (!found) return [];
   const place = (placed: Placed): number | null => PLACE[axis](placed, beganAt);
   const notes = found.results.map((row): Mark | null => {
     const x = place(row);
     return x === null ? null : { x, text: `${row.text} (${row.created_by})`, role: "note" };
   });
-  const events = (shown === "all" ? found.events : []).map((row): Mark | null => {
+  const events = found.events.map((row): Mark | null => {
     const x = place(row);
     return x === null ? null : { x, text: row.message, role: row.kind === "weights_version" ? "version" : "event" };
   });
   return [...events, ...notes].filter((mark) => mark !== null);
 }
 
-export function useMarks(run: RunDetail, axis: MetricAxis, shown: Shown = "all", events?: MarkedEvents): Mark[] {
+export function useMarks(run: RunDetail, axis: MetricAxis, events?: MarkedEvents): Mark[] {
   const { data } = useQuery(annotationsQuery(run.name, events));
   const beganAt = run.trainer_started_at ?? run.created_at;
-  return useMemo(() => marksOf(data, axis, beganAt, shown), [data, axis, beganAt, shown]);
+  return useMemo(() => marksOf(data, axis, beganAt), [data, axis, beganAt]);
 }

@@ -59,8 +59,7 @@ function serverOfLessons() {
     .on("GET", "/api/v1/runs/{run}/annotations", { results: [], next: null, events: [] } as never)
     .on("GET", "/api/v1/runs/{run}/evaluations", { results: [queued, answered], next: null })
     .on("GET", "/api/v1/runs/{run}/evaluations/{evaluation}", answered)
-    .on("GET", "/api/v1/runs/{run}/lessons/history", { results: [], next: null })
-    .on("GET", "/api/v1/runs/{run}/lessons/{lesson}/micro-evaluations", { results: [], next: null });
+    .on("GET", "/api/v1/runs/{run}/lessons/history", { results: [], next: null });
 }
 
 const chart = (panel: string) => document.querySelector(`[data-panel="${panel}"] [data-points]`);

@@ -1,4 +1,4 @@
-import { NativeSelect } from "@mantine/core";
+import { Box, Group, NativeSelect } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import { mayMeasure, type Span } from "@/api/metrics";
@@ -15,8 +15,6 @@ import { namesOfPresets, PRESET_POINTS, presetsOf } from "@/wall/presets";
 import { amountOf, useWallView } from "@/wall/useWallView";
 import { pickedOf, RANGES, type Range, UNPICKED, UNZOOMED, type View } from "@/wall/view";
 import { Wall } from "@/wall/Wall";
-import wallCss from "@/wall/wall.module.css";
-import classes from "./overview.module.css";
 
 const route = getRouteApi("/shell/runs/$name/");
 
@@ -71,10 +69,12 @@ export function OverviewCharts() {
   const picked = pickedOf(search);
   return (
     <section aria-label="Charts">
-      <div className={classes.bar}>
+      <Group gap="0.5rem 1rem" pb="xs">
         {/* Runs that have not started or have ended have no bottleneck. */}
-        {UNDER_WAY.has(run.status) && <DiagnosisLine run={run.name} diagnosis={diagnosis} className={classes.diagnosis} />}
-        <div className={`${wallCss.controls} ${classes.controls}`}>
+        <Box flex="1 1 24rem" miw={0}>
+          {UNDER_WAY.has(run.status) && <DiagnosisLine run={run.name} diagnosis={diagnosis} />}
+        </Box>
+        <Group gap="xs">
           <AxisControls {...{ view: search, axis, usual: "time", axes: AXES, change, title: HINT }} amount={amountOf([run.kind]).title}>
             {axis === "time" && !isZoomed && (
               <NativeSelect
@@ -86,8 +86,8 @@ export function OverviewCharts() {
               />
             )}
           </AxisControls>
-        </div>
-      </div>
+        </Group>
+      </Group>
       <Wall panels={presetsOf(run.kind)} view={view} together={namesOfPresets} className="charts" current={current} />
       {picked && <PointDrawer run={run} point={picked} axis={axis} unit={view.xLabel} onClose={() => change(UNPICKED)} />}
     </section>

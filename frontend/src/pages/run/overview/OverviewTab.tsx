@@ -1,3 +1,4 @@
+import { Box, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type AlertRow, RUN_ALERTS_SHOWN, runAlertsQuery } from "@/api/alerts";
@@ -14,7 +15,6 @@ import { OverviewCharts } from "@/pages/run/overview/OverviewCharts";
 import { StartCard } from "@/pages/run/overview/StartCard";
 import { Ledger } from "@/pages/run/queue/Ledger";
 import { useRun } from "@/pages/run/RunContext";
-import classes from "./overview.module.css";
 
 const NotesPanel = onDemand(() => import("@/pages/run/notes/NotesPanel"), "default");
 const Newest = onDemand(() => import("@/pages/run/overview/Newest"), "default");
@@ -25,26 +25,26 @@ const EVENTS_SHOWN = 60;
 function RunAlerts({ run, rows }: { run: RunDetail; rows: AlertRow[] }) {
   if (rows.length === 0) return null;
   return (
-    <section className={`panel span-12 ${classes.alerts}`} aria-label="Alerts of this run">
-      <ul>
-        {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
-          <li key={alert.id} data-alert-id={alert.id}>
-            <AlertChip alert={alert} />
-            <Link to="/alerts" search={{ alert: alert.id }} className="anywhere">
+    <Stack component="section" gap="xs" px="md" py="xs" mb="sm" className="panel span-12" aria-label="Alerts of this run">
+      {rows.slice(0, RUN_ALERTS_SHOWN).map((alert) => (
+        <Group key={alert.id} data-alert-id={alert.id} gap="0.25rem 0.85rem" align="baseline">
+          <AlertChip alert={alert} />
+          <Box flex="1 1 14rem" className="anywhere">
+            <Link to="/alerts" search={{ alert: alert.id }}>
               {visible(alert.message)}
             </Link>
-            <span className="soft small nowrap">
-              <Age at={alert.first_seen_at} suffix=" ago" />
-            </span>
-          </li>
-        ))}
-      </ul>
+          </Box>
+          <span className="soft small nowrap">
+            <Age at={alert.first_seen_at} suffix=" ago" />
+          </span>
+        </Group>
+      ))}
       {rows.length > RUN_ALERTS_SHOWN && (
         <Link to="/alerts" search={{ run: run.name }} className="small">
           All alerts of this run
         </Link>
       )}
-    </section>
+    </Stack>
   );
 }
 
@@ -58,15 +58,16 @@ export function OverviewTab() {
     <Guarded>
       <StartCard />
       <Figures run={run} fleet={fleet} queue={queue} ledger={ledger} last={episodes.at(-1)} speed={speed} />
-      <Panels className={classes.first}>
+      <Panels>
         <RunAlerts run={run} rows={(alerts.data ?? []).filter((alert) => !isLoss(alert))} />
       </Panels>
       <OverviewCharts />
-      <Panels className={classes.rest}>
+      <Panels style={{ marginTop: "1rem" }}>
         <Ledger run={run} ledger={ledger} />
-        <div className={`span-12 ${classes.notes}`}>
+        {/* Same height as without a note. */}
+        <Box className="span-12" mih="5.6rem">
           <NotesPanel run={run.name} events={events} />
-        </div>
+        </Box>
         <Newest run={run} />
         <Events events={events.slice(-EVENTS_SHOWN).reverse()} />
       </Panels>
