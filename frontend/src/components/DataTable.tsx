@@ -1,7 +1,8 @@
-import { Button, UnstyledButton } from "@mantine/core";
-import { Fragment, type HTMLAttributes, type ReactNode, useMemo, useState } from "react";
-import { ErrorState, Skeletons } from "@/components/panels";
-import { type Pages, ShowMore, Table } from "@/components/Table";
+import { Button, Checkbox, UnstyledButton } from "@mantine/core";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { Fragment, type HTMLAttributes, memo, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
+import { Boundary, ErrorState, Skeletons } from "@/components/panels";
+import { type Pages, Row, ShowMore, Table } from "@/components/Table";
 import { number, visible } from "@/format";
 import css from "./dataTable.module.css";
 
@@ -16,6 +17,16 @@ export type Column<T> = {
   cell?: (row: T) => ReactNode;
   /** The value that the column sorts by; without it, the column does not sort. */
   value?: (row: T) => string | number | null | undefined;
+  /** The column in an order of the server. */
+  sortBy?: string;
+};
+
+type Selection<T> = {
+  chosen: ReadonlySet<string>;
+  labelOf: (row: T) => string;
+  /** Label of the box for all rows; without it, rows are selected one by one. */
+  all?: string;
+  onChoose: (keys: string[], isOn: boolean) => void;
 };
 
 type Sort = { id: string; isDown: boolean };
@@ -41,6 +52,15 @@ type Props<T> = {
   /** The list of which the rows are the pages that have been read. */
   pages?: Pages;
   className?: string;
+  /** The order in which the server returns the rows; a minus means descending. Columns then sort by `sortBy`. */
+  order?: string;
+  onOrder?: (column: string) => void;
+  /** Boxes that select rows. */
+  selection?: Selection<T>;
+  /** Height of all rows in pixels: of a long table only the visible rows are drawn. */
+  rowHeight?: number;
+  /** Called when the last row of a long table is drawn. */
+  onEnd?: () => void;
 };
 
 /** Rows by the value of a column; rows without one come last in both directions. */
@@ -57,56 +77,128 @@ const NONE: never[] = [];
 const textOf = (value: string | number | null | undefined) => (typeof value === "string" ? visible(value) || "–" : number(value));
 const idOf = <T,>({ id, label }: Column<T>) => id ?? String(label);
 
+type LineProps<T> = Pick<Props<T>, "attributes" | "keyOf"> & {
+  row: T;
+  columns: readonly Column<T>[];
+  isChosen: boolean;
+  labelOf?: Selection<T>["labelOf"];
+  onChoose?: Selection<T>["onChoose"];
+};
+
+function LineOf<T>({ row, columns, attributes, keyOf, isChosen, labelOf, onChoose }: LineProps<T>) {
+  return (
+    <tr data-selected={isChosen || undefined} {...attributes?.(row)}>
+      {onChoose && (
+        <td className={css.pick}>
+          <Checkbox
+            size="xs"
+            aria-label={labelOf?.(row)}
+            checked={isChosen}
+            onChange={(event) => onChoose([String(keyOf(row))], event.currentTarget.checked)}
+          />
+        </td>
+      )}
+      {columns.map((column) => (
+        <td key={idOf(column)} className={column.className}>
+          {column.cell ? column.cell(row) : textOf(column.value?.(row))}
+        </td>
+      ))}
+    </tr>
+  );
+}
+const Line = memo(LineOf) as typeof LineOf;
+
+/** Longer tables of rows with a known height draw only the visible ones. */
+const MOST_DRAWN = 100;
+
+/** The visible rows of a long table in a box that scrolls; all rows of another table. */
+function useVisible(count: number, rowHeight: number | undefined, onEnd?: () => void) {
+  const box = useRef<HTMLDivElement>(null);
+  const isLong = rowHeight !== undefined && count > MOST_DRAWN;
+  const height = rowHeight ?? 0;
+  const options = { count, getScrollElement: () => box.current, estimateSize: () => height, overscan: 20, enabled: isLong };
+  const items = useVirtualizer(options).getVirtualItems();
+  const [first, end] = isLong ? [items[0]?.index ?? 0, (items.at(-1)?.index ?? -1) + 1] : [0, count];
+  useEffect(() => {
+    if (isLong && end >= count) onEnd?.();
+  }, [isLong, end, count, onEnd]);
+  return { box, isLong, first, end, above: first * height, under: (count - end) * height };
+}
+
+const Gap = ({ width, height }: { width: number; height: number }) =>
+  height > 0 && (
+    <tr>
+      <td colSpan={width} style={{ height, padding: 0 }} />
+    </tr>
+  );
+
 /** A table whose rows sort by a click on a heading: descending first for numbers, then the other way, then as given. */
-export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, page = Infinity, empty, error, pages, ...table }: Props<T>) {
+export function DataTable<T>({ rows: read, columns, keyOf, attributes, below, page = Infinity, empty, error, pages, ...props }: Props<T>) {
+  const { order, onOrder, selection, rowHeight, onEnd, className = "", ...table } = props;
   const [sort, setSort] = useState<Sort | null>(null);
   const [most, setMost] = useState(page);
   const rows = read ?? NONE;
-  const shown = columns.filter((column) => column !== false);
+  const shown = useMemo(() => columns.filter((column) => column !== false), [columns]);
   const value = shown.find((column) => idOf(column) === sort?.id)?.value;
   const ordered = useMemo(() => (value && sort ? sorted(rows, value, sort.isDown) : rows), [rows, value, sort]);
+  const now = order === undefined ? sort : { id: order.replace(/^-/, ""), isDown: order.startsWith("-") };
   const press = (column: Column<T>) => {
     const id = idOf(column);
     const isFirstDown = column.className?.split(" ").includes("num") ?? false;
     if (sort?.id !== id) setSort({ id, isDown: isFirstDown });
     else setSort(sort.isDown === isFirstDown ? { id, isDown: !isFirstDown } : null);
   };
+  const heading = (column: Column<T>) => {
+    const { label, title, className: own, value: by, sortBy } = column;
+    const id = onOrder ? sortBy : by && idOf(column);
+    if (!id) return { label, title, className: own };
+    const direction = now?.id !== id ? undefined : now.isDown ? ("descending" as const) : ("ascending" as const);
+    return {
+      ...{ title, className: own, "aria-sort": direction },
+      label: (
+        <UnstyledButton className={css.sort} onClick={() => (onOrder ? onOrder(id) : press(column))}>
+          {label}
+          <span aria-hidden="true">{direction && (now?.isDown ? " ↓" : " ↑")}</span>
+        </UnstyledButton>
+      ),
+    };
+  };
+  const { box, isLong, first, end, above, under } = useVisible(Math.min(most, ordered.length), rowHeight, onEnd);
   const [noun] = table.label.split(",");
   if (!read) return error ? <ErrorState title={`${noun} unavailable`} error={error} /> : <Skeletons heights={[200]} />;
+  const keys = selection ? rows.map((row) => String(keyOf(row))) : NONE;
+  const areAllChosen = keys.length > 0 && keys.every((key) => selection?.chosen.has(key));
+  const boxOfAll = selection?.all ? (
+    <Checkbox
+      size="xs"
+      aria-label={selection.all}
+      checked={areAllChosen}
+      indeterminate={!areAllChosen && selection.chosen.size > 0}
+      onChange={(event) => selection.onChoose(keys, event.currentTarget.checked)}
+    />
+  ) : (
+    <span className="unseen">Selected</span>
+  );
+  const headings = [...(selection ? [{ label: boxOfAll, className: css.pick }] : []), ...shown.map(heading)];
   return (
     <>
       {error && <ErrorState title={`${noun} not refreshed`} error={error} />}
       {read.length === 0 && empty}
       {(read.length > 0 || empty === undefined) && (
-        <Table
-          {...table}
-          columns={shown.map((column) => {
-            const { label, title, className } = column;
-            if (!column.value) return { label, title, className };
-            const direction = sort?.id !== idOf(column) ? undefined : sort.isDown ? "descending" : "ascending";
-            return {
-              ...{ title, className, "aria-sort": direction },
-              label: (
-                <UnstyledButton className={css.sort} onClick={() => press(column)}>
-                  {label}
-                  <span aria-hidden="true">{direction && (sort?.isDown ? " ↓" : " ↑")}</span>
-                </UnstyledButton>
-              ),
-            };
-          })}
-        >
-          {ordered.slice(0, most).map((row) => (
+        <Table {...table} ref={box} className={`${className} ${isLong ? css.long : ""}`} columns={headings}>
+          <Gap width={headings.length} height={above} />
+          {ordered.slice(first, end).map((row) => (
             <Fragment key={keyOf(row)}>
-              <tr {...attributes?.(row)}>
-                {shown.map((column) => (
-                  <td key={idOf(column)} className={column.className}>
-                    {column.cell ? column.cell(row) : textOf(column.value?.(row))}
-                  </td>
-                ))}
-              </tr>
+              <Boundary part="Row" data={row} frame={(failure) => <Row width={headings.length}>{failure}</Row>}>
+                <Line
+                  {...{ row, columns: shown, attributes, keyOf, labelOf: selection?.labelOf, onChoose: selection?.onChoose }}
+                  isChosen={selection?.chosen.has(String(keyOf(row))) ?? false}
+                />
+              </Boundary>
               {below?.(row)}
             </Fragment>
           ))}
+          <Gap width={headings.length} height={under} />
         </Table>
       )}
       {most < ordered.length && (

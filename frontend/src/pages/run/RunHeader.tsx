@@ -18,7 +18,7 @@ import { useRun } from "@/pages/run/RunContext";
 import type { RunDialogName } from "@/pages/run/RunDialogs";
 import runCss from "@/pages/run/run.module.css";
 import { drainText, droppedText, isActive, pendingRequest, uptimeText, VERBS, type Verb } from "@/pages/run/verbs";
-import { viewLink } from "@/share/link";
+import { viewLink } from "@/share/focus";
 import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
 
