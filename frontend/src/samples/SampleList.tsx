@@ -1,4 +1,4 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button, Group, SegmentedControl, Text } from "@mantine/core";
 import { useThrottledValue } from "@mantine/hooks";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { type ReactNode, useCallback, useMemo, useRef, useState } from "react";
@@ -24,7 +24,6 @@ import {
   VALUES_OF,
   valuesQuery,
 } from "@/samples/samples";
-import styles from "@/samples/samples.module.css";
 import { factsOf, MOST_COLUMNS, type SampleKind, type SampleSearch, type SortName, sortAfter } from "@/samples/search";
 
 const LOOK_MS = 15_000;
@@ -97,7 +96,7 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
   );
   return (
     <>
-      <div className={styles.bar} onFocus={() => setAsked(true)}>
+      <Group gap="xs" px="sm" pt="xs" mb="xs" onFocus={() => setAsked(true)}>
         {kinds.length > 1 && (
           <SegmentedControl
             size="xs"
@@ -128,12 +127,12 @@ export function SampleList({ search, onSearch, kinds, run, arrived, aside, above
           />
         )}
         {aside}
-      </div>
+      </Group>
       {above}
       {coverage && (
-        <p className={styles.scope} role="status">
+        <Text size="xs" c="dimmed" px="sm" mb="xs" role="status">
           {coverage}
-        </p>
+        </Text>
       )}
       {!sort && pages.isSuccess && <NewSamples listed={listed} arrived={arrived} loaded={samples} onShow={() => void pages.refetch()} />}
       {pages.isPending && !data && <Skeletons heights={[320]} />}
@@ -198,7 +197,7 @@ function NewSamples({ listed, arrived, loaded, onShow }: NewProps) {
   const fresh = data.length === 0 ? 0 : newSamples(data, loaded);
   if (fresh <= 0) return null;
   return (
-    <Button size="compact-xs" variant="light" onClick={onShow} className={styles.fresh}>
+    <Button size="compact-xs" variant="light" onClick={onShow} mx="sm" mb="xs">
       {fresh >= MOST_NEW ? `${MOST_NEW}+` : number(fresh)} new
     </Button>
   );

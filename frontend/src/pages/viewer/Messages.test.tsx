@@ -71,7 +71,7 @@ it("shows reasoning folded, calls with arguments, and results with the tool of t
   expect(result).toHaveTextContent("Result weather7 °C");
   expect(error).toHaveTextContent("Error timeout");
   expect(error).toHaveAttribute("data-failed");
-  expect((await said("Message 3, user")).querySelector("summary")).toHaveTextContent("audio");
+  expect((await said("Message 3, user")).querySelector("[data-part] summary")).toHaveTextContent("audio");
 });
 
 it.each([

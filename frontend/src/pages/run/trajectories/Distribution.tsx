@@ -1,4 +1,4 @@
-import { Group, SegmentedControl, SimpleGrid } from "@mantine/core";
+import { Box, Group, SegmentedControl, SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { components } from "@/api/schema";
@@ -39,7 +39,7 @@ export function Distribution({ run, of, search, onSearch }: Props) {
   if (error && !data) return <ErrorState title="Distribution unavailable" error={error} />;
   if (!data) return <Skeletons heights={[180]} />;
   return (
-    <section className={css.spread} aria-label="Distribution">
+    <Box component="section" px="sm" pb="sm" aria-label="Distribution">
       <Group gap="sm" mb="xs">
         <SegmentedControl
           size="xs"
@@ -71,7 +71,7 @@ export function Distribution({ run, of, search, onSearch }: Props) {
           />
         </SimpleGrid>
       )}
-    </section>
+    </Box>
   );
 }
 
