@@ -151,7 +151,8 @@ def test_a_link_to_a_token_opens_its_sequence_at_the_token(
     page = signed_in
     page.goto(f"/runs/shared-tokens/groups/{group}?view=tokens&seq=2&color=logprob")
     page.locator("[data-token='3']").click()
-    page.get_by_role("button", name="Copy link to this token").click()
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Copy link").click()
     link = copied(page, server)
 
     colleague.goto(link)

@@ -51,13 +51,6 @@ export const windowQuery = (run: string, group: number, sequence: number, start:
     ...FIXED,
   });
 
-/** The text of a message in one piece: its texts and results, and calls with their arguments. */
-export const partsText = ({ parts }: Pick<MessageView, "parts">): string =>
-  parts
-    .filter(({ kind }) => kind === "text" || kind === "tool_call" || kind === "tool_result")
-    .map(({ kind, name, text }) => (kind === "tool_call" ? `${name} ${text}` : text))
-    .join("\n");
-
 /** The messages from the first answer on. */
 export function answerOf(messages: MessageView[]): MessageView[] {
   const first = messages.findIndex(({ role }) => role === "assistant");
@@ -76,17 +69,6 @@ export const messagesQuery = (run: string, group: number, sequence: number, char
 
 /** URL of a group's content. */
 export const contentUrl = (run: string, group: number): string => `/api/v1/runs/${encodeURIComponent(run)}/groups/${group}/content`;
-
-/** The first characters of a group's content as text. */
-export const contentQuery = (run: string, group: number, characters: number) =>
-  queryOptions({
-    queryKey: ["group", run, group, "content", characters],
-    queryFn: async () => {
-      const params = { path: path(run, group), query: { characters } };
-      return (await body(api.GET("/api/v1/runs/{run}/groups/{group}/content", { params, parseAs: "text" }))) as unknown as string;
-    },
-    ...FIXED,
-  });
 
 /** URL of a download of all groups that match a filter. */
 export function exportUrl(run: string, { q, sort }: { q?: string; sort?: string }, form: "jsonl" | "parquet" | "inspect"): string {

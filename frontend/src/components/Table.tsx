@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import type { ReactNode } from "react";
+import type { ReactNode, Ref } from "react";
 import { Boundary } from "@/components/panels";
 
 /** A column's heading; a plain string is its label, false omits it. */
@@ -13,6 +13,8 @@ type Props = {
   /** Class of the scrolled box. */
   className?: string;
   tableClass?: string;
+  /** The scrolled box. */
+  ref?: Ref<HTMLDivElement>;
   columns: readonly Heading[];
   /** The rows. */
   children: ReactNode;
@@ -28,10 +30,10 @@ export function Row({ width, children }: { width: number; children: ReactNode })
 }
 
 /** A table that scrolls sideways in narrow windows. */
-export function Table({ label, role, className = "", tableClass = "", columns, children }: Props) {
+export function Table({ label, role, className = "", tableClass = "", ref, columns, children }: Props) {
   const scrolled = role ? { role, tabIndex: 0, "aria-label": label } : {};
   return (
-    <div className={`table-scroll ${className}`} {...scrolled}>
+    <div ref={ref} className={`table-scroll ${className}`} {...scrolled}>
       <table className={`table ${tableClass}`} aria-label={role ? undefined : label}>
         <thead>
           <tr>

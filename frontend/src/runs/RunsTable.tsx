@@ -1,4 +1,4 @@
-import { Checkbox, UnstyledButton } from "@mantine/core";
+import { UnstyledButton } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { ChevronDown, ChevronRight } from "lucide-react";
 import { type ReactNode, useState } from "react";
@@ -20,6 +20,8 @@ type Props = {
   onSelect: (ids: number[], isOn: boolean) => void;
   group?: GroupBy;
 };
+
+const keyOf = ({ id }: ShownRun) => id;
 
 const NAME: Column<ShownRun> = {
   ...{ id: "name", label: "Name", sort: "name", className: css.name },
@@ -97,32 +99,6 @@ function GroupHead({ group: { value, runs }, columns, isOpen, onToggle }: HeadPr
 /** The runs, or groups of runs with the mean and deviation of their numbers; the server sorts. */
 export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, group }: Props) {
   const [closed, setClosed] = useState<readonly string[]>([]);
-  const all = runs.length > 0 && runs.every(({ id }) => selected.has(id));
-  const selection: Column<ShownRun> = {
-    id: "selection",
-    label: (
-      <Checkbox
-        size="xs"
-        aria-label="Select all shown runs"
-        checked={all}
-        indeterminate={!all && selected.size > 0}
-        onChange={({ currentTarget }) =>
-          onSelect(
-            runs.map(({ id }) => id),
-            currentTarget.checked,
-          )
-        }
-      />
-    ),
-    cell: ({ id, name }) => (
-      <Checkbox
-        size="xs"
-        aria-label={`Select ${name}`}
-        checked={selected.has(id)}
-        onChange={(event) => onSelect([id], event.currentTarget.checked)}
-      />
-    ),
-  };
   const groups =
     group &&
     groupsOf(runs, group).map((each) => {
@@ -141,8 +117,14 @@ export function RunsTable({ runs, columns, sort, onSort, selected, onSelect, gro
       tableClass={css.runs}
       rows={runs}
       groups={groups}
-      columns={[selection, NAME, ...columns.map((column) => withUnit(column, runs))]}
-      keyOf={({ id }) => id}
+      columns={[NAME, ...columns.map((column) => withUnit(column, runs))]}
+      keyOf={keyOf}
+      selection={{
+        chosen: new Set([...selected].map(String)),
+        labelOf: ({ name }) => `Select ${name}`,
+        all: "Select all shown runs",
+        onChoose: (keys, isOn) => onSelect(keys.map(Number), isOn),
+      }}
       line={(run, cells) => (
         <RunLine run={run} isSelected={selected.has(run.id)}>
           {cells}

@@ -16,7 +16,7 @@ import type { RunDialogName } from "@/pages/run/RunDialogs";
 import runCss from "@/pages/run/run.module.css";
 import { drainText, isActive, pendingRequest, uptimeText } from "@/pages/run/verbs";
 import { ACTIONS, droppedText, type Verb } from "@/runs/actions";
-import { viewLink } from "@/share/link";
+import { viewLink } from "@/share/focus";
 import { useShortcuts } from "@/shell/keyboard";
 import { useCommands } from "@/shell/palette/commands";
 

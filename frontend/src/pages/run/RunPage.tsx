@@ -10,7 +10,7 @@ import { useIsProven } from "@/components/chips";
 import { DataLoss, isLoss } from "@/components/DataLoss";
 import { AppLink } from "@/components/inline";
 import { EmptyState, ErrorState, Guarded, Skeletons } from "@/components/panels";
-import { currentDiagnosis } from "@/diagnosis/current";
+import { currentDiagnosis } from "@/diagnosis/Diagnosis";
 import { visible } from "@/format";
 import { usePart, useSeries, useTopicAt, useTopicError } from "@/live/live";
 import { ArchivedBanner } from "@/pages/run/ArchivedBanner";

@@ -4,8 +4,7 @@ import { type Diagnosis as Named, type Pipeline, type PipelineStage, pipelineQue
 import type { RunDetail } from "@/api/types";
 import { type Lane, Lanes, striped } from "@/components/Lanes";
 import { ErrorState, Panel, Skeletons } from "@/components/panels";
-import { currentDiagnosis } from "@/diagnosis/current";
-import { Diagnosis } from "@/diagnosis/Diagnosis";
+import { currentDiagnosis, Diagnosis } from "@/diagnosis/Diagnosis";
 import { counted, duration, inUnit, number, percent, preciseDuration } from "@/format";
 
 type Place = "/runs/$name/fleet" | "/runs/$name/queue" | "/runs/$name/trajectories" | "/runs/$name/weights";
