@@ -7932,6 +7932,7 @@ export interface components {
          * @description A saved preset.
          */
         SavedPresetRow: {
+            uid: string;
             name: string;
             description: string;
             /** @enum {unknown} */
