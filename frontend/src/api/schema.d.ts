@@ -3878,7 +3878,7 @@ export interface components {
          */
         ActOnRunsRequest: {
             /** @enum {unknown} */
-            action: "archive" | "drain" | "kill" | "pause" | "resume" | "stop" | "tag" | "unarchive" | "untag";
+            action: "archive" | "delete" | "drain" | "kill" | "pause" | "resume" | "stop" | "tag" | "unarchive" | "untag";
             /** @default null */
             ids: number[] | null;
             /** @default null */
