@@ -127,15 +127,6 @@ const runTabs = [
     component: page(tabCode.curriculum, "CurriculumTab"),
     validateSearch: lessonSearch,
   }),
-  // Links of earlier versions.
-  createRoute({
-    getParentRoute: () => run,
-    path: "evaluations",
-    validateSearch: lessonSearch,
-    beforeLoad: ({ params, search }) => {
-      throw redirect({ to: "/runs/$name/curriculum", params, search, replace: true });
-    },
-  }),
   createRoute({
     getParentRoute: () => run,
     path: "trajectories",
